@@ -23,8 +23,8 @@ use fedrecsim_model::kernel::logistic::{self, LogisticStep, Target};
 use fedrecsim_model::kernel::{PackedRows, RowWeights, TableRows, packed_vector};
 use fedrecsim_model::table::{SharedTable, Table, TableShape, TableUpdate};
 use fedrecsim_scenario::{self as scenario, CodecName};
-use fedrecsim_sim::sim::World;
-use fedrecsim_sim::sim::workers::{FromClient, Pool, Threads, ToClient, Workers};
+use fedrecsim_sim::World;
+use fedrecsim_sim::workers::{FromClient, Pool, Threads, ToClient, Workers};
 
 /// Number of distinct rows in a median ML-100K user's round. D and C at k = 32 take 115 kB, which
 /// fits into L2.

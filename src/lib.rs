@@ -213,7 +213,7 @@ pub mod codec {
 /// The simulated world, run as a whole or step by step.
 pub mod sim {
     #[doc(inline)]
-    pub use fedrecsim_sim::sim::{
+    pub use fedrecsim_sim::{
         Estimate, RoundObserver, RunControl, Simulation, Stop, Until, World, estimate,
         outcome::{Outcome, RoundRecord, SplitAccuracy, UserRecord},
         run,

@@ -17,8 +17,8 @@ use fedrecsim_model::layout::ValueType;
 use fedrecsim_model::state::StateVisitor;
 use fedrecsim_model::table::{Table, TableShape, TableUpdate};
 use fedrecsim_scenario as scenario;
-use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim_sim::sim::{self, RoundObserver, RunControl, World};
+use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::{self as sim, RoundObserver, RunControl, World};
 
 /// A method that learns nothing: a frame without rows goes down and up.
 const IDLE: Entry = Entry {

@@ -19,7 +19,7 @@ use common::median_ns;
 use fedrecsim_core::rng::{PortableDraws, Purpose, Stream, Streams};
 use fedrecsim_core::units::{BitsPerSecond, Bytes, SimTime};
 use fedrecsim_data::population::LinkShare;
-use fedrecsim_sim::sim::{Calendar, FairLink, FlowId};
+use fedrecsim_sim::{Calendar, FairLink, FlowId};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

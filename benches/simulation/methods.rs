@@ -12,7 +12,7 @@ use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
 use fedrecsim_methods::registry;
 use fedrecsim_scenario as scenario;
-use fedrecsim_sim::sim::{RunControl, Simulation, World};
+use fedrecsim_sim::{RunControl, Simulation, World};
 
 /// Rounds before the first that is measured: most private rows are held by then.
 const WARM_UP: usize = 5;

@@ -8,9 +8,9 @@ use std::sync::atomic::AtomicBool;
 use fedrecsim_core::error::Error;
 use fedrecsim_report::events::{EventLog, Form};
 use fedrecsim_scenario::Loaded;
-use fedrecsim_sim::sim::outcome::{Booking, RoundSpan};
-use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim_sim::sim::{RoundObserver, RunControl, Simulation};
+use fedrecsim_sim::outcome::{Booking, RoundSpan};
+use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::{RoundObserver, RunControl, Simulation};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 

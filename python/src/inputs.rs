@@ -10,7 +10,7 @@ use fedrecsim::cli::{Inputs, data_directories};
 use fedrecsim_methods::Entry;
 use fedrecsim_methods::registry::vocabulary_of;
 use fedrecsim_scenario::{self as scenario, Loaded, Strictness};
-use fedrecsim_sim::sim::{self, RehearsalLength, World};
+use fedrecsim_sim::{self as sim, RehearsalLength, World};
 use pyo3::prelude::*;
 use serde_json::json;
 

@@ -11,7 +11,7 @@ use fedrecsim_report::{
 };
 use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::checkpoint::{SCENARIO_FILE, scenario_text};
-use fedrecsim_sim::sim::Outcome;
+use fedrecsim_sim::Outcome;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 

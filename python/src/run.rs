@@ -9,8 +9,8 @@ use std::time::Instant;
 use fedrecsim_core::metric::Metric;
 use fedrecsim_report::Wall;
 use fedrecsim_scenario::Loaded;
-use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim_sim::sim::{self, RoundObserver, RunControl};
+use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::{self as sim, RoundObserver, RunControl};
 use pyo3::prelude::*;
 
 use crate::inputs::Given;

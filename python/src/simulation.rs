@@ -10,8 +10,8 @@ use fedrecsim_core::error::Error;
 use fedrecsim_core::units::{SimDuration, SimTime};
 use fedrecsim_report::Wall;
 use fedrecsim_scenario::{Loaded, Scenario};
-use fedrecsim_sim::sim::outcome::RoundRecord;
-use fedrecsim_sim::sim::{self, RunControl, Until, World};
+use fedrecsim_sim::outcome::RoundRecord;
+use fedrecsim_sim::{self as sim, RunControl, Until, World};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 

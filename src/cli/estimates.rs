@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::memory;
 use crate::{Bytes, Error, Result};
 use fedrecsim_report::words::{counted, duration};
-use fedrecsim_sim::sim::{self, Estimate, RehearsalLength, World};
+use fedrecsim_sim::{self as sim, Estimate, RehearsalLength, World};
 
 /// The length of the rehearsal of `validate --estimate`.
 const LONG_REHEARSAL: RehearsalLength = RehearsalLength {
@@ -123,8 +123,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use fedrecsim_sim::sim::MemoryEstimate;
-    use fedrecsim_sim::sim::outcome::ByDirection;
+    use fedrecsim_sim::MemoryEstimate;
+    use fedrecsim_sim::outcome::ByDirection;
 
     fn expected(devices_bytes: u64, uploads_bytes: u64, free_bytes: Option<u64>) -> Expected {
         let estimate = Estimate {

@@ -11,8 +11,8 @@ use crate::{Error, Result};
 use fedrecsim_ranks::Crew;
 use fedrecsim_report::{self as report, EarlierReport, ReportFolder};
 use fedrecsim_scenario::{self as scenario, AvailabilityPattern, RatesSpec, Scenario, SpeedSpec};
+use fedrecsim_sim::Checkpoints;
 use fedrecsim_sim::checkpoint::{self, Build, Header, Keeper, Opened};
-use fedrecsim_sim::sim::Checkpoints;
 
 /// Goes on with the run whose checkpoint is in a folder, and writes its report there. The other
 /// arguments are those of [`run`](super::run::run).

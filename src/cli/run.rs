@@ -20,7 +20,7 @@ use fedrecsim_ranks::Crew;
 use fedrecsim_report::arrow;
 use fedrecsim_report::{self as report, ReportFolder};
 use fedrecsim_sim::checkpoint::{self, Build, Header, Keeper};
-use fedrecsim_sim::sim::{Checkpoints, World};
+use fedrecsim_sim::{Checkpoints, World};
 
 /// Runs a scenario with the users of this process, and with those of `crew` if there are other
 /// processes, and writes its report.

@@ -1,7 +1,7 @@
 //! What uploads give away of their senders, method by method and codec by codec.
 
-use fedrecsim_sim::sim::Outcome;
-use fedrecsim_sim::sim::outcome::AuditRecord;
+use fedrecsim_sim::Outcome;
+use fedrecsim_sim::outcome::AuditRecord;
 
 use crate::support::{Workshop, run, small_with};
 

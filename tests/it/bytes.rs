@@ -1,5 +1,5 @@
-use fedrecsim_sim::sim::Outcome;
-use fedrecsim_sim::sim::outcome::Flow;
+use fedrecsim_sim::Outcome;
+use fedrecsim_sim::outcome::Flow;
 
 use crate::support::{assert_balanced, assert_finite, run, small, small_with};
 

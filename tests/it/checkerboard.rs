@@ -4,7 +4,7 @@
 use fedrecsim_core::rng::{PortableDraws, Purpose, Stream, Streams};
 use fedrecsim_data::dataset;
 use fedrecsim_methods::{Entry, Placement};
-use fedrecsim_sim::sim::{self, RunControl, World};
+use fedrecsim_sim::{self as sim, RunControl, World};
 
 use crate::support::{Workshop, methods, parse};
 

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use fedrecsim::cli::{Finished, Session};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_report::FolderLock;
-use fedrecsim_sim::sim::Stop;
+use fedrecsim_sim::Stop;
 use serde_json::Value;
 
 use crate::support::{Words, Workshop, assert_refusal, methods};

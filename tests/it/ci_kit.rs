@@ -3,7 +3,7 @@ use std::process::{Command, Output};
 
 use fedrecsim_core::error::Error;
 use fedrecsim_report::{Comparison, compare};
-use fedrecsim_sim::sim::Stop;
+use fedrecsim_sim::Stop;
 use serde_json::Value;
 
 use crate::support::{Workshop, assert_refusal};

@@ -1,7 +1,7 @@
 //! Runs with codecs that are composed in the scenario.
 
 use fedrecsim_model::codec::BlockCodecs;
-use fedrecsim_sim::sim::Outcome;
+use fedrecsim_sim::Outcome;
 
 use crate::support::{Workshop, assert_balanced, assert_finite, run, small_with};
 

@@ -5,7 +5,7 @@ use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset::negatives::{NegativeSampler, Samples};
 use fedrecsim_data::dataset::{self, CandidateScratch};
 use fedrecsim_scenario::Scenario;
-use fedrecsim_sim::sim::Outcome;
+use fedrecsim_sim::Outcome;
 
 use crate::support::{load, run, small, small_with, world};
 

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use fedrecsim_core::error::Error;
-use fedrecsim_sim::sim::{self, RunControl};
+use fedrecsim_sim::{self as sim, RunControl};
 
 use crate::support::{
     Workshop, assert_balanced, assert_finite, methods, run, small, small_with, world,

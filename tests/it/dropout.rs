@@ -1,4 +1,4 @@
-use fedrecsim_sim::sim::outcome::SplitAccuracy;
+use fedrecsim_sim::outcome::SplitAccuracy;
 
 use crate::support::{assert_balanced, run, small, small_with};
 

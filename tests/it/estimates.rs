@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fedrecsim_sim::sim::{self, RehearsalLength, RunControl};
+use fedrecsim_sim::{self as sim, RehearsalLength, RunControl};
 
 use crate::support::{small_with, world};
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use fedrecsim::cli::Finished;
 use fedrecsim_core::error::Error;
 use fedrecsim_core::units::SimTime;
-use fedrecsim_sim::sim::{RunControl, Simulation, Stop, Until};
+use fedrecsim_sim::{RunControl, Simulation, Stop, Until};
 use serde_json::Value;
 
 use crate::support::{Words, Workshop, assert_refusal, run, small, world};

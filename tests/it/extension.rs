@@ -3,7 +3,7 @@ use std::sync::atomic::Ordering;
 
 use fedrecsim::cli::Session;
 use fedrecsim_core::error::Error;
-use fedrecsim_sim::sim::Stop;
+use fedrecsim_sim::Stop;
 use serde_json::Value;
 
 use crate::checkpoints::{report, resume, resuming};

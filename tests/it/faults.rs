@@ -4,8 +4,8 @@ use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
 use fedrecsim_data::population::Traces;
 use fedrecsim_methods::registry::{METHODS, check};
-use fedrecsim_sim::sim::outcome::{Flow, RoundRecord};
-use fedrecsim_sim::sim::{self, Outcome, RunControl, World};
+use fedrecsim_sim::outcome::{Flow, RoundRecord};
+use fedrecsim_sim::{self as sim, Outcome, RunControl, World};
 
 use crate::support::{Workshop, assert_balanced, run, small, small_with, world};
 

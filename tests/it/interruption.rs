@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fedrecsim::cli::Session;
 use fedrecsim_core::error::Error;
 use fedrecsim_methods::registry::METHODS;
-use fedrecsim_sim::sim::{self, Outcome, RunControl};
+use fedrecsim_sim::{self as sim, Outcome, RunControl};
 use serde_json::Value;
 
 use crate::support::{InterruptAfter, Workshop, assert_balanced, run, small, small_with, world};

@@ -1,5 +1,5 @@
-use fedrecsim_sim::sim::outcome::RoundRecord;
-use fedrecsim_sim::sim::{self, RunControl};
+use fedrecsim_sim::outcome::RoundRecord;
+use fedrecsim_sim::{self as sim, RunControl};
 
 use crate::determinism::quickstart;
 use crate::support::{assert_balanced, assert_finite, final_hr, load, run, small, world};

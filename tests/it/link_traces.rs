@@ -7,8 +7,8 @@ use fedrecsim_data::population::Traces;
 use fedrecsim_methods::registry::{METHODS, check};
 use fedrecsim_model::archive::ArchiveReader;
 use fedrecsim_scenario::Scenario;
-use fedrecsim_sim::sim::{self, Checkpoints, Outcome, RunControl, World};
 use fedrecsim_sim::testing::CheckpointsInMemory;
+use fedrecsim_sim::{self as sim, Checkpoints, Outcome, RunControl, World};
 
 use crate::support::{Workshop, assert_balanced, run, small_with};
 

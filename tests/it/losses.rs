@@ -1,8 +1,8 @@
 use std::io::Cursor;
 
-use fedrecsim_sim::sim::outcome::Losses;
-use fedrecsim_sim::sim::outcome::RoundRecord;
-use fedrecsim_sim::sim::{Outcome, RunControl, Simulation, Until};
+use fedrecsim_sim::outcome::Losses;
+use fedrecsim_sim::outcome::RoundRecord;
+use fedrecsim_sim::{Outcome, RunControl, Simulation, Until};
 
 use crate::support::{Workshop, run, small_with, world};
 

@@ -1,8 +1,8 @@
 use fedrecsim_core::error::Error;
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
-use fedrecsim_sim::sim::World;
-use fedrecsim_sim::sim::outcome::Accuracy;
+use fedrecsim_sim::World;
+use fedrecsim_sim::outcome::Accuracy;
 
 use crate::support::{Workshop, parse, run, small, small_of_ratings};
 
@@ -56,8 +56,8 @@ fn an_expectation_is_the_mean_of_what_draws_of_candidates_give() {
     for seed in 0..draws {
         let scenario = small(&[&overrides[..], &[&*format!("seed={seed}")]].concat());
         let world = World::new(scenario, data.clone()).unwrap();
-        let control = fedrecsim_sim::sim::RunControl::with_threads(1);
-        let figures = fedrecsim_sim::sim::run(world, &control, &mut ())
+        let control = fedrecsim_sim::RunControl::with_threads(1);
+        let figures = fedrecsim_sim::run(world, &control, &mut ())
             .unwrap()
             .rounds
             .pop()

@@ -10,10 +10,10 @@ use fedrecsim_methods::server;
 use fedrecsim_model::blocks::Model;
 use fedrecsim_model::layout::Layout;
 use fedrecsim_model::table::Table;
-use fedrecsim_sim::sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
-use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim_sim::sim::workers::{Assignment, Device, Download, Invitation, Invited};
-use fedrecsim_sim::sim::{self, Outcome, RoundObserver, RunControl, Stop, World};
+use fedrecsim_sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
+use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::workers::{Assignment, Device, Download, Invitation, Invited};
+use fedrecsim_sim::{self as sim, Outcome, RoundObserver, RunControl, Stop, World};
 
 use crate::support::{assert_balanced, run, small_with, world};
 

@@ -5,9 +5,9 @@ use fedrecsim_core::ids::UserId;
 use fedrecsim_core::legs::Route;
 use fedrecsim_scenario::ClientSelection;
 use fedrecsim_scenario::{Users, too_few_users};
-use fedrecsim_sim::sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
-use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim_sim::sim::{self, Outcome, RoundObserver, RunControl, Stop};
+use fedrecsim_sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
+use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::{self as sim, Outcome, RoundObserver, RunControl, Stop};
 
 use crate::support::{run, small_with, world};
 

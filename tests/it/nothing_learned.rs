@@ -1,5 +1,5 @@
 use fedrecsim::cli::Finished;
-use fedrecsim_sim::sim::Stop;
+use fedrecsim_sim::Stop;
 
 use crate::support::Workshop;
 

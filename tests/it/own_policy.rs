@@ -5,7 +5,7 @@ use fedrecsim_core::units::SimDuration;
 use fedrecsim_scenario::{
     Invitations, LateUpdates, Policy, StalenessWeight, Stragglers, UpdateRule, UpdatesNeeded,
 };
-use fedrecsim_sim::sim::{self, Outcome, RunControl, Simulation};
+use fedrecsim_sim::{self as sim, Outcome, RunControl, Simulation};
 
 use crate::support::{assert_balanced, small_with, world};
 

@@ -2,8 +2,8 @@ use std::fs::{self, File};
 
 use fedrecsim_core::error::Error;
 use fedrecsim_core::ids::UserId;
-use fedrecsim_sim::sim::outcome::Accuracy;
-use fedrecsim_sim::sim::{RunControl, Simulation};
+use fedrecsim_sim::outcome::Accuracy;
+use fedrecsim_sim::{RunControl, Simulation};
 use ndarray::{Array1, Array2};
 use ndarray_npy::NpzReader;
 
@@ -62,7 +62,7 @@ fn users_can_be_scored_with_another_table_than_their_own() {
             outcome("shared", 1),
             outcome("another-users", 1),
         );
-        let figures = |outcome: &fedrecsim_sim::sim::Outcome| -> Vec<Accuracy> {
+        let figures = |outcome: &fedrecsim_sim::Outcome| -> Vec<Accuracy> {
             outcome
                 .rounds
                 .iter()

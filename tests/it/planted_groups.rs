@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
 use fedrecsim_data::dataset;
-use fedrecsim_sim::sim::{self, RunControl, World};
+use fedrecsim_sim::{self as sim, RunControl, World};
 
 use crate::support::{Workshop, final_hr, methods, parse};
 

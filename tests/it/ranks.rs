@@ -12,8 +12,8 @@ use fedrecsim_core::error::Error;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_methods::Entry;
 use fedrecsim_ranks::Shares;
-use fedrecsim_sim::sim::outcome::UserRecord;
-use fedrecsim_sim::sim::{Outcome, Simulation, Stop};
+use fedrecsim_sim::outcome::UserRecord;
+use fedrecsim_sim::{Outcome, Simulation, Stop};
 
 use crate::resume::MODES;
 use crate::support::{methods, run, small_with};

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;
-use fedrecsim_sim::sim::{self, Outcome, RunControl, World};
+use fedrecsim_sim::{self as sim, Outcome, RunControl, World};
 
 use crate::support::{assert_balanced, assert_finite, final_hr, load, parse, repository};
 

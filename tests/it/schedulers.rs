@@ -2,7 +2,7 @@ use std::fs;
 use std::path::Path;
 
 use fedrecsim_core::error::Error;
-use fedrecsim_sim::sim::Stop;
+use fedrecsim_sim::Stop;
 
 use crate::checkpoints::{DOOMED, has_checkpoint, report, resume, resuming, saving, uninterrupted};
 use crate::support::{Workshop, assert_refusal};

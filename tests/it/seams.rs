@@ -4,7 +4,7 @@ use fedrecsim_methods::prelude::*;
 use fedrecsim_model::codec::BlockCodecs;
 use fedrecsim_model::layout::ValueType;
 use fedrecsim_sim::privacy::{Mechanism, Protection};
-use fedrecsim_sim::sim::{self, Outcome, RunControl, World};
+use fedrecsim_sim::{self as sim, Outcome, RunControl, World};
 
 use self::sixteen_bits::SixteenBits;
 use crate::support::{assert_balanced, small_with, world};

@@ -1,9 +1,9 @@
 use fedrecsim_core::units::SimTime;
 use fedrecsim_scenario::Scenario;
-use fedrecsim_sim::sim::outcome::{Booking, RoundSpan};
-use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim_sim::sim::outcome::{Gauges, GaugesSince, Level};
-use fedrecsim_sim::sim::{Outcome, RoundObserver, RunControl, Simulation};
+use fedrecsim_sim::outcome::{Booking, RoundSpan};
+use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::outcome::{Gauges, GaugesSince, Level};
+use fedrecsim_sim::{Outcome, RoundObserver, RunControl, Simulation};
 use serde_json::Value;
 
 use crate::support::{Workshop, run, small, small_with, world};
@@ -288,7 +288,7 @@ fn stops_on_the_way_do_not_change_what_is_watched() {
         Simulation::new(world(small(&BUSY)), &RunControl::with_threads(1)).unwrap();
     let mut records: Vec<RoundRecord> = Vec::new();
     for step in 1..=40 {
-        let until = fedrecsim_sim::sim::Until::Time(SimTime::from_nanos(step * 77_000_000));
+        let until = fedrecsim_sim::Until::Time(SimTime::from_nanos(step * 77_000_000));
         simulation.step_until(until, &mut records).unwrap();
     }
     while let Some(record) = simulation.step().unwrap() {

@@ -6,8 +6,8 @@ use fedrecsim_core::units::{SimDuration, SimTime};
 use fedrecsim_model::blocks::Model;
 use fedrecsim_model::table::Table;
 use fedrecsim_scenario::Scenario;
-use fedrecsim_sim::sim::outcome::RoundRecord;
-use fedrecsim_sim::sim::{RunControl, Simulation, Stop, Until};
+use fedrecsim_sim::outcome::RoundRecord;
+use fedrecsim_sim::{RunControl, Simulation, Stop, Until};
 
 use crate::support::{assert_balanced, run, small_with, world};
 

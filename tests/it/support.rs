@@ -10,9 +10,9 @@ use fedrecsim_data::dataset;
 use fedrecsim_methods::Entry;
 use fedrecsim_methods::registry::{METHODS, vocabulary_of};
 use fedrecsim_scenario::{self as scenario, Scenario};
-use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim_sim::sim::{self, Outcome, RoundObserver, RunControl, World};
+use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::testing::{check_balance, check_figures};
+use fedrecsim_sim::{self as sim, Outcome, RoundObserver, RunControl, World};
 use serde_json::Value;
 use tempfile::TempDir;
 

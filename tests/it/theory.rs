@@ -1,5 +1,5 @@
 use fedrecsim_scenario::Scenario;
-use fedrecsim_sim::sim::Outcome;
+use fedrecsim_sim::Outcome;
 
 use crate::support::{run, small_with};
 

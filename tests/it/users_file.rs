@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
-use fedrecsim_sim::sim::outcome::NetworkRecord;
-use fedrecsim_sim::sim::outcome::{ByDirection, Flow};
-use fedrecsim_sim::sim::outcome::{UserAccount, handled_bytes};
+use fedrecsim_sim::outcome::NetworkRecord;
+use fedrecsim_sim::outcome::{ByDirection, Flow};
+use fedrecsim_sim::outcome::{UserAccount, handled_bytes};
 
 use crate::support::{Workshop, run, small, world};
 
@@ -71,7 +71,7 @@ fn what_users_have_adds_up_to_the_run() {
             all.work += work;
         }
         assert_eq!((bytes, all.work), (outcome.bytes, outcome.work), "{mode}");
-        let total = |of: fn(&fedrecsim_sim::sim::outcome::RoundRecord) -> u32| {
+        let total = |of: fn(&fedrecsim_sim::outcome::RoundRecord) -> u32| {
             outcome.rounds.iter().map(of).sum::<u32>()
         };
         // No participation ends after the last round, except by being under way.
@@ -252,7 +252,7 @@ fn above_the_limit_there_is_no_file_and_the_summary_says_how_to_have_it() {
 /// all zero.
 #[test]
 fn a_checkpoint_without_accounts_is_no_checkpoint_of_a_run_with_them() {
-    use fedrecsim_sim::sim::{RunControl, Simulation};
+    use fedrecsim_sim::{RunControl, Simulation};
     let control = RunControl::with_threads(1);
     let mut simulation =
         Simulation::new(world(small(&["report.users_csv_limit=0"])), &control).unwrap();

@@ -4,8 +4,8 @@ use fedrecsim_core::error::Error;
 use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_data::dataset::negatives::{NegativeSampler, Samples};
 use fedrecsim_scenario::Scenario;
-use fedrecsim_sim::sim::outcome::RoundRecord;
-use fedrecsim_sim::sim::{self, Outcome, RunControl, Stop};
+use fedrecsim_sim::outcome::RoundRecord;
+use fedrecsim_sim::{self as sim, Outcome, RunControl, Stop};
 
 use crate::support::{assert_balanced, run, small_with, world};
 

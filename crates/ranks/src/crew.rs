@@ -20,7 +20,7 @@ type Answer = Option<Vec<u8>>;
 /// whether the run goes on.
 ///
 /// # Errors
-/// [`Stop::ProcessLost`](fedrecsim_sim::sim::Stop::ProcessLost) if rank 0 is gone.
+/// [`Stop::ProcessLost`](fedrecsim_sim::Stop::ProcessLost) if rank 0 is gone.
 pub fn announce(
     link: &mut dyn Link,
     identity: std::result::Result<Identity, String>,

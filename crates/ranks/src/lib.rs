@@ -10,7 +10,7 @@
 //! each rank, every upload once, and the ranks of held-out items. An upload is sent as soon as its
 //! training is worked out, while others still train; only its end in virtual time is told later.
 //! Rank 0 asks all ranks together and hears them in their order. So results come in the order of
-//! users, as they do from [`Threads`](fedrecsim_sim::sim::workers::Threads), which every rank has,
+//! users, as they do from [`Threads`](fedrecsim_sim::workers::Threads), which every rank has,
 //! and digests are the same on any number of ranks.
 //!
 //! A [`Link`] is how two ranks talk. With the feature `mpi` there is one over MPI; [`in_memory`]
@@ -22,7 +22,7 @@ use fedrecsim_core::error::{Error, Result};
 use fedrecsim_methods::registry::find;
 use fedrecsim_methods::{Entry, Placement};
 use fedrecsim_scenario::{ClientSelection, ItemTable, Scenario};
-use fedrecsim_sim::sim::{self, Checkpoints, RoundObserver, RunControl, Simulation, World};
+use fedrecsim_sim::{self as sim, Checkpoints, RoundObserver, RunControl, Simulation, World};
 
 mod crew;
 mod errors;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_model::archive::{Archive, ArchiveReader};
-use fedrecsim_sim::sim::Stop;
+use fedrecsim_sim::Stop;
 
 /// What crosses between two processes at once: a question or the beginning of a run, or an answer
 /// or a part of one.

@@ -20,7 +20,7 @@ use bytes::Bytes;
 
 use super::{Crew, Link, Other, Parcel, Place};
 use fedrecsim_core::error::{Error, Result};
-use fedrecsim_sim::sim::Stop;
+use fedrecsim_sim::Stop;
 
 /// The most bytes of a message of MPI, whose counts have 31 bits. Longer ones are sent in pieces.
 const PIECE: usize = 1 << 30;

@@ -10,8 +10,8 @@ use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_model::archive::{Archive, ArchiveReader};
-use fedrecsim_sim::sim::World;
-use fedrecsim_sim::sim::workers::{Effort, FromClient, StandIns, ToClient, put_end, take_devices};
+use fedrecsim_sim::World;
+use fedrecsim_sim::workers::{Effort, FromClient, StandIns, ToClient, put_end, take_devices};
 
 /// The ranks after rank 0. A rank's place is one less than its number.
 pub(super) struct Others {

@@ -17,8 +17,8 @@ use fedrecsim_methods::Placement;
 use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
 use fedrecsim_model::blocks::Model;
 use fedrecsim_model::state::save_model;
-use fedrecsim_sim::sim::World;
-use fedrecsim_sim::sim::workers::{
+use fedrecsim_sim::World;
+use fedrecsim_sim::workers::{
     Download, Effort, FromClient, MakeWorkers, Pool, SavedPart, Scored, Threads, ToClient,
     UserAccuracies, UserAccuracy, Workers, Working, own_downloads, put_device, take_devices,
 };

@@ -12,11 +12,11 @@ use fedrecsim_core::memory;
 use fedrecsim_methods::Placement;
 use fedrecsim_model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::state::restore_model;
-use fedrecsim_sim::sim::workers::{
+use fedrecsim_sim::workers::{
     Download, FromClient, Pool, SavedPart, Scoring, Threads, UserAccuracy, WorkedOut, Workers,
     take_devices,
 };
-use fedrecsim_sim::sim::{CheckpointStore, Stop, World};
+use fedrecsim_sim::{CheckpointStore, Stop, World};
 
 /// The number of bytes from which on a piece of a checkpoint is written to the store.
 const WRITTEN_AT_ONCE: usize = 1 << 20;

@@ -17,8 +17,8 @@ use fedrecsim_core::work::Work;
 use fedrecsim_methods::ThirdParty;
 use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
 use fedrecsim_model::state::StateVisitor;
-use fedrecsim_sim::sim::World;
-use fedrecsim_sim::sim::workers::{
+use fedrecsim_sim::World;
+use fedrecsim_sim::workers::{
     Consultation, Download, Effort, Invitation, Invited, ReplySource, StandIns, ToClient, Upload,
     WorkedOut,
 };

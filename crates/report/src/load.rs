@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use fedrecsim_core::units::{BitsPerSecond, Direction};
 use fedrecsim_data::population::shared_capacity;
 use fedrecsim_scenario::NetworkSpec;
-use fedrecsim_sim::sim::outcome::{Level, NetworkRecord, Waits};
+use fedrecsim_sim::outcome::{Level, NetworkRecord, Waits};
 
 /// The server's link, the line for connections and the users who were waited for, over a stretch of
 /// virtual time. Means are weighted by time.

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use super::load::NetworkSummary;
 use fedrecsim_scenario::{DevicesSpec, FaultSpec, Policy, Scenario};
-use fedrecsim_sim::sim::outcome::Losses;
-pub(crate) use fedrecsim_sim::sim::outcome::{
+use fedrecsim_sim::outcome::Losses;
+pub(crate) use fedrecsim_sim::outcome::{
     Accuracy, AuditRecord, ByDirection, DeviceBytes, Distribution, Flow, NoEpsilon, PrivacyRecord,
     ProblemSize, RoundRecord, SPARSITY_THRESHOLDS, Sampling, SplitAccuracy, UserRecord,
     VersionsCost, Work,

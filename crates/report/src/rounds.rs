@@ -15,7 +15,7 @@ use super::metrics;
 use super::record::{ByDirection, Energy, RoundRecord, RunRecord, SPARSITY_THRESHOLDS};
 use super::words::threshold;
 use fedrecsim_core::error::Result;
-use fedrecsim_sim::sim::outcome::Waits;
+use fedrecsim_sim::outcome::Waits;
 
 /// What columns of a round are read from: its record, and what is worked out from it and from the
 /// rounds before it.
@@ -187,7 +187,7 @@ mod tests {
     use crate::tests::records as sample;
     use fedrecsim_core::error::Error;
     use fedrecsim_scenario::FaultSpec;
-    use fedrecsim_sim::sim::outcome::{Losses, Waits};
+    use fedrecsim_sim::outcome::{Losses, Waits};
 
     fn csv_of(record: &RunRecord) -> Result<String> {
         csv(record, Place::Rounds)

@@ -6,9 +6,9 @@ use super::record::{
 use super::setup;
 use fedrecsim_core::error::Error;
 use fedrecsim_scenario::Scenario;
+use fedrecsim_sim::Stop;
 use fedrecsim_sim::checkpoint::{self, Program};
-use fedrecsim_sim::sim::Stop;
-use fedrecsim_sim::sim::outcome::{AuditRecord, Outcome};
+use fedrecsim_sim::outcome::{AuditRecord, Outcome};
 
 impl RunRecord {
     /// Returns the record of a run of `scenario`, and why the run failed, if it did: what stopped

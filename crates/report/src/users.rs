@@ -10,7 +10,7 @@ use super::rounds::{self, Has};
 use super::words::thousands;
 use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
-use fedrecsim_sim::sim::outcome::UserAccount;
+use fedrecsim_sim::outcome::UserAccount;
 
 /// What columns of a user are read from. `up` is what the device sent and `down` what was sent to
 /// it, each over the whole run.

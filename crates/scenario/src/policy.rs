@@ -3,7 +3,7 @@
 //!
 //! A scenario names a [`Mode`](super::Mode); [`Policy::of`] is the one place that knows what each mode means.
 //! Server, network and reports read the policy only, so a program may run one that no mode
-//! describes ([`World::with_policy`](fedrecsim_sim::sim::World::with_policy)).
+//! describes ([`World::with_policy`](fedrecsim_sim::World::with_policy)).
 
 use std::borrow::Cow;
 

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use fedrecsim_scenario::{Policy, Trust};
+use fedrecsim_sim::outcome::{AuditRecord, NoEpsilon, Sampling};
 use fedrecsim_sim::privacy::Curve;
-use fedrecsim_sim::sim::outcome::{AuditRecord, NoEpsilon, Sampling};
-use fedrecsim_sim::sim::{Outcome, World};
 use fedrecsim_sim::testing::check_resumed_runs;
+use fedrecsim_sim::{Outcome, World};
 
 use crate::support::{Workshop, assert_balanced, methods, run, small_with, world};
 

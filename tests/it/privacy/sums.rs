@@ -9,10 +9,10 @@ use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::layout::Layout;
 use fedrecsim_model::table::floats;
 use fedrecsim_scenario::UploadUse;
+use fedrecsim_sim::Outcome;
+use fedrecsim_sim::outcome::NoEpsilon;
 use fedrecsim_sim::privacy::Curve;
 use fedrecsim_sim::privacy::SumNoise;
-use fedrecsim_sim::sim::Outcome;
-use fedrecsim_sim::sim::outcome::NoEpsilon;
 
 use super::{CENTRAL, DENSE, LOCAL, POISSON, ROWS, epsilons};
 use crate::support::{run, small_with, world};

@@ -4,9 +4,9 @@ use fedrecsim_core::ids::UserId;
 use fedrecsim_core::legs::{Job, Route};
 use fedrecsim_core::units::Direction;
 use fedrecsim_scenario::Scenario;
-use fedrecsim_sim::sim::RoundObserver;
-use fedrecsim_sim::sim::outcome::{Booking, LinkEvent, RoundSpan};
-use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::RoundObserver;
+use fedrecsim_sim::outcome::{Booking, LinkEvent, RoundSpan};
+use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
 
 use crate::support::Workshop;
 

@@ -2,7 +2,7 @@
 
 use fedrecsim_core::error::Error;
 use fedrecsim_ranks::{self as ranks, Crew};
-use fedrecsim_sim::sim::{self, Checkpoints, Outcome, RunControl, Simulation, Stop};
+use fedrecsim_sim::{self as sim, Checkpoints, Outcome, RunControl, Simulation, Stop};
 
 use super::harness::{Fault, Way, checkpoint};
 use crate::support::{small, small_with, world};

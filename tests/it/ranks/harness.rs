@@ -13,9 +13,7 @@ use fedrecsim_data::dataset;
 use fedrecsim_model::archive::ArchiveReader;
 use fedrecsim_ranks::{self as ranks, Crew, Link, Parcel, Rank, Shares};
 use fedrecsim_scenario::Scenario;
-use fedrecsim_sim::sim::{
-    CheckpointStore, Checkpoints, Outcome, RunControl, Simulation, Stop, World,
-};
+use fedrecsim_sim::{CheckpointStore, Checkpoints, Outcome, RunControl, Simulation, Stop, World};
 
 use crate::support::methods;
 

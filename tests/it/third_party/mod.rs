@@ -5,10 +5,10 @@ use std::sync::Arc;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::legs::{Job, Peer, Route};
 use fedrecsim_scenario::Scenario;
-use fedrecsim_sim::sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
-use fedrecsim_sim::sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim_sim::sim::{self, Outcome, RoundObserver, RunControl, Simulation, World};
+use fedrecsim_sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
+use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::testing::{Clause, Contract, contract};
+use fedrecsim_sim::{self as sim, Outcome, RoundObserver, RunControl, Simulation, World};
 
 use crate::support::{assert_balanced, assert_finite, small_with};
 

@@ -7,8 +7,8 @@ use serde::{Serialize, Serializer};
 
 use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::legs::Route;
-use fedrecsim_sim::sim::outcome::PrivacyRecord;
-use fedrecsim_sim::sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
+use fedrecsim_sim::outcome::PrivacyRecord;
+use fedrecsim_sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
 
 use super::stretch::Stretch;
 

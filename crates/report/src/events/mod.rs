@@ -17,8 +17,8 @@ mod table;
 mod timeline;
 mod trace;
 
-use fedrecsim_sim::sim::outcome::GaugesSince;
-use fedrecsim_sim::sim::outcome::{Booking, RoundSpan};
+use fedrecsim_sim::outcome::GaugesSince;
+use fedrecsim_sim::outcome::{Booking, RoundSpan};
 pub use state::{Reached, State};
 use stretch::{Participations, Stretch};
 #[cfg(feature = "arrow")]
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
     use crate::tests::events as sample;
     use fedrecsim_core::units::SimTime;
-    use fedrecsim_sim::sim::outcome::Gauges;
+    use fedrecsim_sim::outcome::Gauges;
 
     fn written(form: Form, rounds: RangeInclusive<u32>) -> String {
         let mut log = EventLog::begin(Vec::new(), form, rounds).unwrap();

@@ -9,7 +9,7 @@ use fedrecsim_core::legs::{Job, Route};
 use fedrecsim_core::units::{Bytes, Direction, SimTime};
 use fedrecsim_core::work::Work;
 use fedrecsim_scenario::{Policy, Scenario};
-use fedrecsim_sim::sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
+use fedrecsim_sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
 
 /// The most users that are named for each phase.
 const NAMED_MAX: usize = 12;

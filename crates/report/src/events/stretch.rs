@@ -7,7 +7,7 @@ use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::legs::{Job, Route};
 use fedrecsim_core::units::SimTime;
 use fedrecsim_core::work::Work;
-use fedrecsim_sim::sim::outcome::{Booking, Ending, LinkEvent};
+use fedrecsim_sim::outcome::{Booking, Ending, LinkEvent};
 
 /// What a client is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

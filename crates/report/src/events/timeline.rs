@@ -15,7 +15,7 @@ use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::legs::{Job, Route};
 use fedrecsim_core::units::{SimDuration, SimTime};
 use fedrecsim_scenario::{Policy, Scenario};
-use fedrecsim_sim::sim::outcome::{Ending, RoundSpan};
+use fedrecsim_sim::outcome::{Ending, RoundSpan};
 
 /// The most rows that a reader can tell apart.
 const ROWS_MAX: usize = 60;

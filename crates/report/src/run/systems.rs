@@ -11,7 +11,7 @@ use crate::words::{self, counted, percent, thousands};
 use crate::{rounds, setup, users};
 use fedrecsim_core::units::Bytes;
 use fedrecsim_scenario::ServerLinkSpec;
-use fedrecsim_sim::sim::outcome::Waits;
+use fedrecsim_sim::outcome::Waits;
 
 /// Returns the section on what became of the participations; nothing if there were none.
 pub(super) fn participations(record: &RunRecord) -> Vec<Block> {

@@ -5,7 +5,7 @@ use fedrecsim_core::legs::{Job, Route};
 use fedrecsim_core::units::SimTime;
 use fedrecsim_core::work::Work;
 use fedrecsim_model::codec::FrameParts;
-use fedrecsim_sim::sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
+use fedrecsim_sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
 
 /// Returns the parts of a frame of `bytes` bytes.
 pub(crate) fn parts(bytes: u64) -> FrameParts {

@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::file::{Checksum, Header, Writing, checksum_of_part};
 use super::folder::{PARTIAL, name_of, numbered, remove, rounds_of};
 use super::scenario_file;
-use crate::sim::{CheckpointStore, Stop};
+use crate::{CheckpointStore, Stop};
 use fedrecsim_core::error::{Error, Result};
 
 /// The number of checkpoints that are kept: one to go on from, and one in case that the first

@@ -9,7 +9,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::file::{Writing, name_of_part};
-use crate::sim::CheckpointStore;
+use crate::CheckpointStore;
 use fedrecsim_core::error::{Error, Result};
 
 /// Leaves the parts of one process in a folder that all processes share.

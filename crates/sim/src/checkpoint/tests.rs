@@ -1,11 +1,11 @@
 #![allow(clippy::unwrap_used)]
-use crate::sim::Stop;
+use crate::Stop;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::folder::PARTIAL;
 use super::*;
-use crate::sim::CheckpointStore;
+use crate::CheckpointStore;
 
 /// Number of values in a checkpoint's world.
 const WORLD: usize = 60;

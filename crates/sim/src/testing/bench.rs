@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use super::Contract;
 use super::breach::{Seen, ensure};
-use crate::sim::World;
+use crate::World;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::{InvitationId, Round, UserId};
 use fedrecsim_methods::server::{Contribution, Download, StepContext, StepReport};

@@ -63,7 +63,7 @@ pub use fedrecsim_core::math::gradient::{
 use breach::Seen;
 use clauses::{parameters, privacy, runs, scores, state, training};
 
-use crate::sim::World;
+use crate::World;
 use fedrecsim_core::error::Error;
 use fedrecsim_core::rng::Streams;
 use fedrecsim_data::dataset;

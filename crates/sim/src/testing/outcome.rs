@@ -2,8 +2,8 @@
 
 use serde_json::Value as Json;
 
-use crate::sim::Outcome;
-use crate::sim::outcome::{ByDirection, Flow, RoundRecord};
+use crate::Outcome;
+use crate::outcome::{ByDirection, Flow, RoundRecord};
 
 /// Checks that no figure of an outcome is NaN or infinite, and that accuracies are shares.
 ///

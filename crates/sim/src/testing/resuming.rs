@@ -4,7 +4,7 @@ use std::io::Cursor;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::outcome::difference;
-use crate::sim::{self, CheckpointStore, Checkpoints, Outcome, RunControl, World};
+use crate::{self as sim, CheckpointStore, Checkpoints, Outcome, RunControl, World};
 use fedrecsim_core::error::Result;
 use fedrecsim_model::archive::ArchiveReader;
 

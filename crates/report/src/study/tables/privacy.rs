@@ -152,7 +152,7 @@ mod tests {
     use crate::rounds::UP;
     use crate::tests::results as sample;
     use fedrecsim_scenario::{Adjacency, Trust};
-    use fedrecsim_sim::sim::outcome::AuditFigures;
+    use fedrecsim_sim::outcome::AuditFigures;
 
     /// Returns the sample with an audit of this AUC for every arm.
     fn audited(aucs: &[f64]) -> Results {

@@ -1,9 +1,9 @@
 //! Checks of whole runs.
 
-use crate::sim::{self, Outcome, RunControl, World};
 use crate::testing::breach::{Seen, ensure};
 use crate::testing::outcome::difference;
 use crate::testing::{Contract, check_balance, check_figures, check_resumed_runs};
+use crate::{self as sim, Outcome, RunControl, World};
 
 /// Runs the world to its end and checks its outcome.
 fn run(world: World, threads: usize) -> Result<Outcome, Seen> {

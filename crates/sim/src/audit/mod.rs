@@ -1,0 +1,385 @@
+//! Asks what a server could read out of uploads: which items their senders have rated.
+//!
+//! A probe looks at decoded uploads, at requests for rows where there are any, and at nothing else,
+//! and guesses by three scores: whether a row was changed at all, how far it was moved, and how
+//! much against the sender's mean change. It guesses from the uploads of a round alone, and from
+//! all uploads of a user so far together. What it finds is compared with the truth, which the
+//! simulator knows. Nothing of this has an effect on the run.
+
+mod probe;
+mod scores;
+
+use std::collections::BTreeMap;
+
+use ndarray::Array2;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::{AuditFigures, AuditRecord};
+use crate::world::World;
+use fedrecsim_core::error::Result;
+use fedrecsim_core::ids::{Round, UserId};
+use fedrecsim_methods::server::Contribution;
+use fedrecsim_model::algebra::symmetric_eigen;
+use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
+use fedrecsim_model::layout::{BlockKind, BlockLayout, Layout, ValueType};
+use fedrecsim_model::table::{RowSet, TableUpdate, floats};
+use fedrecsim_scenario::AuditSpec;
+
+use probe::ChangedRows;
+use scores::{Group, figures, groups};
+
+/// The number of scores by which the probe guesses.
+const SCORES: usize = 3;
+
+/// The score of an item that an upload leaves as it is, where scores of several uploads are added
+/// up.
+const UNCHANGED: [f32; SCORES] = [0.0, 0.0, -1.0];
+
+/// The audit of a run, as far as it has come.
+#[derive(Debug, Default)]
+pub(crate) struct Audit {
+    spec: Option<AuditSpec>,
+    /// For each user that is looked at, the sums of the scores of every item over all uploads so
+    /// far, without those of items that were left as they are, and the number of uploads.
+    linked: BTreeMap<UserId, Linked>,
+    /// The sums of the figures of the open round.
+    sums: Sums,
+}
+
+/// What is known of a user from all its uploads.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Linked {
+    uploads: u32,
+    /// For each score, the sums over the uploads by item, less what an unchanged item has.
+    scores: [Vec<f32>; SCORES],
+}
+
+/// Sums over users.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    users: u64,
+    figures: [AuditFigures; SCORES],
+    outer_products: u64,
+    largest_eigenvalues: f64,
+}
+
+/// What is found in one upload.
+struct Found {
+    user: UserId,
+    rows: ChangedRows,
+    figures: Option<[AuditFigures; SCORES]>,
+    /// The share of the largest eigenvalue in the trace of what should be an outer product, if
+    /// there is one.
+    largest_eigenvalue: Option<f64>,
+}
+
+impl Audit {
+    /// Begins the audit that a scenario asks for, if it does.
+    pub(crate) fn new(world: &World) -> Self {
+        Self {
+            spec: world.scenario.audit,
+            ..Self::default()
+        }
+    }
+
+    /// Looks at uploads of `round`, in the order in which they are given, and at the rows that each
+    /// sender has asked for.
+    pub(crate) fn look(
+        &mut self,
+        round: Round,
+        (contributions, asked): (&[Contribution<'_>], &[&[u32]]),
+        world: &World,
+    ) {
+        let Some(spec) = self.spec.filter(|spec| spec.is_due(round)) else {
+            return;
+        };
+        let looked_at: Vec<(&Contribution<'_>, &[u32])> = contributions
+            .iter()
+            .zip(asked.iter().copied())
+            .filter(|(contribution, _)| contribution.user.0 < spec.users)
+            .collect();
+        let found: Vec<Found> = looked_at
+            .par_iter()
+            .filter_map(|(contribution, asked)| find(contribution, asked, world))
+            .collect();
+        for found in &found {
+            self.add(found, world.dataset.items());
+        }
+    }
+
+    /// Adds what was found in an upload.
+    fn add(&mut self, found: &Found, items: usize) {
+        if let Some(figures) = &found.figures {
+            self.sums.users += 1;
+            add_figures(&mut self.sums.figures, figures);
+        }
+        if let Some(share) = found.largest_eigenvalue {
+            self.sums.outer_products += 1;
+            self.sums.largest_eigenvalues += share;
+        }
+        let linked = self.linked.entry(found.user).or_default();
+        linked.uploads += 1;
+        let ChangedRows {
+            rows,
+            norms,
+            against_mean,
+        } = &found.rows;
+        let ones = vec![1.0; rows.len()];
+        for (place, scores) in [&ones, norms, against_mean].into_iter().enumerate() {
+            let sums = &mut linked.scores[place];
+            sums.resize(items, 0.0);
+            for (row, score) in rows.iter().zip(scores) {
+                sums[*row as usize] += score - UNCHANGED[place];
+            }
+        }
+    }
+
+    /// Returns what was found in `round`, and begins the next one; `None` if nothing was looked at.
+    /// Guesses from all uploads so far are made after rounds whose number is a power of two, and
+    /// after the last one.
+    pub(crate) fn end_round(&mut self, round: Round, world: &World) -> Option<AuditRecord> {
+        self.spec.filter(|spec| spec.is_due(round))?;
+        let sums = std::mem::take(&mut self.sums);
+        let number = round.0 + 1;
+        let links = number.is_power_of_two() || number == world.scenario.training.rounds;
+        let linked = if links { self.link(world) } else { None };
+        (sums.users > 0).then(|| {
+            let [presence, norm, against_mean] = mean(&sums.figures, sums.users);
+            let outer_product = (sums.outer_products > 0)
+                .then(|| sums.largest_eigenvalues / sums.outer_products as f64);
+            AuditRecord {
+                users: sums.users,
+                presence,
+                norm,
+                against_mean,
+                linked,
+                outer_product,
+            }
+        })
+    }
+
+    /// Guesses from all uploads of each user so far.
+    fn link(&self, world: &World) -> Option<[AuditFigures; SCORES]> {
+        let users: Vec<(&UserId, &Linked)> = self.linked.iter().collect();
+        let of_users: Vec<[AuditFigures; SCORES]> = users
+            .par_iter()
+            .filter_map(|(user, linked)| linked.figures(world.dataset.train_items(**user)))
+            .collect();
+        let mut sums = [AuditFigures::default(); SCORES];
+        of_users
+            .iter()
+            .for_each(|of_user| add_figures(&mut sums, of_user));
+        (!of_users.is_empty()).then(|| mean(&sums, of_users.len() as u64))
+    }
+
+    /// Appends what is known of users to `archive`, at the end of a round.
+    pub(crate) fn save(&self, archive: &mut Archive) {
+        archive.put(&self.linked);
+    }
+
+    /// Reads what [`Self::save`] appended.
+    ///
+    /// # Errors
+    /// As [`ArchiveReader::take`].
+    pub(crate) fn restore(&mut self, archive: &mut ArchiveReader, world: &World) -> Result<()> {
+        self.linked = archive.take()?;
+        let mut scores = self.linked.values().flat_map(|linked| &linked.scores);
+        match scores.all(|scores| scores.len() == world.dataset.items()) {
+            true => Ok(()),
+            false => Err(damaged("scores of other items")),
+        }
+    }
+}
+
+impl Linked {
+    /// Returns how well the sums of the scores tell `rated` items (ascending) from others.
+    fn figures(&self, rated: &[u32]) -> Option<[AuditFigures; SCORES]> {
+        let mut all = [None; SCORES];
+        for (scores, found) in self.scores.iter().zip(&mut all) {
+            let mut scored: Vec<(f32, bool)> = scores.iter().map(|score| (*score, false)).collect();
+            for item in rated {
+                scored.get_mut(*item as usize)?.1 = true;
+            }
+            *found = figures(&groups(&mut scored, Group { rated: 0, all: 0 }));
+        }
+        let [presence, norm, against_mean] = all;
+        Some([presence?, norm?, against_mean?])
+    }
+}
+
+fn add_figures(sums: &mut [AuditFigures; SCORES], figures: &[AuditFigures; SCORES]) {
+    sums.iter_mut()
+        .zip(figures)
+        .for_each(|(sum, figures)| *sum += *figures);
+}
+
+fn mean(sums: &[AuditFigures; SCORES], count: u64) -> [AuditFigures; SCORES] {
+    sums.map(|sum| AuditFigures {
+        auc: sum.auc / count as f64,
+        precision: sum.precision / count as f64,
+    })
+}
+
+/// Looks at one upload, and at the rows that its sender has asked for; `None` if it has no item
+/// table of floating-point numbers.
+fn find(contribution: &Contribution<'_>, asked: &[u32], world: &World) -> Option<Found> {
+    let layout = world.upload_layout(contribution.phase);
+    let is_table = |block: &BlockLayout| {
+        block.kind == BlockKind::ItemTable
+            && block.value_type == ValueType::F32
+            && block.shape.rows == world.dataset.items()
+    };
+    let tables = layout
+        .blocks()
+        .iter()
+        .enumerate()
+        .filter(|(_, block)| is_table(block));
+    let first = tables.clone().next()?.0;
+    // Noise hides a row of few values least, such as a count.
+    let place = tables.min_by_key(|(_, block)| block.shape.dimension)?.0;
+    let base = contribution.received.base_of(&layout.blocks()[place]);
+    let (update, block) = (&contribution.update.blocks[place], &layout.blocks()[place]);
+    // A row that a frame lists is there to be seen, even if it is unchanged.
+    let listed: &[u32] = match &update.rows {
+        RowSet::Listed(rows) if world.scenario.codec.lists_touched_rows_of(&block.name) => rows,
+        _ => &[],
+    };
+    let rows = ChangedRows::of(update, base)
+        .with_present(asked)
+        .with_present(listed);
+    let rated = world.dataset.train_items(contribution.user);
+    let largest_eigenvalue = outer_product(layout, &contribution.update.blocks, first);
+    Some(Found {
+        user: contribution.user,
+        figures: of_upload(&rows, rated, world.dataset.items()),
+        rows,
+        largest_eigenvalue,
+    })
+}
+
+/// Returns how well the scores of an upload tell `rated` items (ascending) from others.
+fn of_upload(changed: &ChangedRows, rated: &[u32], items: usize) -> Option<[AuditFigures; SCORES]> {
+    let mut distinct = rated.to_vec();
+    distinct.dedup();
+    let is_rated: Vec<bool> = changed
+        .rows
+        .iter()
+        .map(|row| distinct.binary_search(row).is_ok())
+        .collect();
+    let rated_rows = is_rated.iter().filter(|is_rated| **is_rated).count();
+    let rest = Group {
+        rated: (distinct.len() - rated_rows) as u64,
+        all: (items - changed.rows.len()) as u64,
+    };
+    let by = |scores: &[f32]| {
+        let mut scored: Vec<(f32, bool)> = scores
+            .iter()
+            .copied()
+            .zip(is_rated.iter().copied())
+            .collect();
+        figures(&groups(&mut scored, rest))
+    };
+    let present = Group {
+        rated: rated_rows as u64,
+        all: changed.rows.len() as u64,
+    };
+    Some([
+        figures(&[present, rest])?,
+        by(&changed.norms)?,
+        by(&changed.against_mean)?,
+    ])
+}
+
+/// Returns the share of the largest eigenvalue in the trace of a block that has as many values as
+/// the upper triangle of an outer product of a row of the item table; `None` if there is no such
+/// block. It is 1 if the block gives the vector away up to its sign.
+fn outer_product(layout: &Layout, blocks: &[TableUpdate], table: usize) -> Option<f64> {
+    let size = layout.blocks()[table].shape.dimension;
+    let is_triangle = |block: &BlockLayout| {
+        block.kind == BlockKind::Weights
+            && block.value_type == ValueType::F32
+            && block.shape.values() == size * (size + 1) / 2
+    };
+    let place = layout.blocks().iter().position(is_triangle)?;
+    let bytes = blocks[place].to_whole_bytes(None).ok()?;
+    let mut values = floats(&bytes);
+    let mut matrix = Array2::zeros((size, size));
+    for row in 0..size {
+        for column in row..size {
+            let value = f64::from(values.next()?);
+            (matrix[(row, column)], matrix[(column, row)]) = (value, value);
+        }
+    }
+    let trace = matrix.diag().sum();
+    let eigen = symmetric_eigen(&matrix.view()).ok()?;
+    (trace > 0.0).then(|| eigen.values[0] / trace)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn changed(rows: &[u32], score: impl Fn(u32) -> f32) -> ChangedRows {
+        let scores: Vec<f32> = rows.iter().map(|row| score(*row)).collect();
+        ChangedRows {
+            rows: rows.to_vec(),
+            norms: scores.clone(),
+            against_mean: scores,
+        }
+    }
+
+    /// If this fails, the audit does not tell an upload that gives everything away from one that
+    /// gives nothing away.
+    #[test]
+    fn planted_uploads_have_the_answers_that_are_known() {
+        let rated = [3, 4, 9, 11];
+        // Every row is sent, and all alike.
+        let everything = changed(&(0..20).collect::<Vec<_>>(), |_| 1.0);
+        for figures in of_upload(&everything, &rated, 20).unwrap() {
+            assert_eq!((figures.auc, figures.precision), (0.5, 0.2));
+        }
+        // The rated rows alone are sent.
+        let positives = changed(&rated, |row| row as f32);
+        for figures in of_upload(&positives, &rated, 20).unwrap() {
+            assert_eq!((figures.auc, figures.precision), (1.0, 1.0));
+        }
+        // Rated and other rows are sent, of which the rated ones have moved the most.
+        let moved = changed(&[3, 4, 5, 6, 7, 9, 10, 11], |row| {
+            if rated.contains(&row) { 2.0 } else { 1.0 }
+        });
+        let [presence, norm, _] = of_upload(&moved, &rated, 20).unwrap();
+        assert_eq!((presence.auc, presence.precision), (0.875, 0.5));
+        assert_eq!((norm.auc, norm.precision), (1.0, 1.0));
+    }
+
+    /// If this fails, the audit does not see what several uploads of a user have in common.
+    #[test]
+    fn items_that_come_again_and_again_are_the_rated_ones() {
+        let rated = [2, 7];
+        let mut audit = Audit::default();
+        for others in [[0u32, 4], [1, 9], [3, 5], [6, 8]] {
+            let mut rows = [&rated[..], &others].concat();
+            rows.sort_unstable();
+            let rows = changed(&rows, |_| 1.0);
+            let figures = of_upload(&rows, &rated, 10);
+            assert!(figures.unwrap()[0].auc < 1.0);
+            audit.add(
+                &Found {
+                    user: UserId(1),
+                    rows,
+                    figures,
+                    largest_eigenvalue: None,
+                },
+                10,
+            );
+        }
+        let [presence, norm, _] = audit.linked[&UserId(1)].figures(&rated).unwrap();
+        assert_eq!(
+            (presence.auc, presence.precision, norm.auc),
+            (1.0, 1.0, 1.0)
+        );
+        assert_eq!(audit.linked[&UserId(1)].uploads, 4);
+    }
+}

@@ -1,0 +1,61 @@
+//! The state of the books in a checkpoint.
+
+use super::{Books, Durations};
+use crate::outcome::{Accuracy, RoundRecord, SplitAccuracy};
+use crate::world::World;
+use fedrecsim_core::error::Result;
+use fedrecsim_model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::state::{restore_model, save_model};
+
+/// The accuracy with all its fields, since a format that is not self-describing cannot leave one
+/// out.
+type SavedAccuracy = Option<(Option<Accuracy>, Accuracy)>;
+
+impl Books {
+    /// Appends the books to `archive`.
+    pub(super) fn save(&self, archive: &mut Archive) {
+        archive.put(&(&self.ledger, &self.under_way));
+        archive.put(&self.accounts);
+        self.durations
+            .iter()
+            .chain([&self.waits])
+            .for_each(|durations| durations.save(archive));
+        archive.put(&(self.rounds.len() as u64));
+        for round in &self.rounds {
+            let accuracy: SavedAccuracy = round
+                .accuracy
+                .as_ref()
+                .map(|figures| (figures.validation.clone(), figures.test.clone()));
+            archive.put(&(
+                RoundRecord {
+                    accuracy: None,
+                    ..round.clone()
+                },
+                accuracy,
+            ));
+        }
+        archive.put(self.digest.as_bytes());
+        save_model(archive, &self.model);
+    }
+
+    /// Reads what [`Self::save`] appended, into books that are empty.
+    ///
+    /// # Errors
+    /// As [`ArchiveReader::take`].
+    pub(super) fn restore(&mut self, archive: &mut ArchiveReader, world: &World) -> Result<()> {
+        (self.ledger, self.under_way) = archive.take()?;
+        self.restore_accounts(archive.take()?)?;
+        for durations in self.durations.iter_mut().chain([&mut self.waits]) {
+            *durations = Durations::restore(archive)?;
+        }
+        let rounds: u64 = archive.take()?;
+        for _ in 0..rounds {
+            let (round, accuracy): (RoundRecord, SavedAccuracy) = archive.take()?;
+            let accuracy = accuracy.map(|(validation, test)| SplitAccuracy { validation, test });
+            self.rounds.push(RoundRecord { accuracy, ..round });
+        }
+        self.digest = blake3::Hash::from_bytes(archive.take()?);
+        self.model = restore_model(archive, world.method.initial().layout())?;
+        Ok(())
+    }
+}

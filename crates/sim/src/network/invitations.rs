@@ -1,0 +1,139 @@
+//! Invitations, which start downloads and fix the inputs of trainings, so that these can be worked
+//! out together.
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::participation::Participation;
+use super::{AHEAD, Network};
+use crate::consultation::ReplySource;
+use crate::invitation::{Invitation, Invited};
+use crate::messages::{ConsultThirdParty, FromClient, ToClient};
+use crate::outcome::LossCause;
+use crate::resident::unanswered;
+use fedrecsim_core::error::Result;
+use fedrecsim_core::ids::{InvitationId, UserId};
+use fedrecsim_core::legs::{Leg, Peer, Route};
+use fedrecsim_core::rng::{PortableDraws, Purpose};
+use fedrecsim_data::population::Conditions;
+
+impl Network {
+    /// Starts the participations of a cohort.
+    pub(super) async fn invite(
+        &mut self,
+        invitation: Invitation,
+        cohort: Vec<UserId>,
+    ) -> Result<()> {
+        self.record.invited += cohort.len() as u32;
+        let conditions = self.conditions_of(&cohort, invitation.id).await?;
+        let cut_short = self.world.may_be_cut_short();
+        let reply_source = self.reply_source()?;
+        let legs = self.world.legs(invitation.download.phase());
+        // If work comes first, its duration must be known at once, and so must what a user asks
+        // for.
+        let mut is_effort_needed = matches!(
+            legs.first(),
+            Some(Leg::Work(_) | Leg::Transfer(Route::ROW_REQUEST))
+        );
+        let now = self.now();
+        for (&user, conditions) in cohort.iter().zip(conditions) {
+            self.submit(Invited {
+                user,
+                invitation: invitation.clone(),
+                reply_source: reply_source.clone(),
+                keep: cut_short || conditions.dropout_at.is_some(),
+            })?;
+            // The place of a dropout can be told only if the durations of all legs are known.
+            is_effort_needed |= conditions.dropout_at.is_some();
+            let participation = Participation::new(user, invitation.clone(), conditions, now);
+            self.taking_part.insert(user, Box::new(participation));
+        }
+        if is_effort_needed {
+            self.work_out_trainings().await?;
+        }
+        // The order is shuffled, since it decides who waits in line and whose upload is among the
+        // first, and a user's number must not decide that.
+        let mut order = cohort;
+        self.world
+            .streams
+            .stream(Purpose::Line, 0, u64::from(invitation.id.0))
+            .shuffle_portably(&mut order);
+        for (position, user) in order.iter().enumerate() {
+            order
+                .get(position + AHEAD)
+                .into_iter()
+                .for_each(|later| self.prefetch(*later));
+            self.start(*user)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the conditions under which each of `cohort` takes part.
+    async fn conditions_of(
+        &self,
+        cohort: &[UserId],
+        invitation_id: InvitationId,
+    ) -> Result<Vec<Conditions>> {
+        if let [user] = cohort {
+            return Ok(vec![self.world.population.conditions(*user, invitation_id)]);
+        }
+        let (world, cohort) = (Arc::clone(&self.world), cohort.to_vec());
+        let draw = move |user: &UserId| world.population.conditions(*user, invitation_id);
+        self.pool
+            .run(move || cohort.par_iter().with_min_len(64).map(draw).collect())
+            .await
+    }
+
+    /// Tells a user that it is invited, on which it submits its training.
+    pub(super) fn submit(&self, invited: Invited) -> Result<()> {
+        match self.tell(invited.user, ToClient::Participate(invited)) {
+            FromClient::Done => Ok(()),
+            _ => Err(unanswered("client", "it was invited while it was busy")),
+        }
+    }
+
+    /// Returns the source of the third party's replies for participants who are invited now, if
+    /// there is a third party.
+    pub(super) fn reply_source(&self) -> Result<Option<ReplySource>> {
+        let third_party = self.peers.third_party.as_ref();
+        third_party
+            .map(|peer| peer.ask(ConsultThirdParty).map(ReplySource::ThirdParty))
+            .transpose()
+    }
+
+    /// Starts the participation of `user` with its first leg.
+    fn start(&mut self, user: UserId) -> Result<()> {
+        let now = self.now();
+        let leaves = self.availability.leaves_at(user, now);
+        let (traffic, participation) = self.participant(user)?;
+        participation.plan_dropout(&traffic.world, now)?;
+        let first = participation.leg_in(&traffic.world);
+        if first == Some(Leg::Transfer(Route::ROW_REQUEST))
+            && participation.consultation_with(Peer::Server).is_none()
+        {
+            self.trained(user)?;
+            return Err(unanswered("client", "it trained without what it asked for"));
+        }
+        traffic.begin_leg(participation)?;
+        if let Some(leaves) = leaves {
+            traffic.schedule_loss(participation, leaves, LossCause::Departure);
+        }
+        Ok(())
+    }
+
+    /// Has the workers work out all submitted trainings in one batch. Each result stays with its
+    /// user until the virtual end of the training.
+    ///
+    /// # Errors
+    /// `Error::Interrupted`, and those of the workers
+    /// themselves. An error in a training is kept with it, and returned at its virtual end.
+    pub(super) async fn work_out_trainings(&mut self) -> Result<()> {
+        for (user, effort) in self.peers.workers.train().await? {
+            if let Some(participation) = self.taking_part.get_mut(&user) {
+                participation.effort = Some(effort);
+            }
+        }
+        self.check_interrupted()
+    }
+}

@@ -1,0 +1,105 @@
+//! The state of the server in a checkpoint.
+
+use std::sync::Arc;
+
+use super::{Open, ServerActor};
+use crate::download::{RestoredDownloads, Versions};
+use crate::identity::Identity;
+use crate::invitation::Invitation;
+use fedrecsim_core::error::Result;
+use fedrecsim_core::ids::{InvitationId, Step, UserId};
+use fedrecsim_core::units::SimTime;
+use fedrecsim_methods::Phase;
+use fedrecsim_model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::state::{StateVisitor, restore_model, save_model};
+
+/// A participation in a checkpoint, where its download follows apart.
+type SavedOpen = (UserId, Step, InvitationId, SimTime, Option<Vec<u32>>);
+
+impl ServerActor {
+    /// Reads the server of a checkpoint.
+    ///
+    /// # Errors
+    /// As [`ArchiveReader::take`].
+    pub(crate) fn restore(
+        &mut self,
+        archive: &mut ArchiveReader,
+        downloads: &mut RestoredDownloads,
+    ) -> Result<()> {
+        let world = Arc::clone(&self.world);
+        archive.take::<Identity>()?.check(&world)?;
+        let (open, has_download): (Vec<SavedOpen>, bool);
+        (
+            self.invitations_sent,
+            self.empty_steps,
+            self.ended_without_update,
+            self.wakes_at,
+            has_download,
+            open,
+        ) = archive.take()?;
+        self.cohorts.restore(archive)?;
+        self.audit.restore(archive, &world)?;
+        self.spending.restore(archive)?;
+        (self.version, self.steps) = archive.take()?;
+        let model = restore_model(archive, self.server.model().layout())?;
+        self.server.set_model(model)?;
+        self.server
+            .visit_state(&mut StateVisitor::Restore(archive))?;
+        let phases: Vec<u8> = archive.take()?;
+        for phase in phases {
+            let versions = Versions::restore(Phase(phase), archive, &world)?;
+            self.versions.push(versions);
+        }
+        if has_download {
+            self.download = Some(downloads.take(archive, &world)?);
+        }
+        for (user, step, id, began, asked) in open {
+            let download = downloads.take(archive, &world)?;
+            let open = Open {
+                invitation: Invitation { step, id, download },
+                began,
+                asked: asked.map(Arc::from),
+            };
+            self.open.insert(user, open);
+        }
+        Ok(())
+    }
+
+    /// Appends the server to `archive`. At the end of a step, the state of the step and the list of
+    /// arrivals are empty.
+    pub(super) fn save(&mut self, archive: &mut Archive) -> Result<()> {
+        archive.put(&Identity::of(&self.world));
+        let saved = |(user, open): (UserId, &Open)| {
+            let Invitation { step, id, .. } = open.invitation;
+            let asked = open.asked.as_ref().map(|rows| rows.to_vec());
+            (user, step, id, open.began, asked)
+        };
+        let open: Vec<_> = self.open.iter().map(saved).collect();
+        // Downloads of single users can be made again from the state that is saved here.
+        let kept = self.download.as_ref();
+        let kept = kept.filter(|download| download.has_to_be_kept());
+        archive.put(&(
+            self.invitations_sent,
+            self.empty_steps,
+            self.ended_without_update,
+            self.wakes_at,
+            kept.is_some(),
+            open,
+        ));
+        self.cohorts.save(archive);
+        self.audit.save(archive);
+        self.spending.save(archive);
+        archive.put(&(self.version, self.steps));
+        save_model(archive, self.server.model());
+        self.server.visit_state(&mut StateVisitor::Save(archive))?;
+        let phases = self.versions.iter().map(|versions| versions.phase().0);
+        archive.put(&phases.collect::<Vec<_>>());
+        self.versions
+            .iter()
+            .for_each(|versions| versions.save(archive));
+        kept.map_or(Ok(()), |download| download.save(UserId(0), archive))?;
+        self.open
+            .iter()
+            .try_for_each(|(user, open)| open.invitation.download.save(user, archive))
+    }
+}

@@ -1,3 +1,0 @@
-//! What unit tests of several modules share.
-
-pub(in crate::sim) mod small;

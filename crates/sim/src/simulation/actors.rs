@@ -1,0 +1,217 @@
+//! The simulation's own thread, which starts the actors and carries out the commands of the
+//! simulation's owner.
+//!
+//! This is the only module that knows every actor's type. All actors live on one arbiter, on a
+//! runtime of this thread alone. The workers have threads of their own.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use actix::prelude::*;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::RunControl;
+use crate::baselines;
+use crate::download::RestoredDownloads;
+use crate::messages::{AskThirdParty, Collect, FromClient, RoundBooked, SetModel, ToClient};
+use crate::metrics::MetricsActor;
+use crate::network::{Network, Peers};
+use crate::outcome::Booking;
+use crate::outcome::GaugesSince;
+use crate::outcome::{ByDirection, Flow, Outcome, SplitAccuracy};
+use crate::resident::{Ask, Resident, answer_of_metrics};
+use crate::server::ServerActor;
+use crate::third_party::ThirdPartyActor;
+use crate::workers::{MakeWorkers, Pool, Workers};
+use crate::world::World;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::ids::UserId;
+use fedrecsim_core::units::SimTime;
+use fedrecsim_methods::PersonalTable;
+use fedrecsim_model::archive::ArchiveReader;
+use fedrecsim_model::blocks::Model;
+
+/// A command of the simulation's owner, which sends its own answer.
+pub(super) type Command =
+    Box<dyn for<'a> FnOnce(&'a mut Actors) -> Pin<Box<dyn Future<Output = ()> + 'a>> + Send>;
+
+/// How far time went.
+pub(super) struct Advanced {
+    /// The round that is over; `None` if it is still open.
+    pub round: Result<Option<RoundBooked>>,
+    /// The virtual time.
+    pub now: SimTime,
+    /// The changes at the server's link, if they are kept.
+    pub changes: Vec<GaugesSince>,
+}
+
+/// What is there when the books are closed.
+pub(super) struct Closed {
+    /// The bookings of what was still under way.
+    pub unfinished: Vec<Booking>,
+    /// The changes at the server's link that were not handed out before, if they are kept.
+    pub changes: Vec<GaugesSince>,
+    /// Everything recorded.
+    pub outcome: Outcome,
+}
+
+/// What the simulation's owner is told when the actors have started.
+pub(super) struct Started {
+    pub baselines: BTreeMap<String, SplitAccuracy>,
+    pub rounds: u32,
+    pub now: SimTime,
+    pub total: ByDirection<Flow>,
+}
+
+/// Runs the thread, until no command can come any more.
+pub(super) fn live(
+    world: Arc<World>,
+    control: RunControl,
+    resumed: Option<ArchiveReader>,
+    workers: MakeWorkers,
+    mut commands: UnboundedReceiver<Command>,
+    started: &Sender<Result<Started>>,
+) {
+    // The runtime has neither files nor timers, since the clock of this world is virtual.
+    let runtime = match tokio::runtime::Builder::new_current_thread().build() {
+        Ok(runtime) => runtime,
+        Err(reason) => {
+            let refusal = Error::Usage(format!("cannot start the actors' runtime: {reason}"));
+            let _ = started.send(Err(refusal));
+            return;
+        }
+    };
+    System::with_tokio_rt(move || runtime).block_on(async move {
+        // A failure to send is ignored: whoever asked is waiting for the answer, or has panicked.
+        match Actors::start(world, control, resumed, workers).await {
+            Ok((mut actors, report)) => {
+                let _ = started.send(Ok(report));
+                while let Some(command) = commands.recv().await {
+                    command(&mut actors).await;
+                }
+            }
+            Err(error) => {
+                let _ = started.send(Err(error));
+            }
+        }
+    });
+}
+
+/// The actors that carry out commands.
+pub(super) struct Actors {
+    pub network: Network,
+    pub server: Rc<Resident<ServerActor>>,
+    metrics: Addr<MetricsActor>,
+    world: Arc<World>,
+    pub workers: Rc<dyn Workers>,
+}
+
+impl Actors {
+    async fn start(
+        world: Arc<World>,
+        control: RunControl,
+        mut archive: Option<ArchiveReader>,
+        workers: MakeWorkers,
+    ) -> Result<(Self, Started)> {
+        let pool = Pool::start(control.threads)?;
+        // A checkpoint is read in the order in which the network writes it.
+        let mut downloads = RestoredDownloads::default();
+        let mut server = ServerActor::new(Arc::clone(&world), pool.clone());
+        let interrupted = Arc::clone(&control.interrupted);
+        let workers = workers(Arc::clone(&world), pool.clone(), interrupted);
+        if let Some(archive) = &mut archive {
+            server.restore(archive, &mut downloads)?;
+            workers.restore(archive)?;
+        }
+        let baselines = baselines::figures(workers.baselines().await?, &world);
+        let mut third_party = ThirdPartyActor::new(Arc::clone(&world))?;
+        let mut metrics = MetricsActor::new(Arc::clone(&world), Rc::clone(&workers))?;
+        if let Some(archive) = &mut archive {
+            if let Some(third_party) = &mut third_party {
+                third_party.restore(archive)?;
+            }
+            metrics.restore(archive)?;
+        }
+        let total = metrics.total();
+        let (server, metrics) = (Rc::new(Resident::new(server)), metrics.start());
+        let third_party =
+            third_party.map(|actor| -> Rc<dyn AskThirdParty> { Rc::new(Resident::new(actor)) });
+        let peers = Peers {
+            server: Rc::clone(&server) as _,
+            third_party,
+            workers: Rc::clone(&workers),
+            book: metrics.clone().recipient(),
+            round_ended: metrics.clone().recipient(),
+            save_metrics: metrics.clone().recipient(),
+        };
+        let mut network = Network::new(Arc::clone(&world), pool, peers, control.interrupted);
+        if let Some(archive) = &mut archive {
+            network.restore(archive, &mut downloads).await?;
+        }
+        let started = Started {
+            baselines,
+            rounds: network.rounds(),
+            now: network.now(),
+            total,
+        };
+        let actors = Self {
+            network,
+            server,
+            metrics,
+            world,
+            workers,
+        };
+        Ok((actors, started))
+    }
+
+    pub(crate) async fn set_model(&self, model: Model) -> Result<()> {
+        let set = SetModel(model);
+        self.server.ask(set.clone())?;
+        answer_of_metrics(self.metrics.send(set)).await
+    }
+
+    /// Returns the item table that `user` keeps for itself.
+    pub(crate) fn personal_table(&self, user: UserId) -> Result<Option<PersonalTable>> {
+        match self.workers.tell(user, ToClient::ShowPersonalTable) {
+            FromClient::PersonalTable(Some(table)) => table,
+            FromClient::PersonalTable(None) => self.world.method.client(user).personal_table(),
+            _ => Err(Error::Usage(format!(
+                "{user} is in training, and its item table cannot be seen now"
+            ))),
+        }
+    }
+
+    /// Lets time run to the end of a round, or to an earlier instant. In a round in which much
+    /// happens, bookings are sent to `happened` on the way. `spare` is a list to be filled again.
+    pub(crate) async fn advance(
+        &mut self,
+        until: Option<SimTime>,
+        spare: Vec<Booking>,
+        happened: Sender<Vec<Booking>>,
+    ) -> Advanced {
+        self.network.reuse(spare);
+        let mut tell = |bookings| {
+            let _ = happened.send(bookings);
+        };
+        Advanced {
+            round: self.network.advance(until, &mut tell).await,
+            now: self.network.now(),
+            changes: self.network.take_changes(),
+        }
+    }
+
+    /// Closes the books.
+    pub(crate) async fn finish(&mut self, private_parameters: bool) -> Result<Closed> {
+        let unfinished = self.network.stop().await?;
+        let changes = self.network.take_changes();
+        let collect = Collect { private_parameters };
+        Ok(Closed {
+            unfinished,
+            changes,
+            outcome: answer_of_metrics(self.metrics.send(collect)).await?,
+        })
+    }
+}

@@ -1,0 +1,272 @@
+//! What a worker thread does for a client: decode the download, train, encode the upload.
+//!
+//! An [`Assignment`] has everything on which the result depends, so the result does not depend on
+//! the thread or the time.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+
+use super::consultation;
+use super::device::Device;
+use super::invitation::{Invitation, Invited};
+use super::messages::Effort;
+use super::upload::{self, Upload};
+use super::world::World;
+use crate::privacy::Protection;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::stages::{Stage, enter};
+use fedrecsim_methods::{LocalTask, LocalUpdate, Scratch};
+use fedrecsim_model::blocks::{Model, Utility};
+use fedrecsim_model::codec::EncodeContext;
+
+/// A training to be worked out.
+pub struct Assignment {
+    /// Whom it is for, and the download.
+    pub invited: Invited,
+    /// The user's device; `None` if it has not been made yet.
+    pub device: Option<Box<Device>>,
+}
+
+/// A training that has been worked out.
+pub struct WorkedOut {
+    /// One thread drops the downloads, since several would fight over the count of owners.
+    pub invited: Invited,
+    /// The device before the training, if a copy was to be kept; `None` if it had not been made.
+    pub before: Option<Box<Device>>,
+    /// What the training takes.
+    pub effort: Effort,
+    /// What comes of it.
+    pub result: Result<Box<Trained>>,
+}
+
+/// The result of a training. The device goes back to the user, and the upload to the server.
+pub struct Trained {
+    /// The device after the training; `None` if it is in another process, or another user's.
+    pub device: Option<Box<Device>>,
+    /// The upload.
+    pub upload: Upload,
+}
+
+thread_local! {
+    /// The buffers of one worker thread, which carry nothing from one client to the next.
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+impl Assignment {
+    /// Trains the device, unless `interrupted` is true. The result is a pure function of the
+    /// assignment and the world, whichever thread runs it. It is an error if the training diverges,
+    /// there are too few negatives, or a frame does not decode.
+    pub fn work_out(self, world: &World, interrupted: &AtomicBool) -> WorkedOut {
+        let Self { invited, device } = self;
+        let before = device
+            .as_ref()
+            .filter(|_| invited.keep)
+            .map(|device| Box::new(device.snapshot()));
+        let mut effort = Effort::default();
+        let result = match interrupted.load(Ordering::Relaxed) {
+            true => Err(Error::Interrupted),
+            false => SCRATCH.with_borrow_mut(|scratch| {
+                let device = device.unwrap_or_else(|| Device::new(invited.user, world));
+                train(&invited, device, world, (scratch, &mut effort))
+            }),
+        };
+        WorkedOut {
+            invited,
+            before,
+            effort,
+            result,
+        }
+    }
+}
+
+/// Describes the training to the client, which starts from `model`.
+fn task_of<'a>(invited: &Invited, model: &'a Model, world: &'a World) -> LocalTask<'a> {
+    let Invitation { step, id, download } = &invited.invitation;
+    let training = &world.scenario.training;
+    LocalTask::new(
+        (invited.user, training.round_of(*step), *id),
+        model,
+        (&world.dataset, &world.scenario.dataset.negatives),
+        world.streams,
+        training.divergence_limit as f32,
+    )
+    .in_phase(download.phase())
+    .at_step(*step)
+}
+
+/// Trains `device`. If that fails, `effort` keeps the exchanges that came before.
+fn train(
+    invited: &Invited,
+    mut device: Box<Device>,
+    world: &World,
+    (scratch, effort): (&mut Scratch, &mut Effort),
+) -> Result<Box<Trained>> {
+    let _stage = enter(Stage::Train);
+    let (user, Invitation { id, download, .. }) = (invited.user, &invited.invitation);
+    let received = if download.has_to_be_asked() {
+        let rows = task_of(invited, &Model::none(), world).sampled_rows(&mut scratch.samples)?;
+        let asked = download.ask(&rows, (user, *id))?;
+        let received = download.received_of_rows(&rows, &asked.reply)?;
+        effort.rows = Some(Arc::new(asked));
+        Cow::Owned(received)
+    } else {
+        download.received(user)?
+    };
+    let task = task_of(invited, &received.model, world);
+    let exchange = world
+        .exchange(task.phase)
+        .zip(invited.reply_source.as_ref());
+    let reply = match exchange {
+        Some((exchange, source)) => {
+            let with = (world, &mut *scratch);
+            let (consultation, reply) =
+                consultation::with_third_party(source, exchange, &*device.client, &task, with)?;
+            effort.third_party = Some(consultation);
+            Some(reply)
+        }
+        None => None,
+    };
+    let task = reply.as_ref().map_or(task, |reply| task.with_reply(reply));
+    let LocalUpdate {
+        mut update,
+        loss,
+        work,
+        ..
+    } = device.client.train(&task, scratch)?;
+    if !loss.is_finite() {
+        return Err(Error::Diverged {
+            round: task.round,
+            user: Some(user),
+            parameter: "the local loss".into(),
+            value: loss as f32,
+            limit: task.divergence_limit,
+        });
+    }
+    let _encoding = enter(Stage::Encode);
+    let layout = world.upload_layout(task.phase);
+    let randomness = upload::randomness(user, *id, world);
+    if let Some(mechanism) = &world.privacy {
+        let protection = Protection {
+            layout,
+            base: &received.model,
+            rated: world.dataset.train_items(user),
+            randomness,
+        };
+        mechanism.protect(&mut update, &protection)?;
+    }
+    if layout.reports_utility {
+        update.scalars.utility = Some(Utility {
+            loss: loss as f32,
+            ratings: world.dataset.train_items(user).len() as u32,
+        });
+    }
+    let postponed = if download.is_shared() {
+        Upload::postponed(&mut update, loss, layout, world)?
+    } else {
+        None
+    };
+    let upload = match postponed {
+        Some(upload) => upload,
+        None => {
+            let mut context = EncodeContext {
+                base: &received.model,
+                memory: &mut device.memory,
+                randomness,
+            };
+            let encoded = world.uplink.encode(&update, layout, &mut context);
+            let frame = encoded.map_err(|error| {
+                let round = task.round.0 + 1;
+                error.within(format_args!("the upload of {user} in round {round}"))
+            })?;
+            // What a mechanism has changed is not what the client returned.
+            let held = match world.privacy {
+                None => frame.hold_values_of(&world.uplink, &mut update, layout),
+                Some(_) => None,
+            };
+            if held.is_some() {
+                device.client.was_sent(&update);
+            }
+            // The values are in the frame; the next client of this thread writes its own there,
+            // unless they are kept.
+            let values = held.or_else(|| update.blocks.pop().map(|block| block.values));
+            if let Some(Ok(values)) = values.map(Bytes::try_into_mut) {
+                scratch.values = values.into();
+            }
+            Upload::encoded(frame, loss)
+        }
+    };
+    effort.work = work;
+    effort.upload = Some(world.upload_size(upload.parts()));
+    Ok(Box::new(Trained {
+        device: Some(device),
+        upload,
+    }))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    //! Tests that a worker thread carries nothing but memory from one training to the next.
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::download::Download;
+    use crate::tests::small;
+    use fedrecsim_core::ids::{InvitationId, Step, UserId};
+
+    /// Has user 3 of `world` train in the first step.
+    pub(crate) fn trained(world: &World) -> (Invitation, Upload) {
+        let invitation = Invitation {
+            step: Step(0),
+            id: InvitationId(0),
+            download: Arc::new(Download::first(world).unwrap()),
+        };
+        let invited = Invited {
+            user: UserId(3),
+            invitation: invitation.clone(),
+            reply_source: None,
+            keep: false,
+        };
+        let assignment = Assignment {
+            invited,
+            device: None,
+        };
+        let worked = assignment.work_out(world, &AtomicBool::default());
+        (invitation, worked.result.unwrap().upload)
+    }
+
+    /// Returns the upload of user 3 of the small world, where `overrides` replace keys of the
+    /// scenario.
+    fn upload(overrides: &[&str]) -> Vec<u8> {
+        let world = small::world(overrides);
+        let (invitation, upload) = trained(&world);
+        upload
+            .bytes(UserId(3), &invitation, &world)
+            .unwrap()
+            .to_vec()
+    }
+
+    #[test]
+    fn a_thread_serves_one_data_set_after_another() {
+        // If buffers were kept, one world would draw negatives that it does not have, or miss some
+        // that it has.
+        let worlds: [&[&str]; 4] = [
+            &[],
+            &["dataset.generator.items=3000"],
+            &["dataset.negatives.per_positive=2"],
+            &["dataset.negatives.pool=\"unrated\""],
+        ];
+        let apart = worlds.map(|overrides| {
+            std::thread::scope(|scope| scope.spawn(|| upload(overrides)).join().unwrap())
+        });
+        let in_turn = worlds.map(upload);
+        assert!(apart == in_turn);
+        assert!(
+            apart.windows(2).all(|pair| pair[0] != pair[1]),
+            "they must differ for this test to mean anything"
+        );
+    }
+}

@@ -1,0 +1,440 @@
+//! Workers that are threads of this process and keep users in its memory: all of them, or those
+//! that it owns.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+use tokio::sync::mpsc::unbounded_channel;
+
+use super::saved::{SavedPart, put_device, put_end, take_devices, take_parts};
+use super::scoring::{Donated, MADE_TOGETHER, Scoring, donor_of, own_downloads, scored};
+use super::{Pool, Workers, Working};
+use crate::baselines::{self, UserAccuracies};
+use crate::by_user::ByUser;
+use crate::client::ClientActor;
+use crate::device::Device;
+use crate::download::Download;
+use crate::evaluation::Scored;
+use crate::messages::{Effort, FromClient, ToClient};
+use crate::resident::unanswered;
+use crate::training::{Assignment, WorkedOut};
+use crate::world::World;
+use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::ids::UserId;
+use fedrecsim_core::stages::{Stage, enter};
+use fedrecsim_data::dataset::KeptItems;
+use fedrecsim_methods::Placement;
+use fedrecsim_model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::blocks::Model;
+use fedrecsim_model::state::StateVisitor;
+use fedrecsim_scenario::ItemTable;
+
+/// The number of users whose tables are held at a time, for others to score with.
+const HELD_AT_ONCE: usize = 64;
+
+/// The number of users whose parameters are lent at a time, for scoring or a digest.
+const LENT_AT_ONCE: usize = 1 << 14;
+
+/// The number of users that a worker thread takes at a time. They are few enough that all threads
+/// end together, although one user has a hundred times the ratings of another, and enough that
+/// handing them out costs little.
+const TAKEN_AT_ONCE: usize = 8;
+
+/// Users in the memory of this process, and the threads that compute for them.
+pub struct Threads {
+    world: Arc<World>,
+    pool: Pool,
+    /// Once this is true, no more trainings are begun.
+    interrupted: Arc<AtomicBool>,
+    /// The users who are here, by their numbers.
+    own: Range<u32>,
+    devices: RefCell<Devices>,
+}
+
+/// The users' actors.
+#[derive(Default)]
+struct Devices {
+    /// The actors that have had a message. Until then a user has nothing that does not follow from
+    /// its number, so a million users of whom ten thousand take part cost as much memory as ten
+    /// thousand do.
+    clients: ByUser<ClientActor>,
+    /// The users who have submitted a training since the last batch, in that order. Some may have
+    /// been cut off since.
+    submitted: Vec<UserId>,
+}
+
+impl Threads {
+    /// Makes the users of `world`. None of them has taken part.
+    pub fn new(world: Arc<World>, pool: Pool, interrupted: Arc<AtomicBool>) -> Self {
+        // Data sets with 2^32 users or more are refused on reading.
+        let own = 0..world.dataset.users() as u32;
+        Self {
+            world,
+            pool,
+            interrupted,
+            own,
+            devices: RefCell::default(),
+        }
+    }
+
+    /// Returns these workers for these users alone. The others are in other processes.
+    pub fn owning(self, own: Range<u32>) -> Self {
+        Self { own, ..self }
+    }
+
+    /// Returns the places of the users who are here in the list of evaluated users.
+    pub fn evaluated(&self) -> Range<usize> {
+        self.world.places_of(&self.own)
+    }
+
+    /// Takes over a device from a checkpoint.
+    pub fn adopt(&self, user: UserId, device: Box<Device>) {
+        self.devices
+            .borrow_mut()
+            .clients
+            .insert(user, ClientActor::restored(device));
+    }
+
+    /// Takes over the devices of its users from parts of a checkpoint, which `archive` knows.
+    ///
+    /// # Errors
+    /// As [`take_parts`].
+    pub fn adopt_parts(&self, parts: &[SavedPart], archive: &ArchiveReader) -> Result<()> {
+        take_parts(
+            parts,
+            &self.own,
+            archive,
+            &self.world,
+            &mut |user, device| {
+                self.adopt(user, device);
+                Ok(())
+            },
+        )
+    }
+
+    /// Appends the devices that have been made, and their end.
+    ///
+    /// # Errors
+    /// Those of `flush`, and an error if a device is in training.
+    pub fn save_devices(
+        &self,
+        archive: &mut Archive,
+        flush: &mut dyn FnMut(&mut Archive) -> Result<()>,
+    ) -> Result<()> {
+        let clients = &mut self.devices.borrow_mut().clients;
+        for user in clients.keys() {
+            let Some(actor) = clients.get_mut(&user) else {
+                continue;
+            };
+            if actor.is_away() {
+                return Err(in_training(user, "be saved"));
+            }
+            if let Some(device) = actor.device() {
+                put_device(user, device, archive)?;
+                flush(archive)?;
+            }
+        }
+        put_end(archive);
+        Ok(())
+    }
+
+    /// Appends the device of `user`, if it has been made, and the end of the devices. Returns
+    /// whether this is possible; it is not while the device is in training.
+    ///
+    /// # Errors
+    /// As [`put_device`].
+    pub fn show_device(&self, user: UserId, archive: &mut Archive) -> Result<bool> {
+        let clients = &mut self.devices.borrow_mut().clients;
+        if let Some(actor) = clients.get_mut(&user) {
+            if actor.is_away() {
+                return Ok(false);
+            }
+            actor
+                .device()
+                .map_or(Ok(()), |device| put_device(user, device, archive))?;
+        }
+        put_end(archive);
+        Ok(true)
+    }
+
+    /// Works out all trainings that were submitted, as [`Workers::train`] does, and shows `each` of
+    /// them while others are worked out. Their order depends on the threads.
+    ///
+    /// # Errors
+    /// As [`Workers::train`], and the first one of `each`.
+    pub async fn train_each(
+        &self,
+        each: &mut dyn FnMut(&mut WorkedOut) -> Result<()>,
+    ) -> Result<()> {
+        let batch = self.devices.borrow_mut().begin_trainings();
+        let (world, interrupted) = (Arc::clone(&self.world), Arc::clone(&self.interrupted));
+        let work_out = move |training: Assignment| training.work_out(&world, &interrupted);
+        let mut result = Ok(());
+        let mut take = |mut worked: WorkedOut| {
+            if result.is_ok() {
+                result = each(&mut worked);
+            }
+            // All are taken back, whatever becomes of them.
+            let clients = &mut self.devices.borrow_mut().clients;
+            if let Some(actor) = clients.get_mut(&worked.invited.user) {
+                actor.worked_out(worked);
+            }
+        };
+        if batch.len() <= 1 {
+            batch.into_iter().map(work_out).for_each(take);
+            return result;
+        }
+        let _waiting = enter(Stage::Wait);
+        let (sender, mut ready) = unbounded_channel();
+        let training = self.pool.begin(move || {
+            batch
+                .into_par_iter()
+                .chunks(TAKEN_AT_ONCE)
+                .with_max_len(1)
+                .for_each(|some| {
+                    let worked: Vec<WorkedOut> = some.into_iter().map(&work_out).collect();
+                    // If this fails, the simulation was dropped.
+                    let _ = sender.send(worked);
+                });
+        });
+        while let Some(worked) = ready.recv().await {
+            worked.into_iter().for_each(&mut take);
+        }
+        training.await.and(result)
+    }
+
+    /// Scores the evaluated users at these `places` of their list.
+    ///
+    /// # Errors
+    /// As [`Workers::evaluate`].
+    pub async fn score(&self, places: Range<usize>, scoring: Scoring) -> Result<Vec<Scored>> {
+        self.score_with(places, Donated::new(), Arc::new(scoring))
+            .await
+    }
+
+    async fn score_with(
+        &self,
+        places: Range<usize>,
+        donated: Donated,
+        scoring: Arc<Scoring>,
+    ) -> Result<Vec<Scored>> {
+        let world = Arc::clone(&self.world);
+        let first = places.start;
+        let users = world.candidates.evaluated_users()[places].to_vec();
+        let all = self.with_parameters(users, move |offset, device| {
+            let _stage = enter(Stage::Evaluate);
+            let client = device.client.as_ref();
+            scored(&world, (first, offset), client, &donated, &scoring)
+        });
+        all.await?.into_iter().collect()
+    }
+
+    /// Scores the evaluated users who are here. Where each receives a download of its own, or scores
+    /// with the item table of another, some users are scored at a time.
+    async fn score_all(&self, download: Arc<Download>, model: Model) -> Result<Vec<Scored>> {
+        let (world, places) = (&self.world, self.evaluated());
+        let is_central = world.placement == Placement::Central;
+        let with_tables_of_others = world.scenario.evaluation.item_table == ItemTable::AnotherUsers;
+        let own_download = download.makes_each() && !is_central && !with_tables_of_others;
+        let at_once = match (with_tables_of_others, own_download) {
+            (true, _) => HELD_AT_ONCE,
+            (false, true) => self.pool.threads() * MADE_TOGETHER,
+            (false, false) => places.len().max(1),
+        };
+        let shared = Arc::new(match is_central {
+            true => Scoring::AtServer(model),
+            false => Scoring::Shared(Arc::clone(&download)),
+        });
+        let mut scored = Vec::with_capacity(places.len());
+        for first in places.clone().step_by(at_once) {
+            let some = first..places.end.min(first + at_once);
+            let donated = match with_tables_of_others {
+                true => self.donated_to(some.clone()).await?,
+                false => Donated::new(),
+            };
+            let scoring = if own_download {
+                let (download, world, of) =
+                    (Arc::clone(&download), Arc::clone(world), some.clone());
+                let made = self.pool.run(move || own_downloads(&download, of, &world));
+                Arc::new(Scoring::Personal(made.await??))
+            } else {
+                Arc::clone(&shared)
+            };
+            scored.extend(self.score_with(some, donated, scoring).await?);
+        }
+        Ok(scored)
+    }
+
+    /// Returns the item tables with which the evaluated users at these `places` score.
+    async fn donated_to(&self, places: Range<usize>) -> Result<Donated> {
+        let users = &self.world.candidates.evaluated_users()[places];
+        // Several users may have the same donor, whose device can be lent once at a time.
+        let donors: BTreeSet<UserId> = users
+            .iter()
+            .map(|user| donor_of(*user, &self.world))
+            .collect();
+        let donors: Vec<UserId> = donors.into_iter().collect();
+        let tables = self
+            .with_parameters(donors.clone(), |_, device| device.client.personal_table())
+            .await?;
+        let donated = donors.into_iter().zip(tables);
+        donated.map(|(donor, table)| Ok((donor, table?))).collect()
+    }
+
+    /// Runs `work` on the devices of `users`, in parallel, and returns the results in the order of
+    /// `users`. A device that has not been made yet is made for this, and dropped again.
+    async fn with_parameters<T: Send + 'static>(
+        &self,
+        users: Vec<UserId>,
+        work: impl Fn(usize, &mut Device) -> T + Send + Sync + 'static,
+    ) -> Result<Vec<T>> {
+        let work = Arc::new(work);
+        let mut results = Vec::with_capacity(users.len());
+        for users in users.chunks(LENT_AT_ONCE) {
+            let (first, world, work) = (results.len(), Arc::clone(&self.world), Arc::clone(&work));
+            let lent = self.devices.borrow_mut().lend(users)?;
+            let worked = self.pool.run(move || {
+                let work = |(offset, (user, device)): (usize, (UserId, Option<Box<Device>>))| {
+                    let is_made = device.is_some();
+                    let mut device = device.unwrap_or_else(|| Device::new(user, &world));
+                    let result = work(first + offset, &mut device);
+                    (result, user, is_made.then_some(device))
+                };
+                lent.into_par_iter()
+                    .with_max_len(TAKEN_AT_ONCE)
+                    .enumerate()
+                    .map(work)
+                    .collect::<Vec<_>>()
+            });
+            let worked = worked.await?;
+            let mut devices = self.devices.borrow_mut();
+            for (result, user, client) in worked {
+                results.push(result);
+                if let (Some(client), Some(actor)) = (client, devices.clients.get_mut(&user)) {
+                    actor.take_back(Some(client));
+                }
+            }
+        }
+        Ok(results)
+    }
+}
+
+impl Devices {
+    /// Lends the devices of `users`; `None` for those that have not been made yet.
+    fn lend(&mut self, users: &[UserId]) -> Result<Vec<(UserId, Option<Box<Device>>)>> {
+        let lend = |user: &UserId| match self.clients.get_mut(user) {
+            Some(actor) if actor.is_away() => Err(in_training(*user, "lend its parameters")),
+            Some(actor) if actor.is_made() => Ok((*user, actor.lend())),
+            _ => Ok((*user, None)),
+        };
+        users.iter().map(lend).collect()
+    }
+
+    /// Takes the submitted trainings that are still wanted.
+    fn begin_trainings(&mut self) -> Vec<Assignment> {
+        let submitted = std::mem::take(&mut self.submitted);
+        let clients = &mut self.clients;
+        submitted
+            .into_iter()
+            .filter_map(|user| clients.get_mut(&user)?.begin_training())
+            .collect()
+    }
+}
+
+fn in_training(user: UserId, what: &str) -> Error {
+    let reason = format!("{user} cannot {what}: its parameters are in training");
+    unanswered("client", reason)
+}
+
+impl Workers for Threads {
+    fn tell(&self, user: UserId, message: ToClient) -> FromClient {
+        let mut devices = self.devices.borrow_mut();
+        if let ToClient::Participate { .. } = message {
+            devices.submitted.push(user);
+        }
+        devices
+            .clients
+            .get_or_insert_with(user, ClientActor::default)
+            .receive(message)
+    }
+
+    fn items_of(&self, user: UserId) -> Result<KeptItems> {
+        Ok(self.world.dataset.kept_items(user))
+    }
+
+    fn expect_end_of_training(&self, user: UserId) {
+        if let Some(client) = self.devices.borrow().clients.get(&user) {
+            client.prefetch();
+        }
+    }
+
+    fn train(&self) -> Working<'_, Vec<(UserId, Effort)>> {
+        Box::pin(async move {
+            let mut efforts = Vec::new();
+            let mut take = |worked: &mut WorkedOut| {
+                efforts.push((worked.invited.user, std::mem::take(&mut worked.effort)));
+                Ok(())
+            };
+            self.train_each(&mut take).await?;
+            Ok(efforts)
+        })
+    }
+
+    fn evaluate(&self, download: Arc<Download>, model: Model) -> Working<'_, Vec<Scored>> {
+        Box::pin(self.score_all(download, model))
+    }
+
+    fn baselines(&self) -> Working<'_, UserAccuracies> {
+        let (world, places) = (Arc::clone(&self.world), self.evaluated());
+        Box::pin(async move {
+            let accuracies = move || baselines::accuracies(&world, places);
+            self.pool.run(accuracies).await?
+        })
+    }
+
+    fn digests(&self) -> Working<'_, Vec<blake3::Hash>> {
+        let digests = self.with_parameters(self.own.clone().map(UserId).collect(), |_, device| {
+            digest_of(device)
+        });
+        Box::pin(async move { digests.await?.into_iter().collect() })
+    }
+
+    fn save(
+        &self,
+        _: u32,
+        archive: &mut Archive,
+        flush: &mut dyn FnMut(&mut Archive) -> Result<()>,
+    ) -> Result<()> {
+        self.save_devices(archive, flush)?;
+        archive.put(&Vec::<SavedPart>::new());
+        Ok(())
+    }
+
+    fn restore(&self, archive: &mut ArchiveReader) -> Result<()> {
+        take_devices(archive, &self.world, &mut |user, device| {
+            self.adopt(user, device);
+            Ok(())
+        })?;
+        let parts: Vec<SavedPart> = archive.take()?;
+        self.adopt_parts(&parts, archive)
+    }
+}
+
+/// Returns a digest of everything that a device keeps.
+fn digest_of(device: &mut Device) -> Result<blake3::Hash> {
+    // The state is hashed in large pieces, since the hash then takes several chunks at a time.
+    let (mut digest, mut piece) = (blake3::Hasher::new(), Vec::with_capacity(1 << 16));
+    device.visit_state(&mut StateVisitor::Digest(&mut |bytes| {
+        piece.extend_from_slice(bytes);
+        if piece.len() >= 1 << 16 {
+            digest.update(&piece);
+            piece.clear();
+        }
+    }))?;
+    digest.update(&piece);
+    Ok(digest.finalize())
+}
