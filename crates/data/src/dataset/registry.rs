@@ -110,18 +110,13 @@ fn missing(
     known: Option<&KnownDataset>,
     data_directories: &[PathBuf],
 ) -> String {
-    let mut reason = String::from("there is no such file");
-    if places.is_empty() {
-        reason += " (no data folder to look in)";
-    } else {
-        reason += "; looked for";
-        for place in places {
-            reason += &format!(
-                "\n  {}{}",
-                place.display(),
-                if place.is_dir() { " (a folder)" } else { "" }
-            );
-        }
+    let mut reason = match places {
+        [] => "there is no such file (no data folder to look in)".to_owned(),
+        _ => "there is no such file; looked for".to_owned(),
+    };
+    for place in places {
+        let kind = if place.is_dir() { " (a folder)" } else { "" };
+        reason += &format!("\n  {}{kind}", place.display());
     }
     if let Some(set) = known {
         // A single folder is one that was named, and not the first of those that are usual.

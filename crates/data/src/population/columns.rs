@@ -1,5 +1,6 @@
 //! Reads comma-separated numbers under a header line, the form of traces.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -75,7 +76,7 @@ pub(super) fn read_users<T, const COUNT: usize>(
     let in_header = |fault| malformed(path, first, fault);
     let header = fields_of(&header).map_err(in_header)?;
     let places = places(&header, &names, required).map_err(in_header)?;
-    let mut rows = Vec::new();
+    let mut users: BTreeMap<u32, Vec<(u64, T)>> = BTreeMap::new();
     while read_one(&mut records, &mut record)? {
         let line = line_of(&record);
         let parsed = fields_of(&record).and_then(|cells| {
@@ -91,32 +92,26 @@ pub(super) fn read_users<T, const COUNT: usize>(
                 fields: places.iter().map(field).collect(),
             };
             let value = parse(&row)?;
-            let user = row.read(0, "a user's number from 0", |_: &u32| true)?;
-            Ok((user, line, value))
+            Ok((row.read(0, "a user's number from 0", |_| true)?, value))
         });
-        rows.push(parsed.map_err(|fault| malformed(path, line, fault))?);
+        let (user, value) = parsed.map_err(|fault| malformed(path, line, fault))?;
+        users.entry(user).or_default().push((line, value));
     }
-    if rows.is_empty() {
+    if users.is_empty() {
         return Err(Error::read(
             path,
             "the file holds a header line and nothing else",
         ));
     }
-    // The sort is stable, so that a user's lines keep the order of the file.
-    rows.sort_by_key(|(user, ..)| *user);
-    let mut users: Vec<Vec<_>> = Vec::new();
-    for (user, line, value) in rows {
-        let missing = users.len();
-        if user as usize > missing {
+    for (missing, (user, lines)) in users.iter().enumerate() {
+        if *user as usize != missing {
             let message = format!(
                 "user {user} stands here, but no line has user {missing}: users are numbered from 0 without gaps"
             );
-            return Err(malformed(path, line, message));
+            return Err(malformed(path, lines[0].0, message));
         }
-        users.resize_with(users.len().max(user as usize + 1), Vec::new);
-        users[user as usize].push((line, value));
     }
-    Ok(users)
+    Ok(users.into_values().collect())
 }
 
 /// Feeds where the lines of each user begin among those of all to `sink`, and their number.

@@ -40,7 +40,6 @@ pub struct Hit {
 #[derive(Clone, Debug)]
 pub struct FaultRules {
     rules: Vec<Rule>,
-    groups: Arc<Groups>,
     streams: Streams,
 }
 
@@ -52,7 +51,7 @@ impl FaultRules {
     pub(super) fn new(
         specs: &[FaultSpec],
         users: u32,
-        groups: Arc<Groups>,
+        groups: &Arc<Groups>,
         streams: Streams,
     ) -> Result<Self> {
         for (number, spec) in specs.iter().enumerate() {
@@ -65,8 +64,7 @@ impl FaultRules {
             }
         }
         Ok(Self {
-            rules: Rule::of(specs, false).collect(),
-            groups,
+            rules: Rule::of(specs, false, groups).collect(),
             streams,
         })
     }
@@ -90,7 +88,7 @@ impl FaultRules {
             let concerned = (rule.spec.direction).is_none_or(|only| only == route.direction)
                 && at >= rule.from
                 && rule.until.is_none_or(|until| at < until)
-                && self.groups.concerned_by(rule, user);
+                && rule.hits(user);
             let verdict = concerned
                 .then(|| self.draw(rule, user, invitation_id, route))
                 .flatten()?;

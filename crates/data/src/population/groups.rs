@@ -1,7 +1,9 @@
 //! Fault rules and the groups of users that they hit.
 
+use std::sync::Arc;
+
+use super::availability::Daily;
 use super::device::Devices;
-use super::time_zones::TimeZones;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
 use fedrecsim_core::units::{SimDuration, SimTime};
@@ -17,11 +19,16 @@ pub(super) struct Rule {
     pub from: SimTime,
     /// The first instant after the rule; `None` if it never ends.
     pub until: Option<SimTime>,
+    groups: Arc<Groups>,
 }
 
 impl Rule {
     /// Returns the rules that are outages, or those that are not.
-    pub(super) fn of(specs: &[FaultSpec], are_outages: bool) -> impl Iterator<Item = Self> {
+    pub(super) fn of(
+        specs: &[FaultSpec],
+        are_outages: bool,
+        groups: &Arc<Groups>,
+    ) -> impl Iterator<Item = Self> {
         let instant = |seconds| SimTime::ZERO + SimDuration::from_secs_f64(seconds);
         (0..)
             .zip(specs)
@@ -31,48 +38,44 @@ impl Rule {
                 spec: spec.clone(),
                 from: instant(spec.from_s),
                 until: spec.until_s.map(instant),
+                groups: Arc::clone(groups),
             })
+    }
+
+    /// Returns whether the rule hits `user`.
+    pub(super) fn hits(&self, user: UserId) -> bool {
+        let Groups {
+            devices,
+            daily,
+            streams,
+        } = &*self.groups;
+        match &self.spec.users {
+            None => true,
+            Some(FaultUsers::Numbers(numbers)) => numbers.contains(&user.0),
+            Some(FaultUsers::Share(share)) => {
+                let (user, number) = (u64::from(user.0), u64::from(self.number));
+                streams
+                    .stream(Purpose::FaultUsers, user, number)
+                    .open_unit()
+                    < *share
+            }
+            Some(FaultUsers::DeviceClasses(names)) => devices
+                .class_name(user)
+                .is_some_and(|class| names.iter().any(|name| name == class)),
+            Some(FaultUsers::UtcOffsets(offsets)) => daily
+                .as_ref()
+                .is_some_and(|daily| offsets.contains(&daily.zone(user).0)),
+        }
     }
 }
 
 /// The groups that fault rules can choose users by: device class and time zone.
 #[derive(Clone, Debug)]
 pub(super) struct Groups {
-    devices: Devices,
-    /// The time zones, if availability follows the local time; otherwise no user has one.
-    zones: Option<TimeZones>,
-    streams: Streams,
-}
-
-impl Groups {
-    pub(super) fn new(devices: Devices, zones: Option<TimeZones>, streams: Streams) -> Self {
-        Self {
-            devices,
-            zones,
-            streams,
-        }
-    }
-
-    /// Returns whether a rule hits `user`.
-    pub(super) fn concerned_by(&self, rule: &Rule, user: UserId) -> bool {
-        match &rule.spec.users {
-            None => true,
-            Some(FaultUsers::Numbers(numbers)) => numbers.contains(&user.0),
-            Some(FaultUsers::Share(share)) => {
-                let (user, number) = (u64::from(user.0), u64::from(rule.number));
-                let mut stream = self.streams.stream(Purpose::FaultUsers, user, number);
-                stream.open_unit() < *share
-            }
-            Some(FaultUsers::DeviceClasses(names)) => self
-                .devices
-                .class_name(user)
-                .is_some_and(|class| names.iter().any(|name| name == class)),
-            Some(FaultUsers::UtcOffsets(offsets)) => self
-                .zones
-                .as_ref()
-                .is_some_and(|zones| offsets.contains(&zones.draw(user).0)),
-        }
-    }
+    pub devices: Devices,
+    /// The windows of local time, if availability follows it; otherwise no user has a time zone.
+    pub daily: Option<Daily>,
+    pub streams: Streams,
 }
 
 #[cfg(test)]

@@ -21,7 +21,6 @@ mod faults;
 mod groups;
 mod link;
 mod speed;
-mod time_zones;
 mod traces;
 
 #[cfg(test)]
@@ -36,10 +35,10 @@ pub use {
     traces::Traces,
 };
 
+use availability::Daily;
 use device::Devices;
 use groups::Groups;
 use link::Links;
-use time_zones::TimeZones;
 
 /// The users of a run.
 #[derive(Clone, Debug)]
@@ -82,24 +81,22 @@ impl Population {
         let users = users as u32;
         let (spec, trace) = (&scenario.availability, traces.availability.clone());
         let devices = Devices::new(&scenario.devices, traces.devices.clone(), streams)?;
-        let zones = match &spec.pattern {
-            AvailabilityPattern::Daily(daily) => Some(TimeZones::new(daily, streams)),
+        let daily = match &spec.pattern {
+            AvailabilityPattern::Daily(daily) => Some(Daily::new(daily, streams)),
             _ => None,
         };
-        let groups = Arc::new(Groups::new(devices.clone(), zones, streams));
-        let availability = Availability::new(
-            spec,
-            &scenario.faults,
-            users,
-            trace,
-            Arc::clone(&groups),
+        let groups = Arc::new(Groups {
+            devices: devices.clone(),
+            daily,
             streams,
-        )?;
+        });
+        let faults = &scenario.faults;
+        let availability = Availability::new(spec, faults, users, trace, &groups, streams)?;
         Ok(Self {
             links: Links::new(&scenario.network, traces.links.clone(), streams)?,
             devices,
             availability: Arc::new(availability),
-            faults: FaultRules::new(&scenario.faults, users, groups, streams)?,
+            faults: FaultRules::new(faults, users, &groups, streams)?,
         })
     }
 

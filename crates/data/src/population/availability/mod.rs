@@ -22,7 +22,7 @@ mod trace;
 #[cfg(test)]
 mod tests;
 
-use daily::Daily;
+pub(super) use daily::Daily;
 use on_off::OnOff;
 use outages::Outages;
 pub(super) use trace::AvailabilityTrace;
@@ -63,7 +63,7 @@ impl Availability {
         faults: &[FaultSpec],
         users: u32,
         trace: Option<Arc<AvailabilityTrace>>,
-        groups: Arc<Groups>,
+        groups: &Arc<Groups>,
         streams: Streams,
     ) -> Result<Self> {
         let pattern = match &spec.pattern {

@@ -13,7 +13,6 @@ use fedrecsim_scenario::{FaultEffect, FaultSpec, OnOffSpec};
 #[derive(Clone, Debug)]
 pub(super) struct Outages {
     outages: Vec<Outage>,
-    groups: Arc<Groups>,
 }
 
 /// A rule that keeps its users away: all the time between two instants, or again and again between
@@ -26,7 +25,7 @@ struct Outage {
 }
 
 impl Outages {
-    pub(super) fn new(specs: &[FaultSpec], groups: Arc<Groups>, streams: Streams) -> Self {
+    pub(super) fn new(specs: &[FaultSpec], groups: &Arc<Groups>, streams: Streams) -> Self {
         let outage = |rule: Rule| {
             let calm = match rule.spec.effect {
                 FaultEffect::RecurringOutage {
@@ -44,8 +43,7 @@ impl Outages {
             Outage { rule, calm }
         };
         Self {
-            outages: Rule::of(specs, true).map(outage).collect(),
-            groups,
+            outages: Rule::of(specs, true, groups).map(outage).collect(),
         }
     }
 
@@ -90,9 +88,8 @@ impl Outages {
     }
 
     fn of(&self, user: UserId) -> impl Iterator<Item = &Outage> {
-        self.outages
-            .iter()
-            .filter(move |outage| self.groups.concerned_by(&outage.rule, user))
+        let outages = self.outages.iter();
+        outages.filter(move |outage| outage.rule.hits(user))
     }
 }
 

@@ -22,7 +22,7 @@ fn clock_of(
         pattern,
     };
     let trace = trace.map(Arc::new);
-    Arc::new(Availability::new(&spec, &[], users, trace, groups(), Streams::new(1)).unwrap())
+    Arc::new(Availability::new(&spec, &[], users, trace, &groups(), Streams::new(1)).unwrap())
         .clock()
 }
 

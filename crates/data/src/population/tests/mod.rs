@@ -212,7 +212,7 @@ fn rule(effect: FaultEffect) -> FaultSpec {
 }
 
 fn rules(specs: &[FaultSpec]) -> FaultRules {
-    FaultRules::new(specs, USERS, groups(), Streams::new(1)).unwrap()
+    FaultRules::new(specs, USERS, &groups(), Streams::new(1)).unwrap()
 }
 
 /// Returns the verdict on the first upload of a user at a second.
@@ -345,8 +345,8 @@ fn a_rule_about_a_user_whom_there_is_not_is_refused() {
         users: Some(FaultUsers::Numbers(vec![number])),
         ..rule(FaultEffect::Drop)
     };
-    assert!(FaultRules::new(&[named(4)], 5, groups(), Streams::new(1)).is_ok());
-    let error = FaultRules::new(&[named(0), named(5)], 5, groups(), Streams::new(1)).unwrap_err();
+    assert!(FaultRules::new(&[named(4)], 5, &groups(), Streams::new(1)).is_ok());
+    let error = FaultRules::new(&[named(0), named(5)], 5, &groups(), Streams::new(1)).unwrap_err();
     assert_eq!(error.exit_code(), 2);
     assert_eq!(
         error.to_string(),
