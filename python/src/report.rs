@@ -5,10 +5,7 @@ use std::sync::OnceLock;
 
 use fedrecsim_core::error::Error;
 use fedrecsim_model::blocks::Model;
-use fedrecsim_report::arrow;
-use fedrecsim_report::{
-    EXPORTERS, ReportFolder, RunRecord, Wall, check, run_json, summary,
-};
+use fedrecsim_report::{arrow, EXPORTERS, ReportFolder, RunRecord, Wall, check, run_json, summary};
 use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::checkpoint::{SCENARIO_FILE, scenario_text};
 use fedrecsim_sim::Outcome;

@@ -18,9 +18,10 @@ use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_ranks::{self as ranks, Crew};
 use fedrecsim_report::progress::{LINES_EVERY, LatestAccuracy, Progress, ProgressLine, Show};
 use fedrecsim_report::{self as report, ReportFolder, RunRecord, UserArrays, Wall, html};
-use fedrecsim_sim::checkpoint;
 use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim_sim::{self as sim, Checkpoints, RoundObserver, RunControl, Simulation, Stop, World};
+use fedrecsim_sim::{
+    self as sim, Checkpoints, RoundObserver, RunControl, Simulation, Stop, World, checkpoint,
+};
 
 /// How a run is carried out, and where its report goes.
 pub(crate) struct Job<'a> {

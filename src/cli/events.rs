@@ -15,9 +15,7 @@ use crate::{Error, Result};
 use fedrecsim_core::units::{SimDuration, SimTime};
 use fedrecsim_report::events::{EventLog, Form, Reached, State, Timeline};
 use fedrecsim_scenario::Strictness;
-use fedrecsim_sim::outcome::GaugesSince;
-use fedrecsim_sim::outcome::{Booking, RoundSpan};
-use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::outcome::{Booking, ByDirection, Flow, GaugesSince, RoundRecord, RoundSpan};
 
 type Sink = Box<dyn Write + Send>;
 

@@ -1,7 +1,6 @@
 use std::io::Cursor;
 
-use fedrecsim_sim::outcome::Losses;
-use fedrecsim_sim::outcome::RoundRecord;
+use fedrecsim_sim::outcome::{Losses, RoundRecord};
 use fedrecsim_sim::{Outcome, RunControl, Simulation, Until};
 
 use crate::support::{Workshop, run, small_with, world};

@@ -5,13 +5,13 @@ use std::sync::atomic::AtomicBool;
 use fedrecsim_core::error::Error;
 use fedrecsim_core::ids::{InvitationId, Round, Step, UserId};
 use fedrecsim_core::legs::Route;
-use fedrecsim_methods::Phase;
-use fedrecsim_methods::server;
+use fedrecsim_methods::{Phase, server};
 use fedrecsim_model::blocks::Model;
 use fedrecsim_model::layout::Layout;
 use fedrecsim_model::table::Table;
-use fedrecsim_sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
-use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::outcome::{
+    Booking, ByDirection, Ending, Flow, LinkEvent, RoundRecord, RoundSpan,
+};
 use fedrecsim_sim::workers::{Assignment, Device, Download, Invitation, Invited};
 use fedrecsim_sim::{self as sim, Outcome, RoundObserver, RunControl, Stop, World};
 

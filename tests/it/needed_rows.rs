@@ -12,8 +12,9 @@ use fedrecsim_data::dataset;
 use fedrecsim_methods::{Client, Entry, Method, pfedrec};
 use fedrecsim_model::blocks::Model;
 use fedrecsim_scenario::{CodecChoice, CodecName, CompositionSpec, SelectSpec};
-use fedrecsim_sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
-use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::outcome::{
+    Booking, ByDirection, Ending, Flow, LinkEvent, RoundRecord, RoundSpan,
+};
 use fedrecsim_sim::{self as sim, Outcome, RoundObserver, RunControl, World};
 
 use crate::support::{Workshop, assert_balanced, assert_finite, run, small_with, world};

@@ -3,10 +3,10 @@ use std::collections::BTreeMap;
 use fedrecsim_core::error::Error;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::legs::Route;
-use fedrecsim_scenario::ClientSelection;
-use fedrecsim_scenario::{Users, too_few_users};
-use fedrecsim_sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
-use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_scenario::{ClientSelection, Users, too_few_users};
+use fedrecsim_sim::outcome::{
+    Booking, ByDirection, Ending, Flow, LinkEvent, RoundRecord, RoundSpan,
+};
 use fedrecsim_sim::{self as sim, Outcome, RoundObserver, RunControl, Stop};
 
 use crate::support::{run, small_with, world};

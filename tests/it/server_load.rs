@@ -1,8 +1,8 @@
 use fedrecsim_core::units::SimTime;
 use fedrecsim_scenario::Scenario;
-use fedrecsim_sim::outcome::{Booking, RoundSpan};
-use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim_sim::outcome::{Gauges, GaugesSince, Level};
+use fedrecsim_sim::outcome::{
+    Booking, ByDirection, Flow, Gauges, GaugesSince, Level, RoundRecord, RoundSpan,
+};
 use fedrecsim_sim::{Outcome, RoundObserver, RunControl, Simulation};
 use serde_json::Value;
 

@@ -1,6 +1,5 @@
 use fedrecsim_core::ids::UserId;
-use fedrecsim_sim::outcome::{Booking, RoundSpan};
-use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::outcome::{Booking, ByDirection, Flow, RoundRecord, RoundSpan};
 use fedrecsim_sim::{self as sim, Outcome, RoundObserver, RunControl};
 
 use crate::support::{assert_balanced, run, small_with, world};

@@ -1,8 +1,6 @@
 use std::collections::BTreeMap;
 
-use fedrecsim_sim::outcome::NetworkRecord;
-use fedrecsim_sim::outcome::{ByDirection, Flow};
-use fedrecsim_sim::outcome::{UserAccount, handled_bytes};
+use fedrecsim_sim::outcome::{ByDirection, Flow, NetworkRecord, UserAccount, handled_bytes};
 
 use crate::support::{Workshop, run, small, world};
 

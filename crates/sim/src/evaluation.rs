@@ -14,8 +14,7 @@ use super::world::World;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::{ItemId, UserId};
 use fedrecsim_core::metric::{CataloguePlace, MetricSums, Place, RatingErrors, rank};
-use fedrecsim_data::dataset::CandidateScratch;
-use fedrecsim_data::dataset::TestRatings;
+use fedrecsim_data::dataset::{CandidateScratch, TestRatings};
 use fedrecsim_methods::{Client, Scorer, ScoringContext, Scratch};
 use fedrecsim_model::blocks::Model;
 

@@ -4,8 +4,7 @@
 use crate::cli::args::DataDescribeArgs;
 use crate::cli::inputs::data_directories;
 use crate::{Error, Result, Streams};
-use fedrecsim_data::dataset::Ratings;
-use fedrecsim_data::dataset::{self, delimited, registry};
+use fedrecsim_data::dataset::{self, Ratings, delimited, registry};
 use fedrecsim_report::words::{counted, percent, thousands};
 use fedrecsim_scenario::{self as scenario, MethodVocabulary};
 

@@ -26,10 +26,8 @@ use super::{Finished, Session, ranks};
 use carrier::Start;
 use fedrecsim_core::error::{Error, ErrorKind, Result};
 use fedrecsim_data::dataset;
-use fedrecsim_report::study::against;
 use fedrecsim_report::study::file::{self, Changes, MissingData};
-use fedrecsim_report::study::tables;
-use fedrecsim_report::study::{Plan, Results, RunId};
+use fedrecsim_report::study::{Plan, Results, RunId, against, tables};
 use folder::ToDo;
 
 /// The name of the tables' files.

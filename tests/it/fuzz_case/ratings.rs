@@ -13,8 +13,7 @@ use std::path::Path;
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::rng::Streams;
-use fedrecsim_data::dataset::Ratings;
-use fedrecsim_data::dataset::{Dataset, delimited, split};
+use fedrecsim_data::dataset::{Dataset, Ratings, delimited, split};
 use fedrecsim_scenario::{ColumnRef, DelimitedSpec, SplitSpec};
 
 const SEPARATORS: [&str; 8] = [",", "\t", "::", ";", " || ", "\"", "a", "aa"];

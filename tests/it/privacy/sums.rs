@@ -11,8 +11,7 @@ use fedrecsim_model::table::floats;
 use fedrecsim_scenario::UploadUse;
 use fedrecsim_sim::Outcome;
 use fedrecsim_sim::outcome::NoEpsilon;
-use fedrecsim_sim::privacy::Curve;
-use fedrecsim_sim::privacy::SumNoise;
+use fedrecsim_sim::privacy::{Curve, SumNoise};
 
 use super::{CENTRAL, DENSE, LOCAL, POISSON, ROWS, epsilons};
 use crate::support::{run, small_with, world};

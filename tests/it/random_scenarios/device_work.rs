@@ -5,8 +5,7 @@ use fedrecsim_core::legs::{Job, Route};
 use fedrecsim_core::units::Direction;
 use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::RoundObserver;
-use fedrecsim_sim::outcome::{Booking, LinkEvent, RoundSpan};
-use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::outcome::{Booking, ByDirection, Flow, LinkEvent, RoundRecord, RoundSpan};
 
 use crate::support::Workshop;
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::legs::{Job, Peer, Route};
 use fedrecsim_scenario::Scenario;
-use fedrecsim_sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
-use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::outcome::{
+    Booking, ByDirection, Ending, Flow, LinkEvent, RoundRecord, RoundSpan,
+};
 use fedrecsim_sim::testing::{Clause, Contract, contract};
 use fedrecsim_sim::{self as sim, Outcome, RoundObserver, RunControl, Simulation, World};
 

@@ -4,9 +4,8 @@ use super::moving_rows::{C, D, MovingRows};
 use super::noise::Disturbance;
 use super::parameters::{FedRap, Objective};
 use crate::prelude::*;
-use fedrecsim_model::kernel::RoundRows;
 use fedrecsim_model::kernel::additive::{self, AdditiveStep, RowMover};
-use fedrecsim_model::kernel::{Block as Lanes, PackedRows, RowWeights, packed_vector};
+use fedrecsim_model::kernel::{Block as Lanes, PackedRows, RoundRows, RowWeights, packed_vector};
 
 /// Holds the state of a participation's epochs.
 pub(super) struct Epochs<'a> {

@@ -17,8 +17,7 @@ use super::moving_rows::C;
 use super::parameters::{FedRap, Noise, NoiseAt};
 use crate::OwnNoise;
 use crate::prelude::*;
-use fedrecsim_model::kernel::LANES;
-use fedrecsim_model::kernel::{Block as Lanes, PackedRows};
+use fedrecsim_model::kernel::{Block as Lanes, LANES, PackedRows};
 use fedrecsim_model::noise::{self, Law};
 use fedrecsim_model::per_instruction_set;
 

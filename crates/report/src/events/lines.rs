@@ -7,8 +7,7 @@ use serde::{Serialize, Serializer};
 
 use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::legs::Route;
-use fedrecsim_sim::outcome::PrivacyRecord;
-use fedrecsim_sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
+use fedrecsim_sim::outcome::{Booking, Ending, LinkEvent, PrivacyRecord, RoundSpan};
 
 use super::stretch::Stretch;
 

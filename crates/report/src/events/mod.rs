@@ -17,8 +17,7 @@ mod table;
 mod timeline;
 mod trace;
 
-use fedrecsim_sim::outcome::GaugesSince;
-use fedrecsim_sim::outcome::{Booking, RoundSpan};
+use fedrecsim_sim::outcome::{Booking, GaugesSince, RoundSpan};
 pub use state::{Reached, State};
 use stretch::{Participations, Stretch};
 #[cfg(feature = "arrow")]

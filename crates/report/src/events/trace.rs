@@ -13,8 +13,7 @@ use std::io::{self, Write};
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::legs::Route;
 use fedrecsim_core::units::{Direction, SimTime};
-use fedrecsim_sim::outcome::{Ending, RoundSpan};
-use fedrecsim_sim::outcome::{Gauges, GaugesSince};
+use fedrecsim_sim::outcome::{Ending, Gauges, GaugesSince, RoundSpan};
 
 use super::stretch::{Phase, Stretch};
 

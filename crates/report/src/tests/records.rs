@@ -20,10 +20,7 @@ use fedrecsim_scenario::{
     NegativePool, NegativesSpec, NetworkSpec, OverSelectionSpec, Participants, Policy, RatesSpec,
     ReportSpec, Scenario, Selection, ServerSpec, SpeedSpec, SplitSpec, TrainingSpec,
 };
-use fedrecsim_sim::outcome::Losses;
-use fedrecsim_sim::outcome::Sparsity;
-use fedrecsim_sim::outcome::UserAccount;
-use fedrecsim_sim::outcome::{Gauges, Level, NetworkRecord, Waits};
+use fedrecsim_sim::outcome::{Gauges, Level, Losses, NetworkRecord, Sparsity, UserAccount, Waits};
 
 const USERS: u32 = 943;
 

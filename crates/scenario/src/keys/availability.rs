@@ -6,8 +6,7 @@ use serde_json::json;
 
 use super::{Scenario, is_default, name_of, without_default};
 use crate::check::Checker;
-use crate::presets;
-use crate::{keys, variants};
+use crate::{keys, presets, variants};
 
 keys! {
     /// When users can take part; at any time if absent.

@@ -7,9 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Scenario, is_default};
 use crate::check::Checker;
-use crate::suggest;
 use crate::traffic::{Traffic, TrafficBlock};
-use crate::{choices, keys, variants};
+use crate::{choices, keys, suggest, variants};
 use fedrecsim_core::units::Direction;
 
 keys! {

@@ -6,8 +6,7 @@ use serde_json::{Value as Json, json};
 
 use super::Scenario;
 use crate::check::Checker;
-use crate::presets;
-use crate::{keys, variants};
+use crate::{keys, presets, variants};
 
 keys! {
     /// The users' devices. Without a preset, keys that are not given are those of the preset

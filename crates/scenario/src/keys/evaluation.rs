@@ -3,8 +3,7 @@
 
 use super::Scenario;
 use crate::check::Checker;
-use crate::suggest;
-use crate::{choices, keys, variants};
+use crate::{choices, keys, suggest, variants};
 use fedrecsim_core::metric::{FAMILIES, Metric, Needs};
 
 keys! {

@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{AvailabilityPattern, Scenario, SpeedSpec, name_of, without_default};
 use crate::check::Checker;
-use crate::keys;
-use crate::presets;
+use crate::{keys, presets};
 use fedrecsim_core::units::Direction;
 
 keys! {

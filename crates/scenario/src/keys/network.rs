@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use super::{Scenario, is_default};
 use crate::check::Checker;
-use crate::presets;
-use crate::{choices, keys, variants};
+use crate::{choices, keys, presets, variants};
 
 keys! {
     /// Links between the server and the users' devices. Without a preset, keys that are not given

@@ -1,11 +1,10 @@
 #![allow(clippy::unwrap_used)]
-use crate::Stop;
+use crate::{CheckpointStore, Stop};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::folder::PARTIAL;
 use super::*;
-use crate::CheckpointStore;
 
 /// Number of values in a checkpoint's world.
 const WORLD: usize = 60;

@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::by_user::ByUser;
-use crate::outcome::Ending;
-use crate::outcome::{ByDirection, Flow};
+use crate::outcome::{ByDirection, Ending, Flow};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::units::Direction;

@@ -7,8 +7,7 @@ use crate::consultation;
 use crate::messages::{
     Effort, FromClient, News, Orders, Receipt, RequestArrived, ToClient, UploadArrived,
 };
-use crate::outcome::LossCause;
-use crate::outcome::{Ending, LinkEvent};
+use crate::outcome::{Ending, LinkEvent, LossCause};
 use crate::resident::unanswered;
 use crate::upload::Upload;
 use fedrecsim_core::error::{Error, Result};

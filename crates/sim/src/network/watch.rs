@@ -6,8 +6,7 @@
 
 use super::participation::{Transfer, Way};
 use crate::durations::Durations;
-use crate::outcome::ByDirection;
-use crate::outcome::{Gauges, GaugesSince, Level};
+use crate::outcome::{ByDirection, Gauges, GaugesSince, Level};
 use fedrecsim_core::error::Result;
 use fedrecsim_core::legs::Peer;
 use fedrecsim_core::units::{Bytes, SimDuration, SimTime};

@@ -1,8 +1,7 @@
 //! Defines FedRAP's parameters: what a scenario may say, and the settings of training that follow
 //! from it.
 
-use crate::without_effect;
-use crate::{choices, parameters};
+use crate::{choices, parameters, without_effect};
 use fedrecsim_model::kernel::MAX_DIMENSION;
 use fedrecsim_model::kernel::additive::{AdditiveStep, Penalty};
 use fedrecsim_scenario::ParameterFault;

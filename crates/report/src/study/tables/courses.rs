@@ -2,12 +2,11 @@
 //! arms at their selected rounds.
 
 use crate::chart::{self, Axis, Chart, Cost, Kind, Series, Stroke};
-use crate::metrics;
 use crate::read::SavedReport;
 use crate::rounds::ROUND;
-use crate::setup;
 use crate::study::results::{ArmResults, Results};
 use crate::study::statistics::Summary;
+use crate::{metrics, setup};
 use fedrecsim_core::metric::Metric;
 
 /// An arm of a chart: its number, which gives it its colour, its name in the legend, and its runs.

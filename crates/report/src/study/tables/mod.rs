@@ -18,9 +18,8 @@ use super::statistics::Summary;
 use super::{plan, saved, sharing};
 use crate::column::{Cell, Place, Unit};
 use crate::document::{Block, Columns, Document, Table};
-use crate::html;
 use crate::setup::without_stop;
-use crate::{metrics, words};
+use crate::{html, metrics, words};
 use fedrecsim_core::error::Result;
 
 /// The contents of files, by their names.
