@@ -43,13 +43,12 @@ pub(crate) fn explain(
 }
 
 fn in_words(key: &Key, width: usize) -> String {
-    let unit = key.unit().map(|unit| format!(", in {unit}"));
-    let default = key
-        .default
-        .as_ref()
-        .map(|text| format!("; default: {text}"));
-    let kind = [Some(key.kind.clone()), unit, default];
-    let kind: String = kind.into_iter().flatten().collect();
+    let unit = key
+        .unit()
+        .map_or(String::new(), |unit| format!(", in {unit}"));
+    let default = key.default.as_ref();
+    let default = default.map_or(String::new(), |text| format!("; default: {text}"));
+    let kind = format!("{}{unit}{default}", key.kind);
     format!(
         "{}\n{}{}{}",
         key.path,
@@ -126,15 +125,10 @@ fn markdown(keys: &[Key]) -> String {
             section = top;
             text.push_str(&format!("\n## `{section}`\n\n"));
         }
-        let default = key
-            .default
-            .as_ref()
-            .map(|default| format!("; default `{default}`"))
-            .unwrap_or_default();
-        text.push_str(&format!(
-            "- `{}`: {}{default}. {}\n",
-            key.path, key.kind, key.description
-        ));
+        let default = key.default.as_ref();
+        let default = default.map_or(String::new(), |text| format!("; default `{text}`"));
+        let (path, kind, description) = (&key.path, &key.kind, &key.description);
+        text.push_str(&format!("- `{path}`: {kind}{default}. {description}\n"));
         for (name, meaning) in &key.choices {
             text.push_str(&format!("  - `{name}`: {meaning}\n"));
         }

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::args::{ResumeArgs, RunArgs};
-use super::inputs::threads_of;
-use super::inspect::strictness;
+use super::inputs::{strictness, threads_of};
 use super::ranks::{Side, contents, load};
 use super::task::Task;
 use super::{Session, resume, run};

@@ -9,6 +9,7 @@ use crate::sim::World;
 use crate::{Result, Streams};
 use fedrecsim_data::dataset::{self, Dataset};
 use fedrecsim_data::population::Traces;
+use fedrecsim_scenario::Strictness;
 use fedrecsim_sim::checkpoint;
 
 /// What a run reads from files.
@@ -73,5 +74,14 @@ pub(crate) fn threads_of(asked: Option<u16>) -> usize {
     match asked {
         Some(threads) => threads.into(),
         None => std::thread::available_parallelism().map_or(1, usize::from),
+    }
+}
+
+/// Returns what becomes of keys without an effect if `strict` was given or not.
+pub(crate) fn strictness(strict: bool) -> Strictness {
+    if strict {
+        Strictness::Strict
+    } else {
+        Strictness::Lenient
     }
 }

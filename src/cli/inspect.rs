@@ -5,7 +5,7 @@ use clap::CommandFactory;
 
 use super::args::{Cli, CompletionsArgs, ManArgs, MigrateArgs, ValidateArgs};
 use super::estimates::Expected;
-use super::inputs::{Inputs, data_directories, threads_of};
+use super::inputs::{Inputs, data_directories, strictness, threads_of};
 use super::output_file::write_file;
 use super::run::program;
 use super::{Finished, Session, screen, wrapped};
@@ -14,7 +14,7 @@ use crate::{Error, Result};
 use fedrecsim_data::dataset::public::known;
 use fedrecsim_report::words::counted;
 use fedrecsim_scenario::migrate::migrate as migrated;
-use fedrecsim_scenario::{self as scenario, Loaded, MethodVocabulary, Scenario, Strictness};
+use fedrecsim_scenario::{self as scenario, Loaded, MethodVocabulary, Scenario};
 
 /// Checks every file, even if others before it are wrong, and returns a line for each valid one, a
 /// warning for each of its keys that has no effect, and an error for each of the other files.
@@ -52,15 +52,6 @@ fn expected(scenario: &Scenario, arguments: &ValidateArgs, methods: &[Entry]) ->
     let directories = data_directories(arguments.data_dir.as_deref());
     let inputs = Inputs::load(scenario, &directories, methods)?;
     Expected::of(&inputs.world, threads_of(arguments.threads), true)
-}
-
-/// Returns what becomes of keys without an effect if `strict` was given or not.
-pub(crate) fn strictness(strict: bool) -> Strictness {
-    if strict {
-        Strictness::Strict
-    } else {
-        Strictness::Lenient
-    }
 }
 
 fn summary(scenario: &Scenario) -> String {

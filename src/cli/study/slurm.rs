@@ -62,13 +62,13 @@ pub(super) fn write(work: &OpenStudy, record: &mut StudyRecord) -> Result<Finish
     let of_part = |index| {
         let mut part = work.plan.runs(Some(Shard { index, count }));
         part.retain(|run| runs.contains(run));
-        part
+        (index, part)
     };
-    let parts: Vec<Vec<RunId>> = (1..=count).map(of_part).collect();
     // With `--arms`, some parts may be empty.
-    let tasks: Vec<usize> = (1..=count)
-        .filter(|part| !parts[part - 1].is_empty())
-        .collect();
+    let parts = (1..=count)
+        .map(of_part)
+        .filter(|(_, part)| !part.is_empty());
+    let (tasks, parts): (Vec<usize>, Vec<Vec<RunId>>) = parts.unzip();
     let limits = limits(work, record, &parts, jobs);
     let text = script(work, (count, &tasks), cores, limits)?;
     let script = work.path.join(SCRIPT);
@@ -105,12 +105,9 @@ fn limits(
             bytes: arm.memory_bytes?,
         })
     };
-    let known: Option<Vec<Vec<Taken>>> = parts
-        .iter()
-        .map(|part| part.iter().map(taken).collect())
-        .collect();
     let (mut seconds, mut bytes) = (0.0, 0);
-    for part in known? {
+    for part in parts {
+        let part = part.iter().map(taken).collect::<Option<Vec<_>>>()?;
         seconds = seconds_of(&part, jobs).max(seconds);
         bytes = bytes_of(part, jobs).max(bytes);
     }

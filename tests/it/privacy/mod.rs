@@ -358,7 +358,7 @@ fn what_protects_nothing_is_refused_with_the_reason() {
     let of_equal_weights = "method={ metamf = { equal_weights = true } }";
     refused(
         &[DENSE, of_equal_weights, "overheads.secure_aggregation={}"],
-        "`secure_aggregation` hides single uploads",
+        "single uploads, which `secure_aggregation` hides",
     );
     refused(
         &[LOCAL, "training.client_selection.oort={}"],

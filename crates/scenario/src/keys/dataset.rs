@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::evaluation::CANDIDATES;
 use super::{EvaluationSpec, Ranking, Scenario, without_default};
 use crate::check::Checker;
 use crate::sizes::{ProblemSize, block_too_large, candidates_too_many, too_large};
@@ -412,8 +413,7 @@ fn check_columns(columns: &DelimitedSpec, checker: &mut Checker<'_>) {
     }
 }
 
-const CANDIDATES: &str = "evaluation.ranking.sampled.candidates";
-const USERS: &str = "dataset.generator.users";
+pub(super) const USERS: &str = "dataset.generator.users";
 const ITEMS: &str = "dataset.generator.items";
 const RATINGS: &str = "dataset.generator.ratings_per_user";
 

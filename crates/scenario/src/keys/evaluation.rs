@@ -104,6 +104,8 @@ choices! {
     }
 }
 
+pub(super) const CANDIDATES: &str = "evaluation.ranking.sampled.candidates";
+
 /// The largest cutoff that a name may have; the key `cutoffs` has the same limit.
 const MAX_CUTOFF: u32 = 100_000;
 
@@ -257,7 +259,6 @@ fn check_headline(evaluation: &EvaluationSpec, checker: &mut Checker<'_>) {
 /// Refuses cutoffs beyond the number of candidates. Among C candidates the held-out item is one of
 /// C + 1, so that it is always within the first C + 1.
 fn check_cutoffs(evaluation: &EvaluationSpec, candidates: u32, checker: &mut Checker<'_>) {
-    const CANDIDATES: &str = "evaluation.ranking.sampled.candidates";
     let beyond = |metric: &Metric| metric.cutoff.is_some_and(|cutoff| cutoff > candidates);
     if let Some(headline) = evaluation.headline().filter(beyond) {
         let (label, least) = (headline.label(), headline.cutoff.unwrap_or_default());

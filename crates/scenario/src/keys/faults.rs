@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::dataset::USERS;
 use super::{AvailabilityPattern, Scenario, SpeedSpec, name_of, without_default};
 use crate::check::Checker;
 use crate::{keys, presets};
@@ -142,7 +143,7 @@ fn nobody(users: Option<&FaultUsers>, scenario: &Scenario) -> Option<(&'static s
             let users = scenario.dataset.generated_users()?;
             let number = numbers.iter().find(|number| **number >= users)?;
             let message = format!(
-                "there is no user {number}: the population (`dataset.generator.users`) is {users}, counted from 0"
+                "there is no user {number}: the population (`{USERS}`) is {users}, counted from 0"
             );
             ("numbers", message)
         }

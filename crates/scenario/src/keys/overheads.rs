@@ -56,7 +56,7 @@ keys! {
     }
 }
 
-const SECURE_AGGREGATION: &str = "overheads.secure_aggregation";
+pub(super) const SECURE_AGGREGATION: &str = "overheads.secure_aggregation";
 const PAILLIER: &str = "overheads.paillier";
 
 impl OverheadsSpec {

@@ -3,6 +3,7 @@
 //! The users of a generated population are known from the scenario alone, those of a file when it
 //! has been read. Both are checked by the rules of this file.
 
+use super::dataset::USERS;
 use super::{ClientSelection, Participants, TrainingSpec, name_of};
 use crate::policy::{Invitations, Policy};
 
@@ -16,8 +17,6 @@ pub struct Users<'w> {
     /// Where the first number comes from, in words that end a sentence: "there are 5 users".
     pub words: &'w str,
 }
-
-const GENERATED: &str = "dataset.generator.users";
 
 /// A key of `[training]` that asks for more users than there are, or for others than can be had;
 /// the other side of the contradiction, where the key may have been left to its default; and what
@@ -99,7 +98,7 @@ pub fn too_few_users(
         let words = users.words;
         refuse(
             "participation.cohort",
-            GENERATED,
+            USERS,
             format!("a cohort of {cohort} is larger than the population: {words}"),
         );
     }
@@ -130,7 +129,7 @@ pub fn too_few_users(
                 let words = users.words;
                 refuse(
                     &format!("mode.{mode}.concurrency"),
-                    GENERATED,
+                    USERS,
                     format!("{concurrency} clients cannot take part at a time: {words}"),
                 );
             }

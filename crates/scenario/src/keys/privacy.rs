@@ -1,5 +1,7 @@
 //! `[privacy]`: what is done to uploads to protect the users who send them.
 
+use super::dataset::USERS;
+use super::overheads::SECURE_AGGREGATION;
 use super::{ClientSelection, CodecChoice, Mode, Scenario, name_of};
 use crate::check::Checker;
 use crate::traffic::{Traffic, UploadUse};
@@ -127,7 +129,6 @@ impl PrivacySpec {
 
 const TRUST: &str = "privacy.gaussian.trust";
 const VIRTUAL_ITEMS: &str = "privacy.virtual_items";
-const SECURE_AGGREGATION: &str = "overheads.secure_aggregation";
 const UPLINK: &str = "codec.uplink";
 const DOWNLINK: &str = "codec.downlink";
 
@@ -149,8 +150,7 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
     );
     let users = scenario.dataset.generated_users();
     if let Some(message) = users.and_then(|users| privacy.too_large_delta(users)) {
-        let users = "dataset.generator.users";
-        checker.contradiction("privacy.gaussian.delta", users, message);
+        checker.contradiction("privacy.gaussian.delta", USERS, message);
     }
     if let Some(gaussian) = &privacy.gaussian {
         check_gaussian(gaussian, scenario, checker);

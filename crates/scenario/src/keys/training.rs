@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::dataset::USERS;
 use super::evaluation::ItemTable;
 use super::modes::{ClientSelection, Mode};
 use super::participants::{Users, too_few_users};
@@ -110,9 +111,7 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
     // The users of a file are counted when it is read, and which users have too little memory is
     // known only when the size of the method's table is.
     let generated = scenario.dataset.generated_users();
-    let words = generated.map_or(String::new(), |users| {
-        format!("`dataset.generator.users` is {users}")
-    });
+    let words = generated.map_or(String::new(), |users| format!("`{USERS}` is {users}"));
     let users = generated.map(|users| Users {
         all: users,
         able: users,
