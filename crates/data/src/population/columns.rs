@@ -9,6 +9,9 @@ use csv::ByteRecord;
 use crate::records::{Records, line_of, malformed, shown};
 use fedrecsim_core::error::{Error, Result};
 
+/// The latest second that a trace can name: 31 years.
+pub(super) const LAST_SECOND: f64 = 1e9;
+
 /// A line with its fields in the order of the columns that were asked for.
 pub(super) struct Row<'t> {
     names: &'t [&'t str],

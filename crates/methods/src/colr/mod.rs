@@ -273,7 +273,7 @@ impl Declare for Colr {
     fn blocks(&self, size: ProblemSize) -> Vec<Block> {
         let (k, rank) = (self.parameters.latent_dimension, self.parameters.rank);
         let table = item_table("V", size.items, k).start(normal(1.0));
-        let layout = BlockLayout::item_table("A", TableShape::of_items(size.items, rank));
+        let layout = BlockLayout::item_table("A", TableShape::new(size.items, rank as usize));
         let factors = Block::of(layout.statistic());
         let (table, factors) = match self.keeps_table() {
             true => (table.server_only(), factors.made_by_server()),
@@ -315,7 +315,7 @@ impl Declare for Colr {
         let table = self.table(&own.memory, task.user, task.model)?;
         let mut rows = learn::draw_rows(task, &table, scratch)?;
         let samples = &mut scratch.round_rows;
-        let shape = TableShape::of_items(table.shape().rows, self.parameters.rank);
+        let shape = TableShape::new(table.shape().rows, self.parameters.rank as usize);
         let mut factors = vec![0.0; samples.rows.len() * shape.dimension];
         let (basis, mut order) = (
             basis(numbers, &self.parameters),

@@ -152,7 +152,7 @@ pub(crate) fn orthonormal_columns(stream: &mut Stream, rows: usize, columns: usi
 pub fn item_table(name: impl Into<Cow<'static, str>>, items: usize, columns: u32) -> Block {
     Block::of(BlockLayout::item_table(
         name,
-        TableShape::of_items(items, columns),
+        TableShape::new(items, columns as usize),
     ))
 }
 

@@ -24,7 +24,7 @@ impl FedPerGnnParameters {
             self.latent_dimension,
         ];
         let block = |name, rows: usize, columns| {
-            BlockLayout::weights(name, TableShape::of_items(rows, columns)).statistic()
+            BlockLayout::weights(name, TableShape::new(rows, columns as usize)).statistic()
         };
         let (own_items, neighbours) = (own_items as usize, neighbours as usize);
         let pseudonyms = block("pseudonyms", own_items, 1).of(ValueType::U64);

@@ -65,14 +65,6 @@ impl TableShape {
         Self { rows, dimension }
     }
 
-    /// Returns the shape of a table of `latent_dimension` values for each of `items` items.
-    pub fn of_items(items: usize, latent_dimension: u32) -> Self {
-        Self {
-            rows: items,
-            dimension: latent_dimension as usize,
-        }
-    }
-
     /// Returns the number of values, m k.
     pub const fn values(self) -> usize {
         self.rows * self.dimension

@@ -9,9 +9,6 @@ use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::units::SimDuration;
 
-/// The latest second that a trace can name: 31 years.
-const LAST_SECOND: f64 = 1e9;
-
 /// Stays by user within one period, in nanoseconds.
 #[derive(Debug, PartialEq)]
 pub(crate) struct AvailabilityTrace {
@@ -31,8 +28,8 @@ impl AvailabilityTrace {
         let period = period_s.map(nanoseconds);
         let lines = columns::read_users(text, path, ["user", "on", "off"], 3, |row| {
             let (on_s, off_s) = (
-                row.not_negative(1, LAST_SECOND)?,
-                row.not_negative(2, LAST_SECOND)?,
+                row.not_negative(1, columns::LAST_SECOND)?,
+                row.not_negative(2, columns::LAST_SECOND)?,
             );
             let (on, off) = (nanoseconds(on_s), nanoseconds(off_s));
             match (period_s, period) {

@@ -9,8 +9,6 @@ use fedrecsim_core::error::Result;
 use fedrecsim_core::ids::UserId;
 use fedrecsim_core::units::{BitsPerSecond, Bytes, Direction, SimDuration, SimTime};
 
-/// The latest second that a trace can name: 31 years.
-const LAST_SECOND: f64 = 1e9;
 /// The largest rate that a trace can name, which is that of a scenario's keys.
 const LARGEST_MBIT_PER_S: f64 = 1e9;
 
@@ -152,7 +150,7 @@ impl LinkTrace {
         let nanoseconds = |seconds: f64| SimDuration::from_secs_f64(seconds).as_nanos();
         let names = ["user", "time_s", "down_mbit_per_s", "up_mbit_per_s"];
         let users = columns::read_users(text, path, names, 4, |row| {
-            let time_s = row.not_negative(1, LAST_SECOND)?;
+            let time_s = row.not_negative(1, columns::LAST_SECOND)?;
             let is_late = |period_s: &f64| nanoseconds(time_s) >= nanoseconds(*period_s);
             if let Some(period_s) = period_s.filter(is_late) {
                 return Err(format!(

@@ -29,8 +29,6 @@ use fedrecsim_scenario::{CompositionSpec, ScaleSpec};
 use rand::Rng;
 use std::borrow::Cow;
 
-const LISTS_ENTRIES: u8 = 1;
-
 /// The parts of a block, as bytes.
 #[derive(Debug, Default)]
 pub(super) struct Body {
@@ -171,7 +169,7 @@ impl Body {
         body.description.extend([
             quantizer.number(),
             rows_code as u8 | (entries_code as u8) << 4,
-            if lists_entries { LISTS_ENTRIES } else { 0 } | (coding as u8) << 1,
+            u8::from(lists_entries) | (coding as u8) << 1,
         ]);
         let escaped = quantized.escaped.len();
         for number in [rows, rows_bytes, count, entries_bytes, escaped] {
@@ -226,7 +224,7 @@ impl Body {
         let (entries_part, rest) = rest.split_at_checked(entries_bytes).ok_or_else(cut_off)?;
         let rows = positions::read(rows_code, rows_part, rows, shape.rows)?;
         let universe = rows.len() * shape.dimension;
-        let listed = flags & LISTS_ENTRIES != 0;
+        let listed = flags & 1 != 0;
         if (!listed && entries != universe) || entries > universe || escaped > entries {
             return Err(refuse(
                 "has another number of values than its rows have room for",

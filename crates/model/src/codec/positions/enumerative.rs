@@ -29,16 +29,19 @@ const DENSE_FROM: u64 = 16;
 const POINT: u32 = 32;
 const ONE: u64 = 1 << POINT;
 
-/// Holds the kind of symbols, gaps or bytes, with the probabilities that both sides know.
-enum Symbols {
-    /// The bytes of a bitmap.
-    Bytes(Probabilities),
-    /// The gaps, with the number of the bits at the end of each that are no symbol.
-    Gaps {
-        low: u32,
-        most: u64,
-        probabilities: Probabilities,
-    },
+/// Holds the symbols, with the probabilities that both sides know.
+struct Symbols {
+    probabilities: Probabilities,
+    /// What the symbols of gaps mean; `None` if they are the bytes of a bitmap.
+    gaps: Option<Gaps>,
+}
+
+/// Says what the symbols of gaps mean.
+struct Gaps {
+    /// The number of the bits at the end of each gap that are no symbol.
+    low: u32,
+    /// The symbol of so many steps and more.
+    most: u64,
 }
 
 /// Multiplies two numbers, at most one of them above 1.
@@ -71,7 +74,10 @@ impl Symbols {
         let with: [u64; 9] =
             std::array::from_fn(|ones| times(of_held[ones], of_others[8 - ones]).max(1));
         let weights: [u64; 256] = std::array::from_fn(|byte| with[byte.count_ones() as usize]);
-        Self::Bytes(probabilities(&weights))
+        Self {
+            probabilities: probabilities(&weights),
+            gaps: None,
+        }
     }
 
     /// Returns the symbols of gaps with a mean of about `mean` entries.
@@ -88,10 +94,9 @@ impl Symbols {
             .collect();
         let most = weights.len() as u64;
         weights.push(1);
-        Self::Gaps {
-            low,
-            most,
+        Self {
             probabilities: probabilities(&weights),
+            gaps: Some(Gaps { low, most }),
         }
     }
 }
@@ -121,31 +126,26 @@ pub(super) fn write(places: &Places<'_>, out: &mut Vec<u8>) {
     if coded.is_empty() {
         return;
     }
-    match Symbols::of(coded.len(), universe) {
-        Symbols::Bytes(probabilities) => {
-            let bytes = bitmap::of(coded, universe);
-            write_symbols(&bytes, &probabilities, out);
+    let Symbols {
+        probabilities,
+        gaps,
+    } = Symbols::of(coded.len(), universe);
+    let Some(Gaps { low, most }) = gaps else {
+        return write_symbols(&bitmap::of(coded, universe), &probabilities, out);
+    };
+    let mut bits = BitWriter::new(out);
+    let mut symbols = Vec::with_capacity(coded.len());
+    for gap in super::gaps(coded.iter().map(|place| *place as usize)) {
+        let mut steps = gap >> low;
+        while steps >= most {
+            symbols.push(most as u8);
+            steps -= most;
         }
-        Symbols::Gaps {
-            low,
-            most,
-            probabilities,
-        } => {
-            let mut bits = BitWriter::new(out);
-            let mut symbols = Vec::with_capacity(coded.len());
-            for gap in super::gaps(coded.iter().map(|place| *place as usize)) {
-                let mut steps = gap >> low;
-                while steps >= most {
-                    symbols.push(most as u8);
-                    steps -= most;
-                }
-                symbols.push(steps as u8);
-                bits.write(gap & ((1 << low) - 1), low);
-            }
-            bits.finish();
-            write_symbols(&symbols, &probabilities, out);
-        }
+        symbols.push(steps as u8);
+        bits.write(gap & ((1 << low) - 1), low);
     }
+    bits.finish();
+    write_symbols(&symbols, &probabilities, out);
 }
 
 /// Appends the code of `symbols` without the bytes 0 at its end.
@@ -193,52 +193,51 @@ pub(super) fn read(code: &[u8], count: usize, universe: usize) -> Result<Vec<u32
     let are_others = 2 * count > universe;
     let coded = if are_others { universe - count } else { count };
     let mut places: Vec<u32> = Vec::with_capacity(coded);
-    if coded == 0 {
-        if !code.is_empty() {
-            refuse!("a code of no positions has bytes");
-        }
-    } else {
-        match Symbols::of(coded, universe) {
-            Symbols::Bytes(probabilities) => {
-                let mut decoder = decoder(code, &probabilities)?;
-                let bytes = 0..bitmap::byte_length(universe);
-                let bytes: Vec<u8> = bytes.map(|_| decoder.symbol()).collect();
-                decoder.finish()?;
-                bitmap::check(&bytes, universe, coded)?;
-                bitmap::ones(&bytes).for_each(|place| places.push(place as u32));
-            }
-            Symbols::Gaps {
-                low,
-                most,
-                probabilities,
-            } => {
-                let bytes = (coded * low as usize).div_ceil(8);
-                let Some((rests, code)) = code.split_at_checked(bytes) else {
-                    return Err(super::outside(universe));
-                };
-                let mut rests = BitReader::new(rests);
-                let mut decoder = decoder(code, &probabilities)?;
-                let mut next = 0;
-                while places.len() < coded {
-                    let steps = u64::from(decoder.symbol());
-                    next += steps << low;
-                    if steps < most {
-                        next += rests.read(low)?;
-                        places.push(next as u32);
-                        next += 1;
-                    }
-                    if next > universe as u64 {
-                        return Err(super::outside(universe));
-                    }
-                }
-                rests.finish()?;
-                decoder.finish()?;
-            }
-        }
+    if coded > 0 {
+        read_coded(code, coded, universe, &mut places)?;
+    } else if !code.is_empty() {
+        refuse!("a code of no positions has bytes");
     }
     Ok(if are_others {
         complement(&places, universe)
     } else {
         places
     })
+}
+
+/// Reads the `count` places, at least one, that were coded.
+fn read_coded(code: &[u8], count: usize, universe: usize, places: &mut Vec<u32>) -> Result<()> {
+    let Symbols {
+        probabilities,
+        gaps,
+    } = Symbols::of(count, universe);
+    let Some(Gaps { low, most }) = gaps else {
+        let mut decoder = decoder(code, &probabilities)?;
+        let bytes = 0..bitmap::byte_length(universe);
+        let bytes: Vec<u8> = bytes.map(|_| decoder.symbol()).collect();
+        decoder.finish()?;
+        bitmap::check(&bytes, universe, count)?;
+        bitmap::ones(&bytes).for_each(|place| places.push(place as u32));
+        return Ok(());
+    };
+    let bytes = (count * low as usize).div_ceil(8);
+    let Some((rests, code)) = code.split_at_checked(bytes) else {
+        return Err(super::outside(universe));
+    };
+    let (mut rests, mut decoder) = (BitReader::new(rests), decoder(code, &probabilities)?);
+    let mut next = 0;
+    while places.len() < count {
+        let steps = u64::from(decoder.symbol());
+        next += steps << low;
+        if steps < most {
+            next += rests.read(low)?;
+            places.push(next as u32);
+            next += 1;
+        }
+        if next > universe as u64 {
+            return Err(super::outside(universe));
+        }
+    }
+    rests.finish()?;
+    decoder.finish()
 }
