@@ -5,8 +5,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use fedrecsim_core::rng::{PortableDraws, Streams};
-use fedrecsim_core::units::Direction;
+use fedrecsim_core::{Direction, PortableDraws, Streams};
 use fedrecsim_methods::registry::vocabulary;
 use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::codec::{

@@ -11,8 +11,7 @@ use std::time::Instant;
 mod common;
 
 use common::median_ns;
-use fedrecsim_core::ids::UserId;
-use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
+use fedrecsim_core::{PortableDraws, Purpose, Streams, UserId};
 use fedrecsim_data::dataset;
 use fedrecsim_methods::registry::vocabulary;
 use fedrecsim_model::aggregate::{Aggregate, Averaging, Contribution};

@@ -5,7 +5,7 @@
 //! cargo run --release --example fedrap_curricula > reports/papers/fedrap-figure-4.svg
 //! ```
 
-use fedrecsim_core::error::Result;
+use fedrecsim_core::Result;
 use fedrecsim_methods::fedrap::Curriculum;
 use fedrecsim_report::{Axis, Chart, Series, Stroke, Unit, arm, plot};
 

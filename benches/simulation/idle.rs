@@ -5,9 +5,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::UserId;
-use fedrecsim_core::rng::Streams;
+use fedrecsim_core::{Result, Streams, UserId};
 use fedrecsim_data::dataset;
 use fedrecsim_methods::{
     Client, Entry, LocalTask, LocalUpdate, Method, Scorer, ScoringContext, Scratch, registry,

@@ -16,8 +16,7 @@ mod methods;
 mod scale;
 
 use common::median_ns;
-use fedrecsim_core::rng::{PortableDraws, Purpose, Stream, Streams};
-use fedrecsim_core::units::{BitsPerSecond, Bytes, SimTime};
+use fedrecsim_core::{BitsPerSecond, Bytes, PortableDraws, Purpose, SimTime, Stream, Streams};
 use fedrecsim_data::population::LinkShare;
 use fedrecsim_sim::{Calendar, FairLink, FlowId};
 

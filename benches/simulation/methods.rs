@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use fedrecsim_core::rng::Streams;
+use fedrecsim_core::Streams;
 use fedrecsim_data::dataset;
 use fedrecsim_methods::registry;
 use fedrecsim_scenario as scenario;

@@ -1,6 +1,6 @@
 //! Turns the simulator's errors into exceptions.
 
-use fedrecsim_core::error::{Error, ErrorKind};
+use fedrecsim_core::{Error, ErrorKind};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyKeyboardInterrupt};
 use pyo3::prelude::*;

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedrecsim_core::error::Error;
+use fedrecsim_core::Error;
 use fedrecsim_report::events::{EventLog, Form};
 use fedrecsim_scenario::Loaded;
 use fedrecsim_sim::outcome::{Booking, RoundSpan, ByDirection, Flow, RoundRecord};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use fedrecsim_core::error::Error;
+use fedrecsim_core::Error;
 use fedrecsim_model::blocks::Model;
 use fedrecsim_report::{arrow, EXPORTERS, ReportFolder, RunRecord, Wall, check, run_json, summary};
 use fedrecsim_scenario::Scenario;

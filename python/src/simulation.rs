@@ -6,8 +6,7 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fedrecsim_core::error::Error;
-use fedrecsim_core::units::{SimDuration, SimTime};
+use fedrecsim_core::{Error, SimDuration, SimTime};
 use fedrecsim_report::Wall;
 use fedrecsim_scenario::{Loaded, Scenario};
 use fedrecsim_sim::outcome::RoundRecord;

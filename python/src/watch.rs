@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fedrecsim_core::error::Error;
+use fedrecsim_core::Error;
 use pyo3::prelude::*;
 
 use crate::error::{FedrecsimError, exception};

@@ -13,7 +13,7 @@ use super::{Finished, Session, memory, screen};
 use crate::UserId;
 use crate::metric::Metric;
 use crate::scenario::Scenario;
-use fedrecsim_core::error::{Error, ErrorKind, Result};
+use fedrecsim_core::{Error, ErrorKind, Result};
 use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_ranks::{self as ranks, Crew};
 use fedrecsim_report::progress::{LINES_EVERY, LatestAccuracy, Progress, ProgressLine, Show};

@@ -9,7 +9,7 @@ use ndarray_npy::{ReadNpyError, read_npy};
 use super::args::CodecBenchArgs;
 use crate::model::{Layout, Model, ModelUpdate, Table, TableShape};
 use crate::{Error, Result, Streams};
-use fedrecsim_core::units::Direction;
+use fedrecsim_core::Direction;
 use fedrecsim_model::codec::{
     BlockCodecs, CodecMemory, EncodeContext, Frame, FrameKind, Randomness,
 };

@@ -12,7 +12,7 @@ use super::task::Task;
 use super::{Finished, Session};
 use crate::sim::{RoundObserver, RunControl, Simulation, Stop, Until};
 use crate::{Error, Result};
-use fedrecsim_core::units::{SimDuration, SimTime};
+use fedrecsim_core::{SimDuration, SimTime};
 use fedrecsim_report::events::{EventLog, Form, Reached, State, Timeline};
 use fedrecsim_scenario::Strictness;
 use fedrecsim_sim::outcome::{Booking, ByDirection, Flow, GaugesSince, RoundRecord, RoundSpan};

@@ -162,7 +162,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use fedrecsim_core::error::Error;
+    use fedrecsim_core::Error;
     use fedrecsim_methods::registry::{METHODS, vocabulary};
 
     #[test]

@@ -42,7 +42,7 @@ pub(crate) fn complete_run_in(folder: &ReportFolder, header: &Header) -> Option<
 /// to be kept.
 ///
 /// # Errors
-/// [`Error::Write`](fedrecsim_core::error::Error::Write) for a checkpoint that cannot be removed.
+/// [`Error::Write`](fedrecsim_core::Error::Write) for a checkpoint that cannot be removed.
 pub(crate) fn remove_from(folder: &ReportFolder) -> Result<()> {
     let path = folder.path();
     let Ok(found) = checkpoint::find(path) else {

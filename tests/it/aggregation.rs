@@ -1,7 +1,6 @@
 use std::sync::Arc;
 
-use fedrecsim_core::ids::{InvitationId, Round, UserId};
-use fedrecsim_core::rng::Streams;
+use fedrecsim_core::{InvitationId, Round, Streams, UserId};
 use fedrecsim_data::dataset::Interaction;
 use fedrecsim_data::dataset::split::Splitter;
 use fedrecsim_methods::declare::controlled;

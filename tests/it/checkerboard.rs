@@ -1,7 +1,7 @@
 //! Checks that every method learns ratings with an obvious pattern, and that a method that cannot
 //! learn it does not.
 
-use fedrecsim_core::rng::{PortableDraws, Purpose, Stream, Streams};
+use fedrecsim_core::{PortableDraws, Purpose, Stream, Streams};
 use fedrecsim_data::dataset;
 use fedrecsim_methods::{Entry, Placement};
 use fedrecsim_sim::{self as sim, RunControl, World};

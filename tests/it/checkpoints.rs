@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fedrecsim::cli::{Finished, Session};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_report::FolderLock;
 use fedrecsim_sim::Stop;
 use serde_json::Value;

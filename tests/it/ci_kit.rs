@@ -1,7 +1,7 @@
 use std::fs;
 use std::process::{Command, Output};
 
-use fedrecsim_core::error::Error;
+use fedrecsim_core::Error;
 use fedrecsim_report::{Comparison, compare};
 use fedrecsim_sim::Stop;
 use serde_json::Value;
@@ -17,7 +17,7 @@ fn fedrecsim(workshop: &Workshop, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-fn diff(workshop: &Workshop, one: &str, other: &str) -> fedrecsim_core::error::Result<Comparison> {
+fn diff(workshop: &Workshop, one: &str, other: &str) -> fedrecsim_core::Result<Comparison> {
     compare(&workshop.path(one), &workshop.path(other))
 }
 

@@ -2,8 +2,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_methods::averager::Averager;
 use fedrecsim_methods::rule::{Combine, Optimizer, ServerRule};
 use fedrecsim_methods::server::{Accumulator, StepContext, StepReport};

@@ -1,7 +1,6 @@
 use std::sync::OnceLock;
 
-use fedrecsim_core::ids::{InvitationId, UserId};
-use fedrecsim_core::rng::Streams;
+use fedrecsim_core::{InvitationId, Streams, UserId};
 use fedrecsim_data::dataset::negatives::{NegativeSampler, Samples};
 use fedrecsim_data::dataset::{self, CandidateScratch};
 use fedrecsim_scenario::Scenario;

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use fedrecsim_core::error::Error;
+use fedrecsim_core::Error;
 use fedrecsim_sim::{self as sim, RunControl};
 
 use crate::support::{

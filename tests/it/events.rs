@@ -2,8 +2,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fedrecsim::cli::Finished;
-use fedrecsim_core::error::Error;
-use fedrecsim_core::units::SimTime;
+use fedrecsim_core::{Error, SimTime};
 use fedrecsim_sim::{RunControl, Simulation, Stop, Until};
 use serde_json::Value;
 

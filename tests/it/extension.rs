@@ -2,7 +2,7 @@ use std::fs;
 use std::sync::atomic::Ordering;
 
 use fedrecsim::cli::Session;
-use fedrecsim_core::error::Error;
+use fedrecsim_core::Error;
 use fedrecsim_sim::Stop;
 use serde_json::Value;
 

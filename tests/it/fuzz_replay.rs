@@ -1,4 +1,4 @@
-use fedrecsim_core::error::Result;
+use fedrecsim_core::Result;
 use fedrecsim_scenario::CodecName;
 
 use crate::fuzz_case::{composed, frame, ratings, row_request, scenario};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fedrecsim::cli::Session;
-use fedrecsim_core::error::Error;
+use fedrecsim_core::Error;
 use fedrecsim_methods::registry::METHODS;
 use fedrecsim_sim::{self as sim, Outcome, RunControl};
 use serde_json::Value;

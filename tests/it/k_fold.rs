@@ -1,5 +1,4 @@
-use fedrecsim_core::ids::UserId;
-use fedrecsim_core::rng::Streams;
+use fedrecsim_core::{Streams, UserId};
 use fedrecsim_data::dataset::{self, Dataset};
 use fedrecsim_scenario::Scenario;
 

@@ -1,7 +1,7 @@
 use std::io::Cursor;
 use std::sync::Arc;
 
-use fedrecsim_core::rng::Streams;
+use fedrecsim_core::Streams;
 use fedrecsim_data::dataset;
 use fedrecsim_data::population::Traces;
 use fedrecsim_methods::registry::{METHODS, check};

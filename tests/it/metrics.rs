@@ -1,5 +1,4 @@
-use fedrecsim_core::error::Error;
-use fedrecsim_core::rng::Streams;
+use fedrecsim_core::{Error, Streams};
 use fedrecsim_data::dataset;
 use fedrecsim_sim::World;
 use fedrecsim_sim::outcome::Accuracy;

@@ -2,9 +2,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedrecsim_core::error::Error;
-use fedrecsim_core::ids::{InvitationId, Round, Step, UserId};
 use fedrecsim_core::legs::Route;
+use fedrecsim_core::{Error, InvitationId, Round, Step, UserId};
 use fedrecsim_methods::{Phase, server};
 use fedrecsim_model::blocks::Model;
 use fedrecsim_model::layout::Layout;

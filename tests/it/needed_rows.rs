@@ -4,10 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fedrecsim_core::error::Error;
-use fedrecsim_core::ids::UserId;
 use fedrecsim_core::legs::Route;
-use fedrecsim_core::rng::Streams;
+use fedrecsim_core::{Error, Streams, UserId};
 use fedrecsim_data::dataset;
 use fedrecsim_methods::{Client, Entry, Method, pfedrec};
 use fedrecsim_model::blocks::Model;
@@ -329,7 +327,7 @@ fn the_report_adds_what_it_takes_to_score() {
     let bytes = |value: &serde_json::Value| value.as_u64().unwrap();
     let all = bytes(&json["bytes"]["down"]["sent"]) + bytes(&json["inference_bytes"]);
     let summary = std::fs::read_to_string(workshop.report().join("summary.md")).unwrap();
-    let all = fedrecsim_core::units::Bytes::new(all).to_string();
+    let all = fedrecsim_core::Bytes::new(all).to_string();
     assert!(
         summary.contains(&format!("{all} down in all")),
         "{all}\n{summary}"

@@ -1,8 +1,7 @@
 use std::collections::BTreeMap;
 
-use fedrecsim_core::error::Error;
-use fedrecsim_core::ids::UserId;
 use fedrecsim_core::legs::Route;
+use fedrecsim_core::{Error, UserId};
 use fedrecsim_scenario::{ClientSelection, Users, too_few_users};
 use fedrecsim_sim::outcome::{
     Booking, ByDirection, Ending, Flow, LinkEvent, RoundRecord, RoundSpan,

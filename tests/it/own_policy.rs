@@ -1,7 +1,6 @@
 use std::io::Cursor;
 
-use fedrecsim_core::error::Error;
-use fedrecsim_core::units::SimDuration;
+use fedrecsim_core::{Error, SimDuration};
 use fedrecsim_scenario::{
     Invitations, LateUpdates, Policy, StalenessWeight, Stragglers, UpdateRule, UpdatesNeeded,
 };
@@ -26,7 +25,7 @@ fn every(seconds: f64) -> Policy {
     }
 }
 
-fn run_under(policy: Policy) -> fedrecsim_core::error::Result<Outcome> {
+fn run_under(policy: Policy) -> fedrecsim_core::Result<Outcome> {
     let scenario = small_with(
         "fedmf",
         &["network.preset=\"wifi-2020\"", "training.rounds=5"],

@@ -8,9 +8,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fedrecsim_core::ids::{InvitationId, Round, UserId};
 use fedrecsim_core::metric::{Metric, MetricSums, Place, rank};
-use fedrecsim_core::rng::Streams;
+use fedrecsim_core::{InvitationId, Round, Streams, UserId};
 use fedrecsim_data::dataset::OwnData;
 use fedrecsim_data::dataset::negatives::Samples;
 use fedrecsim_methods::declare::Declared;

@@ -1,7 +1,6 @@
 use std::fs::{self, File};
 
-use fedrecsim_core::error::Error;
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::{Error, UserId};
 use fedrecsim_sim::outcome::Accuracy;
 use fedrecsim_sim::{RunControl, Simulation};
 use ndarray::{Array1, Array2};

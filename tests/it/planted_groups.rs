@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
+use fedrecsim_core::{PortableDraws, Purpose, Streams};
 use fedrecsim_data::dataset;
 use fedrecsim_sim::{self as sim, RunControl, World};
 

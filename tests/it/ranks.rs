@@ -8,8 +8,7 @@ mod harness;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use fedrecsim_core::error::Error;
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::{Error, UserId};
 use fedrecsim_methods::Entry;
 use fedrecsim_ranks::Shares;
 use fedrecsim_sim::outcome::UserRecord;

@@ -1,7 +1,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use fedrecsim_core::rng::Streams;
+use fedrecsim_core::Streams;
 use fedrecsim_data::dataset;
 use fedrecsim_sim::{self as sim, Outcome, RunControl, World};
 

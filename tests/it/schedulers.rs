@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::Path;
 
-use fedrecsim_core::error::Error;
+use fedrecsim_core::Error;
 use fedrecsim_sim::Stop;
 
 use crate::checkpoints::{DOOMED, has_checkpoint, report, resume, resuming, saving, uninterrupted};

@@ -231,7 +231,7 @@ fn a_server_learns_from_ratings_that_were_sent_once_and_steps_at_its_own_speed()
     let dataset = fedrecsim_data::dataset::load(
         &scenario.dataset,
         &[],
-        fedrecsim_core::rng::Streams::new(scenario.seed),
+        fedrecsim_core::Streams::new(scenario.seed),
     )
     .unwrap();
     scenario.method.name = COUNTED.name.to_owned();

@@ -1,4 +1,4 @@
-use fedrecsim_core::units::SimTime;
+use fedrecsim_core::SimTime;
 use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::outcome::{
     Booking, ByDirection, Flow, Gauges, GaugesSince, Level, RoundRecord, RoundSpan,

@@ -1,8 +1,7 @@
 use std::io::Cursor;
 use std::sync::atomic::Ordering;
 
-use fedrecsim_core::error::Error;
-use fedrecsim_core::units::{SimDuration, SimTime};
+use fedrecsim_core::{Error, SimDuration, SimTime};
 use fedrecsim_model::blocks::Model;
 use fedrecsim_model::table::Table;
 use fedrecsim_scenario::Scenario;

@@ -1,4 +1,4 @@
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::UserId;
 use fedrecsim_sim::outcome::{Booking, ByDirection, Flow, RoundRecord, RoundSpan};
 use fedrecsim_sim::{self as sim, Outcome, RoundObserver, RunControl};
 

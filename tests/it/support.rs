@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fedrecsim::cli::{self, Finished, Session};
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::rng::Streams;
+use fedrecsim_core::{Error, Result, Streams};
 use fedrecsim_data::dataset;
 use fedrecsim_methods::Entry;
 use fedrecsim_methods::registry::{METHODS, vocabulary_of};

@@ -1,7 +1,6 @@
 use std::collections::BTreeSet;
 
-use fedrecsim_core::error::Error;
-use fedrecsim_core::ids::{InvitationId, UserId};
+use fedrecsim_core::{Error, InvitationId, UserId};
 use fedrecsim_data::dataset::negatives::{NegativeSampler, Samples};
 use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::outcome::RoundRecord;

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use fedrecsim_core::error::Error;
+use fedrecsim_core::Error;
 use fedrecsim_methods::registry::vocabulary;
 use fedrecsim_scenario::{self as scenario, Loaded, Strictness};
 

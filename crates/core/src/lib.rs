@@ -10,3 +10,10 @@ pub mod rng;
 pub mod stages;
 pub mod units;
 pub mod work;
+
+pub use {
+    error::{Error, ErrorKind, Result},
+    ids::{InvitationId, ItemId, Round, Step, UserId},
+    rng::{PortableDraws, Purpose, Stream, Streams},
+    units::{BitsPerSecond, Bytes, Direction, SimDuration, SimTime},
+};

@@ -10,7 +10,7 @@ use super::rule::{Combine, Moments, ServerRule};
 use super::server::{
     Accumulator, Contribution, Server, StepContext, StepReport, UploadUse, WeightTotals, downcast,
 };
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_model::aggregate::{self, Averaging};
 use fedrecsim_model::blocks::{BlockValues, Model};
 use fedrecsim_model::layout::{BlockLayout, Layout, ValueType};
@@ -363,8 +363,8 @@ mod tests {
     use super::*;
     use crate::Phase;
     use crate::tests::with_step;
-    use fedrecsim_core::ids::{InvitationId, UserId};
-    use fedrecsim_core::rng::Streams;
+    use fedrecsim_core::Streams;
+    use fedrecsim_core::{InvitationId, UserId};
     use fedrecsim_model::blocks::ModelUpdate;
     use fedrecsim_model::table::{Table, TableShape, TableUpdate};
     use fedrecsim_scenario::StepWeights;

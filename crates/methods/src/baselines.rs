@@ -11,8 +11,7 @@ use std::sync::Arc;
 use super::{
     Client, Entry, LocalTask, LocalUpdate, Method, Placement, Scorer, ScoringContext, Scratch,
 };
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_data::dataset::Dataset;
 use fedrecsim_model::blocks::Model;
 use fedrecsim_model::state::StateVisitor;

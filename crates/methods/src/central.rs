@@ -19,9 +19,8 @@ use super::server::{
 };
 use super::user_vector::{last_ratings, score_items};
 use super::{Averager, LocalTask, Parameters, Placement, Problem, Scorer, ScoringContext, Scratch};
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::UserId;
 use fedrecsim_core::work::Work;
+use fedrecsim_core::{Result, UserId};
 use fedrecsim_model::blocks::Model;
 use fedrecsim_model::neural::optimizer::AdamParameters;
 use fedrecsim_model::state::StateVisitor;

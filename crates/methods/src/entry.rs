@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::central::{AtServer, Central};
 use super::declare::{Declare, Declared};
 use super::{Method, Parameters, Problem};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_model::layout::{BlockLayout, Layout};
 use fedrecsim_scenario::sizes::{BlockSize, ProblemSize};
 use fedrecsim_scenario::{ParameterFault, Resolve, SizesOf, Traffic};

@@ -66,8 +66,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::fmt::Debug;
 
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::kernel::{BatchRows, PackedRows, RoundRows, RowWeights};
 use fedrecsim_model::layout::Layout;

@@ -12,11 +12,11 @@ pub use super::{
     ScoringContext, Scratch, largest_magnitude,
 };
 pub use crate::{choices, parameters};
-pub use fedrecsim_core::error::{Error, Result};
-pub use fedrecsim_core::ids::UserId;
+pub use fedrecsim_core::UserId;
 pub use fedrecsim_core::math;
-pub use fedrecsim_core::rng::{PortableDraws, Purpose, Stream, Streams};
 pub use fedrecsim_core::work::Work;
+pub use fedrecsim_core::{Error, Result};
+pub use fedrecsim_core::{PortableDraws, Purpose, Stream, Streams};
 pub use fedrecsim_model::blocks::{Model, ModelUpdate};
 pub use fedrecsim_model::kernel::MAX_DIMENSION;
 pub use fedrecsim_model::layout::{BlockLayout, Layout};

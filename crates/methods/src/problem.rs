@@ -9,9 +9,7 @@ use std::sync::Arc;
 
 use super::Placement;
 use super::central::UserRatings;
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::UserId;
-use fedrecsim_core::rng::{Stream, Streams};
+use fedrecsim_core::{Error, Result, Stream, Streams, UserId};
 use fedrecsim_data::dataset::Dataset;
 use fedrecsim_data::dataset::negatives::{NegativeSampler, Samples};
 use fedrecsim_scenario::NegativesSpec;

@@ -5,7 +5,7 @@
 //! registered anywhere else.
 
 use super::{Entry, Method, Placement, Problem, traffic};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::sizes::{self, ProblemSize};
 use fedrecsim_scenario::{MethodSpec, MethodVocabulary, Scenario};
 
@@ -148,7 +148,7 @@ mod tests {
 
     use super::*;
     use crate::Placement;
-    use fedrecsim_core::rng::Streams;
+    use fedrecsim_core::Streams;
     use fedrecsim_data::dataset::Interaction;
     use fedrecsim_data::dataset::split::Splitter;
 

@@ -5,7 +5,7 @@
 //! which can have noise. A codec that leaves values out or rounds them does so with counts as well;
 //! `[codec.blocks.counts]` can give them another one.
 
-use fedrecsim_core::error::Result;
+use fedrecsim_core::Result;
 use fedrecsim_model::layout::{BlockLayout, ValueType};
 use fedrecsim_model::sent_rows::SentRows;
 use fedrecsim_model::table::{Table, TableShape, TableUpdate};

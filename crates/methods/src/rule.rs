@@ -7,8 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use fedrecsim_core::error::Result;
-use fedrecsim_core::math;
+use fedrecsim_core::{Result, math};
 use fedrecsim_model::state::StateVisitor;
 use fedrecsim_model::table::TableShape;
 

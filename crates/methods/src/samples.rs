@@ -3,8 +3,7 @@
 use super::central::{Pass, UserRatings};
 use super::largest_magnitude;
 use super::server::StepReport;
-use fedrecsim_core::error::Result;
-use fedrecsim_core::rng::PortableDraws;
+use fedrecsim_core::{PortableDraws, Result};
 
 /// Holds one training sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +21,7 @@ impl<S> Pass<'_, S> {
     /// that the protocol gives it. `name` is that of the method, which names the streams.
     ///
     /// # Errors
-    /// [`Error::Dataset`](fedrecsim_core::error::Error::Dataset) if there are too few items to draw
+    /// [`Error::Dataset`](fedrecsim_core::Error::Dataset) if there are too few items to draw
     /// negatives from, here and below.
     pub(crate) fn samples(&self, name: &str) -> Result<Vec<Sample>> {
         self.draw_shuffled(self.ratings, name, |samples, user, item, negatives| {
@@ -70,7 +69,7 @@ impl<S> Pass<'_, S> {
     /// mean of the loss over so many `terms` with `visits` row visits for each.
     ///
     /// # Errors
-    /// [`Error::Diverged`](fedrecsim_core::error::Error::Diverged) for a value beyond the limit.
+    /// [`Error::Diverged`](fedrecsim_core::Error::Diverged) for a value beyond the limit.
     pub(crate) fn report(
         &self,
         (name, values): (&'static str, &[f32]),

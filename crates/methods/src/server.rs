@@ -12,9 +12,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::task::Phase;
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::{InvitationId, Round, UserId};
-use fedrecsim_core::rng::{Stream, Streams};
+use fedrecsim_core::{Error, InvitationId, Result, Round, Stream, Streams, UserId};
 use fedrecsim_model::algebra::AlgebraError;
 use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::magnitude::{MagnitudeCounts, SupportCount};

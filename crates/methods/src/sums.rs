@@ -10,8 +10,7 @@ use super::row_counts::COUNTS;
 use super::server::{
     Accumulator, Contribution, Download, Server, StepContext, StepReport, UploadUse, downcast,
 };
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::{Result, UserId};
 use fedrecsim_model::blocks::Model;
 use fedrecsim_model::layout::Layout;
 use fedrecsim_model::magnitude::MagnitudeCounts;
@@ -297,7 +296,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::row_counts::{Counts, said_layouts, said_of};
-    use fedrecsim_core::ids::InvitationId;
+    use fedrecsim_core::InvitationId;
     use fedrecsim_model::blocks::ModelUpdate;
     use fedrecsim_model::layout::BlockLayout;
     use fedrecsim_model::table::Table;

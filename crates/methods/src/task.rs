@@ -2,10 +2,8 @@
 //! it returns.
 
 use super::Scratch;
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::{InvitationId, Round, Step, UserId};
-use fedrecsim_core::rng::{Purpose, Stream, Streams};
 use fedrecsim_core::work::Work;
+use fedrecsim_core::{Error, InvitationId, Purpose, Result, Round, Step, Stream, Streams, UserId};
 use fedrecsim_data::dataset::negatives::{NegativeSampler, Samples};
 use fedrecsim_data::dataset::{Dataset, OwnData};
 use fedrecsim_model::blocks::{Model, ModelUpdate};

@@ -7,9 +7,8 @@
 //! in this way (Wu et al., Nature Communications 2022, section "Methods").
 
 use super::task::Phase;
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::work::Work;
+use fedrecsim_core::{InvitationId, Result, UserId};
 use fedrecsim_model::blocks::ModelUpdate;
 use fedrecsim_model::layout::Layout;
 use fedrecsim_model::state::StateVisitor;

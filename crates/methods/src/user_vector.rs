@@ -2,9 +2,7 @@
 //! without repetitions, scores, and the errors of a user vector that cannot be solved for.
 
 use super::{LocalTask, ScoringContext};
-use fedrecsim_core::error::Error;
-use fedrecsim_core::ids::{Round, UserId};
-use fedrecsim_core::rng::{PortableDraws, Stream};
+use fedrecsim_core::{Error, PortableDraws, Round, Stream, UserId};
 use fedrecsim_data::dataset::OwnData;
 use fedrecsim_model::algebra::AlgebraError;
 use fedrecsim_model::kernel::score::{ScaledSum, score_sums};

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::link::{Link, Parcel};
 use super::wire::{Outbox, Question};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 
 /// What the ranks of a run must have in common: a name and a text for each, such as the scenario.
 pub type Identity = Vec<(String, String)>;

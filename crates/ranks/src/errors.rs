@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use fedrecsim_core::error::{Error, ErrorKind};
+use fedrecsim_core::{Error, ErrorKind};
 use fedrecsim_model::archive::{Archive, ArchiveReader};
 
 /// An error on its way. Only those that rank 0 treats in a special way travel as what they are.
@@ -47,7 +47,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::io::Cursor;
 
-    use fedrecsim_core::ids::{Round, UserId};
+    use fedrecsim_core::{Round, UserId};
 
     use super::*;
 

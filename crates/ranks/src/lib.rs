@@ -18,7 +18,7 @@
 
 use std::sync::Arc;
 
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_methods::registry::find;
 use fedrecsim_methods::{Entry, Placement};
 use fedrecsim_scenario::{ClientSelection, ItemTable, Scenario};

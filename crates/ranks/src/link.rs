@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use bytes::Bytes;
 
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_model::archive::{Archive, ArchiveReader};
 use fedrecsim_sim::Stop;
 

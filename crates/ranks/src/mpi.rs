@@ -19,7 +19,7 @@ use ::mpi::traits::{Communicator, Destination, MatchedReceiveVec, Source};
 use bytes::Bytes;
 
 use super::{Crew, Link, Other, Parcel, Place};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_sim::Stop;
 
 /// The most bytes of a message of MPI, whose counts have 31 bits. Longer ones are sent in pieces.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::UserId;
 
 /// The share of a rank where that of rank 0 is [`of_rank_zero`].
 const OF_A_RANK: u64 = 4;

@@ -11,9 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::errors;
 use super::link::Parcel;
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::{InvitationId, Step, UserId};
 use fedrecsim_core::work::Work;
+use fedrecsim_core::{Error, InvitationId, Result, Step, UserId};
 use fedrecsim_methods::ThirdParty;
 use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
 use fedrecsim_model::state::StateVisitor;

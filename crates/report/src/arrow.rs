@@ -16,7 +16,7 @@ use super::exporter::Exporter;
 use super::file_names;
 use super::record::RunRecord;
 use super::{check, rounds as of_rounds, users as of_users};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 
 /// Returns the rounds, with the columns of `rounds.csv`.
 ///

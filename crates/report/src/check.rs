@@ -2,7 +2,7 @@
 
 use super::finite;
 use super::record::{ByDirection, Flow, RunRecord, UserRecord};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 
 /// Refuses a record that holds a number which is not finite ([`Error::NonFinite`]) or bytes that do
 /// not balance ([`Error::Unbalanced`], contract 3), in the run, in any of its rounds or of any

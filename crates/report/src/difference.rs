@@ -9,7 +9,7 @@ use super::file_names::RUN_JSON;
 use super::frame::Frame;
 use super::read;
 use super::rounds::ROUND;
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::{self as scenario, Difference};
 
 /// Keys of `run.json` that do not belong to the result, or are compared for themselves.

@@ -8,7 +8,7 @@ use std::io;
 use super::chart::Chart;
 use super::column::Cell;
 use super::words;
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 
 /// A document.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -4,7 +4,7 @@ use super::column::Place;
 use super::file_names::{self, RUN_JSON};
 use super::record::RunRecord;
 use super::{check, html, rounds, run, users};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_sim::checkpoint::{SCENARIO_FILE, scenario_text};
 
 /// The contents of files, by their names.

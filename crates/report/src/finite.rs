@@ -8,7 +8,7 @@
 use ciborium::Value;
 use serde::Serialize;
 
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 
 /// Checks that every number in `value` is finite; otherwise [`Error::NonFinite`] names the first
 /// that is not, by its path below `root`.

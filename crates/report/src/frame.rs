@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::column::{self, Column, Value};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 
 /// A table of numbers, by the names of its columns.
 #[derive(Clone, Debug, Default, PartialEq)]

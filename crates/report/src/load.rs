@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use fedrecsim_core::units::{BitsPerSecond, Direction};
+use fedrecsim_core::{BitsPerSecond, Direction};
 use fedrecsim_data::population::shared_capacity;
 use fedrecsim_scenario::NetworkSpec;
 use fedrecsim_sim::outcome::{Level, NetworkRecord, Waits};

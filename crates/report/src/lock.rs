@@ -9,7 +9,7 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 
 /// The name of the locked file, which no user's file has.
 pub(super) const FILE_NAME: &str = ".fedrecsim.lock";

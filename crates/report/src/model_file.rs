@@ -8,7 +8,7 @@ use std::io::{Seek, Write};
 use ndarray::{Array1, Array2};
 use ndarray_npy::{NpzWriter, WriteNpzError};
 
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::UserId;
 use fedrecsim_methods::PersonalTable;
 use fedrecsim_model::blocks::{BlockValues, Model};
 use fedrecsim_model::layout::ValueType;

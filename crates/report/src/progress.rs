@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::words;
-use fedrecsim_core::units::Bytes;
+use fedrecsim_core::Bytes;
 
 /// The time between two lines where there is no terminal. A run that is over before leaves no line.
 pub const LINES_EVERY: Duration = Duration::from_secs(10);

@@ -13,7 +13,7 @@ use super::file_names::RUN_JSON;
 use super::frame::Frame;
 use super::record::{FORMAT, RunRecord};
 use super::{metrics, rounds};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::migrate::migrate;
 use fedrecsim_scenario::{self as scenario, CodecSpec, MethodSpec, MethodVocabulary, Scenario};
 

@@ -14,7 +14,7 @@ use super::load::NetworkSummary;
 use super::metrics;
 use super::record::{ByDirection, Energy, RoundRecord, RunRecord, SPARSITY_THRESHOLDS};
 use super::words::threshold;
-use fedrecsim_core::error::Result;
+use fedrecsim_core::Result;
 use fedrecsim_sim::outcome::Waits;
 
 /// What columns of a round are read from: its record, and what is worked out from it and from the
@@ -185,7 +185,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::tests::records as sample;
-    use fedrecsim_core::error::Error;
+    use fedrecsim_core::Error;
     use fedrecsim_scenario::FaultSpec;
     use fedrecsim_sim::outcome::{Losses, Waits};
 

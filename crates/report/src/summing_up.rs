@@ -4,7 +4,7 @@ use super::record::{
     Energy, FORMAT, LossTotals, NetworkSummary, ParticipationTotals, RunRecord, Wall,
 };
 use super::setup;
-use fedrecsim_core::error::Error;
+use fedrecsim_core::Error;
 use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::Stop;
 use fedrecsim_sim::checkpoint::{self, Program};

@@ -6,8 +6,8 @@ use std::path::Path;
 use super::document::{Block, Document};
 use super::record::{Accuracy, Flow, RunRecord};
 use super::{metrics, setup, words};
+use fedrecsim_core::Bytes;
 use fedrecsim_core::metric::Metric;
-use fedrecsim_core::units::Bytes;
 
 /// Returns accuracy beside the baselines with its protocol, bytes, virtual time, wall time, and
 /// where the report is if there is one, in a few lines with a line break at the end.

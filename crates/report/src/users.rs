@@ -8,8 +8,7 @@ use super::column::{self, Column, Place};
 use super::record::{ByDirection, Energy, Flow, RunRecord, UserRecord};
 use super::rounds::{self, Has};
 use super::words::thousands;
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::{Result, UserId};
 use fedrecsim_sim::outcome::UserAccount;
 
 /// What columns of a user are read from. `up` is what the device sent and `down` what was sent to

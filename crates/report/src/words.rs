@@ -1,6 +1,6 @@
 //! Formats numbers and texts for readers.
 
-use fedrecsim_core::units::Bytes;
+use fedrecsim_core::Bytes;
 use serde::Serialize;
 
 /// Returns `1682` as `1,682`.

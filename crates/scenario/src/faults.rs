@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use fedrecsim_core::error::Error;
+use fedrecsim_core::Error;
 
 /// A stretch of one of the [`Sources`], in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 
 /// The path that the crate's items had before.
 #[doc(hidden)]

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use toml_edit::visit_mut::{VisitMut, visit_table_like_mut};
 use toml_edit::{DocumentMut, Formatted, Item, Key, Table, TableLike};
 
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 
 /// Choices by a word beside which a key with a new place stands. The word and the key would say the
 /// same thing twice, so that the word goes.

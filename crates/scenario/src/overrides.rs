@@ -3,7 +3,7 @@
 use super::faults::{Fault, Place, Sources};
 use super::suggest;
 use super::tree::{self, Node, Table, Value};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 
 /// Puts the override `text`, which is source number `source`, into the tree. Tables on the way to
 /// its key are made where they are missing, and replace values that are no tables

@@ -11,14 +11,13 @@ use serde::{Deserialize, Serialize};
 
 use super::weights::{StepWeights, WeightTotals};
 use crate::{choices, variants};
-use fedrecsim_core::math;
-use fedrecsim_core::units::SimDuration;
+use fedrecsim_core::{SimDuration, math};
 
 /// The rules by which the server invites users and steps.
 ///
 /// ```
 /// use fedrecsim_scenario::{Invitations, LateUpdates, Policy, StalenessWeight, Stragglers, UpdateRule, UpdatesNeeded};
-/// use fedrecsim_core::units::SimDuration;
+/// use fedrecsim_core::SimDuration;
 ///
 /// // Twenty clients are always at work, and the server steps every minute with what has arrived.
 /// let policy = Policy {

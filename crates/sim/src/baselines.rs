@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::evaluation::{self, UserAccuracy};
 use super::outcome::SplitAccuracy;
 use super::world::World;
-use fedrecsim_core::error::Result;
+use fedrecsim_core::Result;
 use fedrecsim_methods::{Method, Placement, Problem, baselines};
 use fedrecsim_scenario::MethodSpec;
 

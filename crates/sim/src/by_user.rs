@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::UserId;
 use fedrecsim_model::kernel::prefetch;
 
 /// A map from users to values. Finding, adding and removing a value takes constant time.

@@ -12,7 +12,7 @@ use super::device::Device;
 use super::invitation::Invited;
 use super::messages::{FromClient, ToClient};
 use super::training::{Assignment, Trained, WorkedOut};
-use fedrecsim_core::error::Error;
+use fedrecsim_core::Error;
 use fedrecsim_model::kernel::prefetch;
 
 /// The actor of a user. Its parameters are made when they are first needed.

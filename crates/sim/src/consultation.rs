@@ -7,9 +7,8 @@ use bytes::Bytes;
 
 use super::world::World;
 use crate::privacy::Protection;
-use fedrecsim_core::error::Result;
-use fedrecsim_core::units::Direction;
 use fedrecsim_core::work::Work;
+use fedrecsim_core::{Direction, Result};
 use fedrecsim_methods::third_party::ArrivedRequest;
 use fedrecsim_methods::{Client, Exchange, LocalTask, Scratch, ThirdParty};
 use fedrecsim_model::archive::{Archive, ArchiveReader};

@@ -1,8 +1,7 @@
 //! A user's device, and everything that it keeps from one participation to the next.
 
 use super::world::World;
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::{Result, UserId};
 use fedrecsim_methods::Client;
 use fedrecsim_model::codec::CodecMemory;
 use fedrecsim_model::state::StateVisitor;

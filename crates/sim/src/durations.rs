@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 
 use super::outcome::{Distribution, Waits};
 use super::resident::unanswered;
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
 
 /// The significant digits of a duration that the histogram keeps.

@@ -8,7 +8,7 @@ use super::outcome::{ByDirection, RoundRecord};
 use super::simulation::{RunControl, Simulation};
 use super::workers::{MakeWorkers, Rehearsal, Rehearsed, bytes_of_a_device};
 use super::world::World;
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::{FirstDownload, Invitations};
 
 /// The longest time for training the representatives once more, to see how devices grow.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::world::World;
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::Policy;
 
 /// The parts of a world by which a saved simulation is checked. A command compares the whole

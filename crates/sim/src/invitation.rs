@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::consultation::ReplySource;
 use super::download::Download;
 pub(crate) use super::download::Participant;
-use fedrecsim_core::ids::{InvitationId, Step, UserId};
+use fedrecsim_core::{InvitationId, Step, UserId};
 
 /// An invitation to take part, the same for everybody who is invited with it.
 #[derive(Clone, Debug)]

@@ -43,7 +43,7 @@
 //! **Modes.** The server decides and the network obeys: after every event the server says whom to
 //! invite, when to wake it and whether its step is due. A round of the report has one or more steps
 //! of the server. A participation may outlive its round. It is named by its user and the number of
-//! its invitation, see [`InvitationId`](fedrecsim_core::ids::InvitationId), and these name its random draws
+//! its invitation, see [`InvitationId`](fedrecsim_core::InvitationId), and these name its random draws
 //! as well.
 //!
 //! **Legs.** A participation is a list of transfers and work ([`Leg`](fedrecsim_core::legs::Leg)): download,

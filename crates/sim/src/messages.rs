@@ -18,11 +18,9 @@ use super::outcome::{
 use super::outcome::{Booking, Ending, RoundSpan};
 use super::resident::Ask;
 use super::upload::Upload;
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::{Step, UserId};
 use fedrecsim_core::legs::Peer;
-use fedrecsim_core::units::{Bytes as Size, SimTime};
 use fedrecsim_core::work::Work;
+use fedrecsim_core::{Bytes as Size, Error, Result, SimTime, Step, UserId};
 use fedrecsim_methods::{PersonalTable, Phase, ThirdParty};
 use fedrecsim_model::blocks::Model;
 use fedrecsim_model::magnitude::{MagnitudeCounts, SupportCount};

@@ -1,7 +1,7 @@
 //! The figures of a run, and what has to be known of every user to compute them.
 
-use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::metric::{Metric, Needs};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_data::dataset::{Dataset, RatingScale};
 use fedrecsim_scenario::EvaluationSpec;
 

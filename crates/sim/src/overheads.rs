@@ -1,7 +1,7 @@
 //! Adds to frames what a deployment would send with them and the simulator does not make.
 
+use fedrecsim_core::Direction;
 use fedrecsim_core::legs::{Peer, Route};
-use fedrecsim_core::units::Direction;
 use fedrecsim_model::codec::FrameParts;
 use fedrecsim_scenario::{OverheadsSpec, PaillierSpec, SecureAggregationSpec, TransportSpec};
 

@@ -1,7 +1,7 @@
 //! Finds out what a run does to protect its users, and what may be claimed of it.
 
 use crate::privacy::{Circumstances, PrivacyClaim, Sampling, SumNoise};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_data::population::Population;
 use fedrecsim_methods::OwnNoise;
 use fedrecsim_model::layout::{BlockKind, Layout, ValueType};

@@ -9,9 +9,8 @@ use std::cell::RefCell;
 use actix::dev::MessageResponse;
 use actix::prelude::*;
 
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::memory;
 use fedrecsim_core::stages::{Stage, enter};
+use fedrecsim_core::{Error, Result, memory};
 
 /// Somebody on this thread who answers messages of type `M` at once.
 pub(crate) trait Ask<M: Message> {

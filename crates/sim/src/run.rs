@@ -9,7 +9,7 @@ use super::outcome::Outcome;
 use super::simulation::{RunControl, Simulation};
 use super::workers::{MakeWorkers, all_users_here};
 use super::world::World;
-use fedrecsim_core::error::Result;
+use fedrecsim_core::Result;
 
 /// Runs `world` to its last round, or until something stops it. The outcome has the rounds before
 /// that.

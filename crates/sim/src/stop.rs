@@ -2,9 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fedrecsim_core::error::Error;
-use fedrecsim_core::ids::{Round, UserId};
-use fedrecsim_core::units::{SimDuration, SimTime};
+use fedrecsim_core::{Error, Round, SimDuration, SimTime, UserId};
 
 /// The reasons why a run ends before its last round, or ends in vain.
 #[derive(Debug, thiserror::Error)]

@@ -13,7 +13,7 @@ use super::invitation::Participant;
 use super::messages::{AbsorbRequests, AskThirdParty, ConsultThirdParty, RequestArrived};
 use super::resident::{Resident, unanswered};
 use super::world::World;
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_methods::third_party::ArrivedRequest;
 use fedrecsim_methods::{Phase, ThirdParty};
 use fedrecsim_model::archive::{Archive, ArchiveReader};

@@ -17,8 +17,8 @@ use super::messages::Effort;
 use super::upload::{self, Upload};
 use super::world::World;
 use crate::privacy::Protection;
-use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::stages::{Stage, enter};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_methods::{LocalTask, LocalUpdate, Scratch};
 use fedrecsim_model::blocks::{Model, Utility};
 use fedrecsim_model::codec::EncodeContext;
@@ -215,7 +215,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::download::Download;
     use crate::tests::small;
-    use fedrecsim_core::ids::{InvitationId, Step, UserId};
+    use fedrecsim_core::{InvitationId, Step, UserId};
 
     /// Has user 3 of `world` train in the first step.
     pub(crate) fn trained(world: &World) -> (Invitation, Upload) {

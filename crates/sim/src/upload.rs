@@ -7,9 +7,8 @@ use bytes::Bytes;
 
 use super::invitation::Invitation;
 use super::world::World;
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::stages::{Stage, enter};
+use fedrecsim_core::{Error, InvitationId, Result, UserId};
 use fedrecsim_model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::blocks::{ModelUpdate, Scalars, Utility};
 use fedrecsim_model::codec::{

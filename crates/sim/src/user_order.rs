@@ -1,6 +1,6 @@
 //! Sorting lists by user.
 
-use fedrecsim_core::ids::{InvitationId, UserId};
+use fedrecsim_core::{InvitationId, UserId};
 
 /// Lists shorter than this are sorted by comparisons, which takes no memory.
 const SHORT: usize = 64;

@@ -3,8 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_methods::{Client, LocalTask, LocalUpdate, Scorer, ScoringContext, Scratch};
 use fedrecsim_model::private::Private;
 use fedrecsim_model::state::StateVisitor;

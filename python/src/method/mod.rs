@@ -8,9 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::{Round, UserId};
-use fedrecsim_core::rng::{PortableDraws, Streams};
+use fedrecsim_core::{Error, Result, Round, UserId, PortableDraws, Streams};
 use fedrecsim_methods::registry::METHODS;
 use fedrecsim_methods::rule::ServerRule;
 use fedrecsim_methods::{

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fedrecsim_core::error::Result;
+use fedrecsim_core::Result;
 use fedrecsim_methods::largest_magnitude;
 use fedrecsim_methods::server::{
     Accumulator, Contribution, Server, StepContext, StepReport, downcast,

@@ -1,7 +1,7 @@
 //! Reads and restores the state of Python objects, which are the private side of a user or a server
 //! side.
 
-use fedrecsim_core::error::Result;
+use fedrecsim_core::Result;
 use fedrecsim_model::state::StateVisitor;
 use numpy::{PyArrayDyn, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::prelude::*;

@@ -1,7 +1,6 @@
 //! What Python code is given of a participation, and how its update is read.
 
-use fedrecsim_core::error::Result;
-use fedrecsim_core::rng::Streams;
+use fedrecsim_core::{Result, Streams};
 use fedrecsim_methods::{LocalTask, LocalUpdate, largest_magnitude};
 use fedrecsim_model::blocks::ModelUpdate;
 use fedrecsim_model::layout::BlockLayout;

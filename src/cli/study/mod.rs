@@ -24,7 +24,7 @@ use super::inputs::data_directories;
 use super::output_file::write_files;
 use super::{Finished, Session, ranks};
 use carrier::Start;
-use fedrecsim_core::error::{Error, ErrorKind, Result};
+use fedrecsim_core::{Error, ErrorKind, Result};
 use fedrecsim_data::dataset;
 use fedrecsim_report::study::file::{self, Changes, MissingData};
 use fedrecsim_report::study::{Plan, Results, RunId, against, tables};

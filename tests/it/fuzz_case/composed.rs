@@ -14,7 +14,7 @@
 //! | 3 | the representation of values, by the remainder of 9 |
 
 use bytes::Bytes;
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_model::codec::{self, Codec, HEADER_BYTES};
 use fedrecsim_model::table::{Table, TableShape, TableUpdate};
 use fedrecsim_scenario::{

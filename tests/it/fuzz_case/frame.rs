@@ -13,7 +13,7 @@
 //! that a gap in its index may take three bytes.
 
 use bytes::Bytes;
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_model::codec::{self, Codec, HEADER_BYTES};
 use fedrecsim_model::table::{Table, TableShape, TableUpdate};
 use fedrecsim_scenario::CodecName;

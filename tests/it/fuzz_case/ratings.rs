@@ -10,9 +10,7 @@
 
 use std::path::Path;
 
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::UserId;
-use fedrecsim_core::rng::Streams;
+use fedrecsim_core::{Error, Result, Streams, UserId};
 use fedrecsim_data::dataset::{Dataset, Ratings, delimited, split};
 use fedrecsim_scenario::{ColumnRef, DelimitedSpec, SplitSpec};
 

@@ -6,7 +6,7 @@
 //! fuzzer would get past it.
 
 use bytes::Bytes;
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_model::codec::{self, PositionCode};
 
 /// Number of bytes before those behind the checksum.

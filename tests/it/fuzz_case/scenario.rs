@@ -4,7 +4,7 @@
 //! An input is a scenario file. A NUL byte ends it, and what follows, up to the next NUL byte, is
 //! an override (`--set`).
 
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_methods::registry::vocabulary;
 use fedrecsim_scenario::{self as scenario, Scenario};
 

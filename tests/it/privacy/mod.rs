@@ -246,7 +246,7 @@ fn noise_is_the_same_on_any_number_of_threads_and_after_any_checkpoint() {
         let scenario = || small_with(method, &overrides);
         let (one, three) = (run(scenario(), 1), run(scenario(), 3));
         assert_eq!(one.digest, three.digest, "{method}, {overrides:?}");
-        let made = || -> fedrecsim_core::error::Result<World> { Ok(world(scenario())) };
+        let made = || -> fedrecsim_core::Result<World> { Ok(world(scenario())) };
         check_resumed_runs(&made)
             .unwrap_or_else(|reason| panic!("{method}, {overrides:?}: {reason}"));
     }
@@ -424,9 +424,8 @@ fn what_only_the_data_tell_is_refused_when_they_are_read() {
     let mut scenario = small_with("fedmf", &[CENTRAL]);
     scenario.privacy.gaussian.as_mut().unwrap().delta = 0.5;
     let of_users = scenario.dataset.clone();
-    let dataset = || {
-        fedrecsim_data::dataset::load(&of_users, &[], fedrecsim_core::rng::Streams::new(3)).unwrap()
-    };
+    let dataset =
+        || fedrecsim_data::dataset::load(&of_users, &[], fedrecsim_core::Streams::new(3)).unwrap();
     let error = World::new(scenario, Arc::new(dataset()))
         .unwrap_err()
         .to_string();

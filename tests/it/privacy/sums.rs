@@ -1,8 +1,7 @@
 //! Noise on sums of uploads: how much of it there is, what one user moves, and what servers learn
 //! that use sums alone.
 
-use fedrecsim_core::ids::{InvitationId, Round, UserId};
-use fedrecsim_core::rng::Streams;
+use fedrecsim_core::{InvitationId, Round, Streams, UserId};
 use fedrecsim_methods::server::Download;
 use fedrecsim_methods::{LocalTask, Phase, Scratch};
 use fedrecsim_model::blocks::{Model, ModelUpdate};

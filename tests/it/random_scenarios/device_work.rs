@@ -1,8 +1,7 @@
 use std::collections::BTreeMap;
 
-use fedrecsim_core::ids::UserId;
 use fedrecsim_core::legs::{Job, Route};
-use fedrecsim_core::units::Direction;
+use fedrecsim_core::{Direction, UserId};
 use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::RoundObserver;
 use fedrecsim_sim::outcome::{Booking, ByDirection, Flow, LinkEvent, RoundRecord, RoundSpan};

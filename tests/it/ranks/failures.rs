@@ -1,6 +1,6 @@
 //! What goes wrong on one of several ranks ends the run with a reason, and never hangs.
 
-use fedrecsim_core::error::Error;
+use fedrecsim_core::Error;
 use fedrecsim_ranks::{self as ranks, Crew};
 use fedrecsim_sim::{self as sim, Checkpoints, Outcome, RunControl, Simulation, Stop};
 

@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::rng::Streams;
+use fedrecsim_core::{Error, Result, Streams};
 use fedrecsim_data::dataset;
 use fedrecsim_model::archive::ArchiveReader;
 use fedrecsim_ranks::{self as ranks, Crew, Link, Parcel, Rank, Shares};

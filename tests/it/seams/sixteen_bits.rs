@@ -1,7 +1,6 @@
 //! A codec of a program of its own, which loses something.
 
-use fedrecsim_core::error::Result;
-use fedrecsim_core::rng::PortableDraws;
+use fedrecsim_core::{PortableDraws, Result};
 use fedrecsim_model::codec::{BlockContext, Codec, FrameWriter, OpenedBlock};
 use fedrecsim_model::layout::ValueType;
 use fedrecsim_model::table::{Table, TableUpdate, floats};

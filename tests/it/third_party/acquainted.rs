@@ -1,8 +1,7 @@
 use std::collections::BTreeMap;
 
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::UserId;
 use fedrecsim_core::work::Work;
+use fedrecsim_core::{Result, UserId};
 use fedrecsim_methods::averager::Averager;
 use fedrecsim_methods::rule::ServerRule;
 use fedrecsim_methods::server::{

@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::UserId;
 
 use crate::support::{assert_balanced, assert_finite, run, small_of_ratings, world};
 

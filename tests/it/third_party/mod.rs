@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::sync::Arc;
 
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::UserId;
 use fedrecsim_core::legs::{Job, Peer, Route};
 use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::outcome::{
@@ -38,7 +38,7 @@ fn acquainted(overrides: &[&str]) -> Scenario {
 }
 
 fn world(scenario: &Scenario) -> World {
-    let streams = fedrecsim_core::rng::Streams::new(scenario.seed);
+    let streams = fedrecsim_core::Streams::new(scenario.seed);
     let dataset = fedrecsim_data::dataset::load(&scenario.dataset, &[], streams).unwrap();
     World::with_methods(scenario.clone(), Arc::new(dataset), &[ACQUAINTED]).unwrap()
 }

@@ -5,7 +5,7 @@ use super::*;
 use crate::declare::Declared;
 use crate::server::{Contribution, Download, StepContext, StepWeights, WeightTotals};
 use crate::tests::problem;
-use fedrecsim_core::ids::InvitationId;
+use fedrecsim_core::InvitationId;
 use fedrecsim_core::math::gradient::gradient_check;
 use fedrecsim_model::kernel::RoundRows;
 

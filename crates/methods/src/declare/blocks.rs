@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ndarray::Array2;
 
 use crate::rule::ServerRule;
-use fedrecsim_core::rng::{PortableDraws, Stream};
+use fedrecsim_core::{PortableDraws, Stream};
 use fedrecsim_model::algebra::thin_qr;
 use fedrecsim_model::blocks::BlockValues;
 use fedrecsim_model::layout::{BlockKind, BlockLayout};

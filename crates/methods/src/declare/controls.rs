@@ -6,8 +6,7 @@ use crate::{
     Client, LocalTask, LocalUpdate, Method, OwnNoise, PersonalTable, Phase, Scorer, ScoringContext,
     Scratch,
 };
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::{Result, UserId};
 use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::layout::{Layout, ValueType};
 use fedrecsim_model::private::Private;

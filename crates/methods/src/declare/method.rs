@@ -13,9 +13,7 @@ use crate::{
     Client, LocalTask, LocalUpdate, Method, NO_PERSONAL_TABLE, OwnNoise, PersonalTable, Phase,
     Problem, Scorer, ScoringContext, Scratch, Server,
 };
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::UserId;
-use fedrecsim_core::rng::Streams;
+use fedrecsim_core::{Error, Result, Streams, UserId};
 use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::layout::{BlockKind, BlockLayout, Layout, ValueType};
 use fedrecsim_model::private::Private;

@@ -22,7 +22,7 @@ pub use blocks::{
 };
 pub(crate) use blocks::{orthonormal, orthonormal_columns};
 pub use controls::controlled;
-use fedrecsim_core::error::Result;
+use fedrecsim_core::Result;
 use fedrecsim_core::work::Work;
 use fedrecsim_model::blocks::Model;
 use fedrecsim_model::layout::Layout;
@@ -130,7 +130,7 @@ pub trait Declare: Debug + Send + Sync + Sized + 'static {
     /// Trains on a participation.
     ///
     /// # Errors
-    /// [`Error::Diverged`](fedrecsim_core::error::Error::Diverged) if a parameter leaves the allowed
+    /// [`Error::Diverged`](fedrecsim_core::Error::Diverged) if a parameter leaves the allowed
     /// range.
     fn train(
         &self,

@@ -1,8 +1,7 @@
 //! Says how a device scores, what it minimises, and how it goes through its samples.
 
 use crate::choices;
-use fedrecsim_core::math;
-use fedrecsim_core::rng::{PortableDraws, Stream};
+use fedrecsim_core::{PortableDraws, Stream, math};
 use fedrecsim_model::neural::Perceptron;
 
 /// Says how a device scores item j.

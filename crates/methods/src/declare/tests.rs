@@ -11,9 +11,8 @@ use crate::fedrecon::FedRecon;
 use crate::registry::METHODS;
 use crate::tests::problem_of;
 use crate::{LocalTask, Method, choices, parameters, row_counts};
-use fedrecsim_core::ids::{InvitationId, Round, UserId};
 use fedrecsim_core::math::gradient::gradient_check;
-use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
+use fedrecsim_core::{InvitationId, PortableDraws, Purpose, Round, Streams, UserId};
 use fedrecsim_data::dataset::negatives::Samples;
 use fedrecsim_model::table::{Table, TableShape};
 

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use fedrecsim_core::error::Result;
+use fedrecsim_core::Result;
 use fedrecsim_model::kernel::prefetch;
 use fedrecsim_model::kernel::score::{ScaledSum, score_sums};
 use fedrecsim_model::layout::ValueType;

@@ -10,8 +10,7 @@ use crate::server::{Accumulator, Contribution, Server, UploadUse};
 use crate::sums::UploadSums;
 use crate::tests::{problem_of, with_step};
 use crate::{Method, Phase};
-use fedrecsim_core::ids::{InvitationId, UserId};
-use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
+use fedrecsim_core::{InvitationId, PortableDraws, Purpose, Streams, UserId};
 use fedrecsim_model::algebra::{
     add_gram, mirror_upper, packed_triangle, product, upper_triangular,
 };

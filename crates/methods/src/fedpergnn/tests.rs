@@ -6,9 +6,8 @@ use super::matching::Matchmaker;
 use super::{FedPerGnnParameters, upload};
 use crate::third_party::{ArrivedRequest, ThirdParty};
 use crate::{LocalTask, Phase};
-use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::math::gradient::gradient_check;
-use fedrecsim_core::rng::{PortableDraws, Streams};
+use fedrecsim_core::{InvitationId, PortableDraws, Streams, UserId};
 use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::table::{TableShape, floats};
 
@@ -366,7 +365,7 @@ fn pseudonyms_are_no_item_numbers_and_differ_by_key() {
 /// parameters.
 fn update_of_items(parameters: &FedPerGnnParameters) -> ModelUpdate {
     let samples = fedrecsim_data::dataset::negatives::Samples::default();
-    let names = (UserId(0), fedrecsim_core::ids::Round(0), InvitationId(0));
+    let names = (UserId(0), fedrecsim_core::Round(0), InvitationId(0));
     let model = Model::none();
     let task = LocalTask::with_samples(names, &model, &samples, Streams::new(1), 1e6);
     let shape = TableShape {

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::tests::problem;
-use fedrecsim_core::ids::{InvitationId, Round};
+use fedrecsim_core::{InvitationId, Round};
 use fedrecsim_data::dataset::negatives::Samples;
 
 /// Returns the update of FedRAP's client in one participation with 11 distinct items in 17 samples.

@@ -12,7 +12,7 @@
 use super::{FedRec, FedRecParameters};
 use crate::declare::Declared;
 use crate::prelude::*;
-use fedrecsim_core::ids::InvitationId;
+use fedrecsim_core::InvitationId;
 
 /// Describes the method to the registry.
 pub(crate) const ENTRY: Entry = Entry::at_server::<Pmf<false>>();

@@ -127,7 +127,7 @@ fn a_step_waits_until_enough_users_have_sent_theirs() {
             let update = &uploads[user as usize];
             let contribution = Contribution::fresh(
                 UserId(user),
-                fedrecsim_core::ids::InvitationId(number),
+                fedrecsim_core::InvitationId(number),
                 update,
                 &before,
             );
@@ -271,7 +271,7 @@ fn after_uploads_with(
         let update = ModelUpdate::of_blocks(blocks);
         sums.absorb(&[Contribution::fresh(
             UserId(*user),
-            fedrecsim_core::ids::InvitationId(0),
+            fedrecsim_core::InvitationId(0),
             &update,
             &before,
         )])
@@ -289,7 +289,7 @@ fn after_uploads_with(
     if !noise.is_empty() {
         sums.absorb(&[Contribution::fresh(
             UserId(5),
-            fedrecsim_core::ids::InvitationId(0),
+            fedrecsim_core::InvitationId(0),
             &update,
             &before,
         )])

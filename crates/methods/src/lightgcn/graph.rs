@@ -2,8 +2,8 @@
 
 use rayon::prelude::*;
 
-use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::math::sqrt;
+use fedrecsim_core::{Error, Result};
 use fedrecsim_model::per_instruction_set;
 
 /// The number of rows that a thread takes at a time.

@@ -1,9 +1,8 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
 use crate::tests::{AtWork, dataset, problem_of, sent};
-use fedrecsim_core::error::Error;
 use fedrecsim_core::math::gradient::gradient_check;
-use fedrecsim_core::rng::Streams;
+use fedrecsim_core::{Error, Streams};
 use fedrecsim_scenario::NegativesSpec;
 
 const USERS: usize = 4;

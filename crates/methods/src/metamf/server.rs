@@ -231,7 +231,7 @@ mod tests {
     use super::*;
     use crate::declare::Declared;
     use crate::tests::{problem_of, with_step};
-    use fedrecsim_core::ids::InvitationId;
+    use fedrecsim_core::InvitationId;
 
     const USERS: u32 = 4;
 

@@ -11,8 +11,8 @@ use crate::network;
 use crate::prelude::*;
 use crate::server::PersonalDownloads;
 use crate::tests::problem_of;
-use fedrecsim_core::ids::{InvitationId, Round};
 use fedrecsim_core::math::gradient::gradient_check;
+use fedrecsim_core::{InvitationId, Round};
 use fedrecsim_data::dataset::negatives::Samples;
 use fedrecsim_model::neural::optimizer::{AdamMoments, AdamSettings, scale};
 

@@ -69,7 +69,7 @@ pub(super) fn step(
 mod tests {
     use super::*;
     use fedrecsim_core::math::gradient::gradient_check;
-    use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
+    use fedrecsim_core::{PortableDraws, Purpose, Streams};
 
     /// Five users and six items of three values each.
     struct Factors {

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
 use crate::tests::{AtWork, problem_of, sent};
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::UserId;
 use fedrecsim_core::math::gradient::gradient_check;
 use fedrecsim_data::dataset::OwnData;
 

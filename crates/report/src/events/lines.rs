@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::legs::Route;
+use fedrecsim_core::{InvitationId, UserId};
 use fedrecsim_sim::outcome::{Booking, Ending, LinkEvent, PrivacyRecord, RoundSpan};
 
 use super::stretch::Stretch;

@@ -213,7 +213,7 @@ mod tests {
 
     use super::*;
     use crate::tests::events as sample;
-    use fedrecsim_core::units::SimTime;
+    use fedrecsim_core::SimTime;
     use fedrecsim_sim::outcome::Gauges;
 
     fn written(form: Form, rounds: RangeInclusive<u32>) -> String {

@@ -6,8 +6,8 @@ use super::stretch::{Participations, Phase, Stretch};
 use crate::setup;
 use crate::words::{self, counted, thousands};
 use fedrecsim_core::legs::{Job, Route};
-use fedrecsim_core::units::{Bytes, Direction, SimTime};
 use fedrecsim_core::work::Work;
+use fedrecsim_core::{Bytes, Direction, SimTime};
 use fedrecsim_scenario::{Policy, Scenario};
 use fedrecsim_sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
 

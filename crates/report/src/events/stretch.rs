@@ -3,10 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::legs::{Job, Route};
-use fedrecsim_core::units::SimTime;
 use fedrecsim_core::work::Work;
+use fedrecsim_core::{InvitationId, SimTime, UserId};
 use fedrecsim_sim::outcome::{Booking, Ending, LinkEvent};
 
 /// What a client is doing.

@@ -7,7 +7,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 
 use super::lines::{COUNTS, Count, Line};
 use crate::arrow::of_arrays;
-use fedrecsim_core::error::Result;
+use fedrecsim_core::Result;
 
 /// A table of events that is being filled, with a row for each line that `events` writes.
 #[derive(Debug, Default)]

@@ -10,10 +10,8 @@ use crate::plot::draw;
 use crate::plot::timeline::BAR_WIDTH_MIN;
 use crate::setup::mode_in_words;
 use crate::words::{counted, duration, thousands};
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::legs::{Job, Route};
-use fedrecsim_core::units::{SimDuration, SimTime};
+use fedrecsim_core::{InvitationId, Result, SimDuration, SimTime, UserId};
 use fedrecsim_scenario::{Policy, Scenario};
 use fedrecsim_sim::outcome::{Ending, RoundSpan};
 

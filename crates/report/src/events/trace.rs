@@ -10,9 +10,8 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use fedrecsim_core::ids::UserId;
 use fedrecsim_core::legs::Route;
-use fedrecsim_core::units::{Direction, SimTime};
+use fedrecsim_core::{Direction, SimTime, UserId};
 use fedrecsim_sim::outcome::{Ending, Gauges, GaugesSince, RoundSpan};
 
 use super::stretch::{Phase, Stretch};

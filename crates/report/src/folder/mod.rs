@@ -8,7 +8,7 @@ use super::exporter::{self, EXPORTERS, Exporter};
 use super::file_names::RUN_JSON;
 use super::lock::{self, FolderLock};
 use super::record::RunRecord;
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_sim::checkpoint;
 
 #[cfg(test)]

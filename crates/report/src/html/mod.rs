@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use self::text::{escaped, json_in_script, with_code};
 use super::document::{Block, Document, Fact};
 use crate::file_names;
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 
 pub(crate) mod chart;
 mod script;

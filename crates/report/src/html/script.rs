@@ -1,6 +1,6 @@
 //! The charting library of a page, which the crate `plotly` carries.
 
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 
 /// Returns the refusal of a build that has no charting library.
 pub(super) fn absent() -> Error {

@@ -12,7 +12,7 @@ use super::axis::Axis;
 use super::svg;
 use crate::chart::Marker;
 use crate::words::lines;
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 
 /// The size of the canvas, which is higher if its legend takes more. It is large because
 /// coordinates in the file are whole numbers, which would show on a small one.

@@ -13,7 +13,7 @@ use super::layout::{Line, Picture};
 use super::svg::Dashes;
 use super::{legend, notes, timeline};
 use crate::chart::{Chart, Kind, Marker, Stroke};
-use fedrecsim_core::error::Result;
+use fedrecsim_core::Result;
 
 /// The most points with markers; more of them would look like a band.
 const MARKERS_MAX: usize = 40;
@@ -26,7 +26,7 @@ const THICK_MAX: usize = 300;
 /// generic `sans-serif`.
 ///
 /// # Errors
-/// [`Error::Write`](fedrecsim_core::error::Error::Write) with the name, if it cannot be drawn.
+/// [`Error::Write`](fedrecsim_core::Error::Write) with the name, if it cannot be drawn.
 pub fn draw(
     name: &str,
     chart: &Chart,

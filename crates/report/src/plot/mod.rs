@@ -18,7 +18,7 @@ use super::file_names::PICTURES;
 use super::record::RunRecord;
 use super::{check, overrides, rounds, run};
 pub use draw::draw;
-use fedrecsim_core::error::Result;
+use fedrecsim_core::Result;
 
 /// Returns the pictures of a record as (file name, SVG text).
 ///
@@ -368,7 +368,7 @@ mod tests {
             .insert("hr@10".into(), f64::NAN);
         assert!(matches!(
             charts(&record),
-            Err(fedrecsim_core::error::Error::NonFinite { .. })
+            Err(fedrecsim_core::Error::NonFinite { .. })
         ));
     }
 

@@ -4,7 +4,7 @@ use ndarray::ArrayView2;
 use plotters::prelude::{Color, RGBColor, Rectangle};
 
 use super::canvas::{Drawn, GREY, MARGIN, Surface, draw_header, picture};
-use fedrecsim_core::error::Result;
+use fedrecsim_core::Result;
 
 /// The least width of a picture.
 const LEAST_WIDTH: u32 = 1000;

@@ -12,7 +12,7 @@ use super::canvas::{
 use super::svg::Dashes;
 use crate::chart::{Chart, Mark, Rule, Timeline};
 use crate::words::lines;
-use fedrecsim_core::error::Result;
+use fedrecsim_core::Result;
 
 const LABELS_WIDTH: i32 = 110;
 const ROW_HEIGHT: i32 = 15;
@@ -25,7 +25,7 @@ const DASHED: RGBColor = RGBColor(213, 94, 0);
 /// Returns the picture `name`, whose height follows the rows.
 ///
 /// # Errors
-/// [`Error::Write`](fedrecsim_core::error::Error::Write) with the name, if it cannot be drawn.
+/// [`Error::Write`](fedrecsim_core::Error::Write) with the name, if it cannot be drawn.
 pub(super) fn draw(
     name: &str,
     chart: &Chart,

@@ -18,7 +18,7 @@ use super::record::{RunRecord, SPARSITY_THRESHOLDS, SplitAccuracy};
 use super::rounds::{self, share_column};
 use super::words::{self, counted, share, thousands, threshold};
 use super::{check, metrics, read, setup};
-use fedrecsim_core::error::Result;
+use fedrecsim_core::Result;
 use fedrecsim_core::metric::Metric;
 use fedrecsim_scenario::MethodVocabulary;
 
@@ -39,7 +39,7 @@ pub(crate) fn document(record: &RunRecord) -> Result<Document> {
 /// Returns the page of the run whose report is in `folder`: the same as the run would have left.
 ///
 /// # Errors
-/// [`Error::Read`](fedrecsim_core::error::Error::Read) for a file that is not there or is not that of a
+/// [`Error::Read`](fedrecsim_core::Error::Read) for a file that is not there or is not that of a
 /// report, the errors of a scenario whose method is not among `vocabulary`, and those of
 /// [`html::render`].
 pub fn page_of_folder(folder: &Path, vocabulary: &[MethodVocabulary]) -> Result<String> {

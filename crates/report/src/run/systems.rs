@@ -9,7 +9,7 @@ use crate::load::{Count, Load};
 use crate::record::{DeviceBytes, Flow, LossTotals, RunRecord};
 use crate::words::{self, counted, percent, thousands};
 use crate::{rounds, setup, users};
-use fedrecsim_core::units::Bytes;
+use fedrecsim_core::Bytes;
 use fedrecsim_scenario::ServerLinkSpec;
 use fedrecsim_sim::outcome::Waits;
 

@@ -6,7 +6,7 @@ use crate::read::SavedReport;
 use crate::record::AuditRecord;
 use crate::study::{compare, tables};
 use crate::tests::records as sample;
-use fedrecsim_core::error::Error;
+use fedrecsim_core::Error;
 use fedrecsim_methods::registry::vocabulary;
 use fedrecsim_scenario::{self as scenario, MethodSpec};
 

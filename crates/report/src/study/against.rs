@@ -2,7 +2,7 @@
 
 use super::names::JOINT;
 use super::results::Results;
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 
 /// Returns, for each of the arms with these names, the place of the one that it is compared to
 /// where `wanted` is asked for.

@@ -7,7 +7,7 @@ use super::results::{ArmResults, Results, RunResult};
 use super::sharing;
 use crate::metrics;
 use crate::read::{self, SavedReport};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::{self as scenario, Difference, MethodVocabulary};
 
 /// What the command line asks for.

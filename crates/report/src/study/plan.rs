@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::file::{Arm, Study};
 use crate::metrics;
 use crate::rounds::is_sparsity;
-use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::metric::Metric;
+use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::{self as scenario, MethodVocabulary, Scenario, Strictness};
 
 /// The longest name of an arm's folder, in bytes.

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::plan::{Plan, Shard};
 use crate::read::check_format;
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario as scenario;
 
 /// The version of its layout.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::results::{Results, RunState};
 use crate::read::{SavedReport, check_format};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 
 /// The name of the file.
 pub const FILE_NAME: &str = "results.json";

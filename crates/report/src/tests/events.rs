@@ -1,9 +1,8 @@
 //! Makes up events for the tests of this folder.
 
-use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::legs::{Job, Route};
-use fedrecsim_core::units::SimTime;
 use fedrecsim_core::work::Work;
+use fedrecsim_core::{InvitationId, SimTime, UserId};
 use fedrecsim_model::codec::FrameParts;
 use fedrecsim_sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
 

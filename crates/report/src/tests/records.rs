@@ -11,9 +11,7 @@ use crate::record::{
     NetworkSummary, ParticipationTotals, ProblemSize, RoundRecord, RunRecord, SplitAccuracy,
     UserRecord, Wall, Work,
 };
-use fedrecsim_core::ids::UserId;
-use fedrecsim_core::math;
-use fedrecsim_core::units::{SimDuration, SimTime};
+use fedrecsim_core::{SimDuration, SimTime, UserId, math};
 use fedrecsim_scenario::{
     Aggregation, AvailabilitySpec, ClientSelection, CodecSpec, DatasetName, DatasetSpec,
     DevicesSpec, EvaluationSpec, LognormalRatesSpec, LognormalSpeedSpec, MethodSpec, Mode,

@@ -11,7 +11,7 @@ use crate::rounds;
 use crate::study::file::{self, Changes, Reference};
 use crate::study::{ArmResults, Plan, Results, RunResult};
 use crate::tests::records as sample;
-use fedrecsim_core::error::Result;
+use fedrecsim_core::Result;
 use fedrecsim_methods::registry::vocabulary;
 
 /// A study of a base with two rounds, whose axes are to be put in the place of `AXES`.

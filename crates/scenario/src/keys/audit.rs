@@ -1,6 +1,6 @@
 //! What is asked of uploads: what a server could read out of them.
 
-use fedrecsim_core::ids::Round;
+use fedrecsim_core::Round;
 
 crate::keys! {
     /// Has a probe guess, from decoded uploads alone, which items their senders have rated, and

@@ -9,7 +9,7 @@ use super::{Scenario, is_default};
 use crate::check::Checker;
 use crate::traffic::{Traffic, TrafficBlock};
 use crate::{choices, keys, suggest, variants};
-use fedrecsim_core::units::Direction;
+use fedrecsim_core::Direction;
 
 keys! {
     /// How tables become bytes, per direction.

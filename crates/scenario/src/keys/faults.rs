@@ -7,7 +7,7 @@ use super::dataset::USERS;
 use super::{AvailabilityPattern, Scenario, SpeedSpec, name_of, without_default};
 use crate::check::Checker;
 use crate::{keys, presets};
-use fedrecsim_core::units::Direction;
+use fedrecsim_core::Direction;
 
 keys! {
     /// A rule that spoils transfers, or an outage that keeps users away. Keys that are not given are

@@ -5,7 +5,7 @@ use crate::policy::{
     Invitations, LateUpdates, Policy, StalenessWeight, Stragglers, UpdateRule, UpdatesNeeded,
 };
 use crate::{keys, variants};
-use fedrecsim_core::units::SimDuration;
+use fedrecsim_core::SimDuration;
 
 variants! {
     /// When the server averages, and what becomes of those who are late.

@@ -4,7 +4,7 @@ use super::{ClientSelection, CodecChoice, CodecName, Mode, Scenario, name_of};
 use crate::check::Checker;
 use crate::keys;
 use crate::traffic::{Traffic, UploadUse};
-use fedrecsim_core::units::Direction;
+use fedrecsim_core::Direction;
 
 keys! {
     /// Adds bytes to every frame that a deployment would send and the simulator does not make. They

@@ -6,7 +6,7 @@ use super::{ClientSelection, CodecChoice, Mode, Scenario, name_of};
 use crate::check::Checker;
 use crate::traffic::{Traffic, UploadUse};
 use crate::{choices, keys};
-use fedrecsim_core::units::Direction;
+use fedrecsim_core::Direction;
 
 keys! {
     /// Protects uploads between training and encoding. Devices keep their own parameters as

@@ -10,7 +10,7 @@ use super::{Scenario, name_of};
 use crate::check::Checker;
 use crate::policy::Policy;
 use crate::{choices, keys, variants};
-use fedrecsim_core::ids::{Round, Step};
+use fedrecsim_core::{Round, Step};
 
 keys! {
     /// Rounds and participation.

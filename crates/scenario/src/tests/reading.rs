@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use fedrecsim_core::units::Direction;
+use fedrecsim_core::Direction;
 
 #[test]
 fn the_shortest_file_gets_every_documented_default() {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use data::dataset;
-use fedrecsim_core::units::Direction;
+use fedrecsim_core::Direction;
 
 mod data;
 

@@ -17,8 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::outcome::{AuditFigures, AuditRecord};
 use crate::world::World;
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::{Round, UserId};
+use fedrecsim_core::{Result, Round, UserId};
 use fedrecsim_methods::server::Contribution;
 use fedrecsim_model::algebra::symmetric_eigen;
 use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};

@@ -11,7 +11,7 @@ mod tests;
 
 use self::buckets::Entry;
 use self::queue::Queue;
-use fedrecsim_core::units::SimTime;
+use fedrecsim_core::SimTime;
 
 /// The number of cancelled entries that are always tolerated. Sweeping out fewer is not worth a
 /// pass over the buckets.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::file::{Opened, open, open_unchecked_parts, sync_names};
 use super::parts;
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 
 /// The name of the file that is being written, which no user's file has.
 pub(super) const PARTIAL: &str = ".fedrecsim-checkpoint.partial";

@@ -8,7 +8,7 @@ use super::file::{Checksum, Header, Writing, checksum_of_part};
 use super::folder::{PARTIAL, name_of, numbered, remove, rounds_of};
 use super::scenario_file;
 use crate::{CheckpointStore, Stop};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 
 /// The number of checkpoints that are kept: one to go on from, and one in case that the first
 /// cannot be read.

@@ -39,7 +39,7 @@ pub use self::{
 
 use std::path::Path;
 
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_data::dataset::Dataset;
 use fedrecsim_data::population::Traces;
 use fedrecsim_model::archive::damaged;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use super::file::{Writing, name_of_part};
 use crate::CheckpointStore;
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 
 /// Leaves the parts of one process in a folder that all processes share.
 pub struct PartKeeper {

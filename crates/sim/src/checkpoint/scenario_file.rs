@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario as scenario;
 
 /// The name of the file.

@@ -6,10 +6,8 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use super::world::World;
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::{InvitationId, UserId};
-use fedrecsim_core::rng::Streams;
 use fedrecsim_core::stages::{Stage, enter};
+use fedrecsim_core::{Error, InvitationId, Result, Streams, UserId};
 use fedrecsim_methods::server;
 use fedrecsim_methods::task::Phase;
 use fedrecsim_model::blocks::Model;

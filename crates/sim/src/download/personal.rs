@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::tables::encode;
 use super::{Content, Download, Received};
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::UserId;
 use fedrecsim_core::stages::{Stage, enter};
+use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_methods::server::PersonalDownloads;
 use fedrecsim_model::blocks::Model;
 use fedrecsim_model::codec::{Frame, FrameKind, Randomness};

@@ -1,6 +1,6 @@
 //! Turns the tables of a model into updates to be encoded, and compares them bit for bit.
 
-use fedrecsim_core::error::Result;
+use fedrecsim_core::Result;
 use fedrecsim_model::blocks::{BlockValues, Model, ModelUpdate};
 use fedrecsim_model::codec::{BlockCodecs, CodecMemory, EncodeContext, Frame, Randomness};
 use fedrecsim_model::layout::{BlockKind, BlockLayout, Layout};

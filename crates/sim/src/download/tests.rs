@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::tests::small;
-use fedrecsim_core::rng::PortableDraws;
+use fedrecsim_core::PortableDraws;
 use fedrecsim_methods::server::PersonalDownloads;
 use fedrecsim_model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::codec::Beginning;
@@ -242,7 +242,7 @@ fn changing_world(first_download: &str) -> Arc<World> {
 /// Returns models that differ a little from each other, of which the first is the one that the
 /// method begins with.
 fn models(world: &World, count: usize) -> Vec<Model> {
-    let mut stream = Streams::new(3).stream(fedrecsim_core::rng::Purpose::Line, 0, 0);
+    let mut stream = Streams::new(3).stream(fedrecsim_core::Purpose::Line, 0, 0);
     let mut models = vec![world.method.initial()];
     while models.len() < count {
         let mut next = models[models.len() - 1].clone();

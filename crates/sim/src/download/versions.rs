@@ -13,8 +13,7 @@ use super::Received;
 use super::tables::{changed_rows, encode_with, has_the_bits_of_model};
 use crate::outcome::VersionsCost;
 use crate::world::World;
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::{Result, UserId};
 use fedrecsim_methods::server;
 use fedrecsim_methods::task::Phase;
 use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
@@ -391,7 +390,7 @@ impl Version {
         }
         let update = ModelUpdate::whole(&self.received.model);
         let randomness = Randomness::new(
-            fedrecsim_core::rng::Streams::new(0),
+            fedrecsim_core::Streams::new(0),
             FrameKind::Download,
             None,
             self.number,

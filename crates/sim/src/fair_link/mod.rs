@@ -41,7 +41,7 @@ use serde::{Deserialize, Serialize};
 
 use self::class::Class;
 use self::work::{Rate, Work};
-use fedrecsim_core::units::{BitsPerSecond, Bytes, SimTime};
+use fedrecsim_core::{BitsPerSecond, Bytes, SimTime};
 use fedrecsim_data::population::LinkShare;
 
 /// The number of a transfer on a [`FairLink`]. The caller that starts the transfer chooses it.

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use proptest::prelude::*;
 
 use super::*;
-use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
+use fedrecsim_core::{PortableDraws, Purpose, Streams};
 use fedrecsim_model::archive::{Archive, ArchiveReader};
 
 mod simgrid;

@@ -4,7 +4,7 @@ use std::ops::{Add, Sub};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use fedrecsim_core::units::Bytes;
+use fedrecsim_core::Bytes;
 
 /// The units of work in one bit: the nanoseconds of a second, times 2^16 for the remainders of
 /// fractional rates.

@@ -3,9 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::outcome::{ByDirection, Flow};
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::UserId;
 use fedrecsim_core::legs::Peer;
+use fedrecsim_core::{Result, UserId};
 
 mod peer;
 
@@ -144,9 +143,9 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::outcome::Ending;
-    use fedrecsim_core::ids::InvitationId;
+    use fedrecsim_core::Direction;
+    use fedrecsim_core::InvitationId;
     use fedrecsim_core::legs::Route;
-    use fedrecsim_core::units::Direction;
     use fedrecsim_model::codec::FrameParts;
 
     /// If this fails, bytes that went to a third party are missing in the total, or are counted as

@@ -4,9 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::by_user::ByUser;
 use crate::outcome::{ByDirection, Ending, Flow};
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::{InvitationId, UserId};
-use fedrecsim_core::units::Direction;
+use fedrecsim_core::{Direction, Error, InvitationId, Result, UserId};
 use fedrecsim_model::codec::FrameParts;
 
 /// The bytes by direction: of the run, of the open round and of each client.

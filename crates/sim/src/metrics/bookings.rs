@@ -14,11 +14,9 @@ use super::Books;
 use crate::by_user::ByUser;
 use crate::outcome;
 use crate::outcome::{Booking, Ending, LinkEvent};
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::UserId;
 use fedrecsim_core::legs::{Job, Route};
-use fedrecsim_core::units::Direction;
 use fedrecsim_core::work::Work;
+use fedrecsim_core::{Direction, Result, UserId};
 use fedrecsim_model::kernel::prefetch;
 
 /// The number of bookings that are brought into the order of users at a time. More of them would

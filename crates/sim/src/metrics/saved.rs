@@ -3,7 +3,7 @@
 use super::{Books, Durations};
 use crate::outcome::{Accuracy, RoundRecord, SplitAccuracy};
 use crate::world::World;
-use fedrecsim_core::error::Result;
+use fedrecsim_core::Result;
 use fedrecsim_model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::state::{restore_model, save_model};
 

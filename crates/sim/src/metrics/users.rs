@@ -5,9 +5,8 @@ use super::super::evaluation::Scored;
 use super::super::outcome::{DeviceBytes, UserAccount, UserRecord, handled_bytes};
 use super::super::outcome::{Ending, LinkEvent};
 use super::Books;
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::UserId;
 use fedrecsim_core::legs::Route;
+use fedrecsim_core::{Result, UserId};
 use fedrecsim_model::archive::damaged;
 
 /// The accounts of users by user.

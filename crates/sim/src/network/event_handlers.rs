@@ -10,10 +10,8 @@ use crate::messages::{
 use crate::outcome::{Ending, LinkEvent, LossCause};
 use crate::resident::unanswered;
 use crate::upload::Upload;
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::UserId;
 use fedrecsim_core::legs::{Job, Leg, Peer, Route};
-use fedrecsim_core::units::{Direction, SimTime};
+use fedrecsim_core::{Direction, Error, Result, SimTime, UserId};
 use fedrecsim_data::population::Verdict;
 
 /// The action that follows an event.

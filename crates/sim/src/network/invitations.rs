@@ -12,10 +12,8 @@ use crate::invitation::{Invitation, Invited};
 use crate::messages::{ConsultThirdParty, FromClient, ToClient};
 use crate::outcome::LossCause;
 use crate::resident::unanswered;
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::legs::{Leg, Peer, Route};
-use fedrecsim_core::rng::{PortableDraws, Purpose};
+use fedrecsim_core::{InvitationId, PortableDraws, Purpose, Result, UserId};
 use fedrecsim_data::population::Conditions;
 
 impl Network {

@@ -28,10 +28,8 @@ use super::resident::{answer_of_metrics, unanswered};
 use super::user_order::sort_by_user;
 use super::workers::{Pool, Workers};
 use super::world::World;
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::{Round, Step, UserId};
 use fedrecsim_core::stages::{Stage, enter};
-use fedrecsim_core::units::{Direction, SimTime};
+use fedrecsim_core::{Direction, Error, Result, Round, SimTime, Step, UserId};
 use fedrecsim_data::population::AvailabilityClock;
 use fedrecsim_model::kernel::prefetch;
 

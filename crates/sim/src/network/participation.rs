@@ -10,11 +10,9 @@ use crate::messages::Effort;
 use crate::outcome::{Ending, LinkEvent, LossCause};
 use crate::upload::Upload;
 use crate::world::World;
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::UserId;
 use fedrecsim_core::legs::{Job, Leg, Peer, Route};
-use fedrecsim_core::units::{Bytes, Direction, SimDuration, SimTime};
 use fedrecsim_core::work::Work;
+use fedrecsim_core::{Bytes, Direction, Result, SimDuration, SimTime, UserId};
 use fedrecsim_data::population::{Conditions, Link, Speed, Verdict};
 use fedrecsim_model::codec::FrameParts;
 

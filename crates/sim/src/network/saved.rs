@@ -17,9 +17,7 @@ use crate::download::RestoredDownloads;
 use crate::invitation::{Invitation, Invited};
 use crate::resident::{answer_of_metrics, unanswered};
 use crate::upload::Upload;
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::{InvitationId, Step, UserId};
-use fedrecsim_core::units::SimTime;
+use fedrecsim_core::{InvitationId, Result, SimTime, Step, UserId};
 use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
 use fedrecsim_model::codec::{Frame, FrameParts};
 

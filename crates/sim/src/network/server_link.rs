@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::calendar::Appointment;
 use crate::fair_link::FairLink;
 use crate::outcome::ByDirection;
-use fedrecsim_core::ids::UserId;
-use fedrecsim_core::units::{Direction, SimTime};
+use fedrecsim_core::{Direction, SimTime, UserId};
 use fedrecsim_data::population::shared_capacity;
 use fedrecsim_scenario::NetworkSpec;
 

@@ -19,10 +19,8 @@ use crate::outcome::{Booking, Gauges, LinkEvent, LossCause};
 use crate::resident::unanswered;
 use crate::stop::Stop;
 use crate::world::World;
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::{Step, UserId};
 use fedrecsim_core::legs::{Job, Leg, Peer, Route};
-use fedrecsim_core::units::{Bytes, Direction, SimDuration, SimTime};
+use fedrecsim_core::{Bytes, Direction, Error, Result, SimDuration, SimTime, Step, UserId};
 use fedrecsim_data::population::Verdict;
 use fedrecsim_model::codec::FrameParts;
 

@@ -7,9 +7,8 @@
 use super::participation::{Transfer, Way};
 use crate::durations::Durations;
 use crate::outcome::{ByDirection, Gauges, GaugesSince, Level};
-use fedrecsim_core::error::Result;
 use fedrecsim_core::legs::Peer;
-use fedrecsim_core::units::{Bytes, SimDuration, SimTime};
+use fedrecsim_core::{Bytes, Result, SimDuration, SimTime};
 
 /// What is watched in the open round.
 #[derive(Default)]

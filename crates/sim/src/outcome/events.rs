@@ -4,10 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::privacy::PrivacyRecord;
-use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::legs::{Job, Route};
-use fedrecsim_core::units::SimTime;
 use fedrecsim_core::work::Work;
+use fedrecsim_core::{InvitationId, SimTime, UserId};
 use fedrecsim_model::codec::FrameParts;
 
 /// An event, with its time and its user.

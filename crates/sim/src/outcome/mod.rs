@@ -9,7 +9,7 @@ use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-use fedrecsim_core::error::Error;
+use fedrecsim_core::Error;
 use fedrecsim_model::blocks::Model;
 use fedrecsim_scenario::Policy;
 

@@ -5,7 +5,7 @@ use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-use fedrecsim_core::units::SimTime;
+use fedrecsim_core::SimTime;
 
 /// A value for each quantity that is watched at the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{ByDirection, Flow, Work};
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::UserId;
 
 /// The totals of one user over a run, an unfinished round included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! has downloaded; in one that is a statistic, its values. Blocks whose values are no
 //! floating-point numbers are left out and left as they are.
 
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::layout::{Layout, ValueType};
 use fedrecsim_model::table::{RowSet, Table, TableUpdate, extend_bytes, floats};

@@ -7,7 +7,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use fedrecsim_core::error::Result;
+use fedrecsim_core::Result;
 use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::codec::Randomness;
 use fedrecsim_model::layout::Layout;

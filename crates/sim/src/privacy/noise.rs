@@ -1,8 +1,7 @@
 //! Adds noise, by every device to its own update or by the server to the sum of all.
 
 use super::{Mechanism, Protection, change};
-use fedrecsim_core::error::Result;
-use fedrecsim_core::rng::{Stream, Streams};
+use fedrecsim_core::{Result, Stream, Streams};
 use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::layout::{BlockKind, BlockLayout, Layout, ValueType};
 use fedrecsim_model::noise::{Law, Noise};

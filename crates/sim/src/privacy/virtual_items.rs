@@ -7,8 +7,7 @@
 //! noise hides that.
 
 use super::{Mechanism, Protection};
-use fedrecsim_core::error::Result;
-use fedrecsim_core::rng::{PortableDraws, Stream};
+use fedrecsim_core::{PortableDraws, Result, Stream};
 use fedrecsim_model::blocks::ModelUpdate;
 use fedrecsim_model::layout::{BlockKind, ValueType};
 use fedrecsim_model::table::{RowSet, Table, TableUpdate, VALUE_BYTES};
@@ -108,7 +107,7 @@ fn with_untouched(block: &TableUpdate, new: &[u32], base: Option<&Table>) -> Tab
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use fedrecsim_core::rng::Streams;
+    use fedrecsim_core::Streams;
     use fedrecsim_model::blocks::Model;
     use fedrecsim_model::codec::{FrameKind, Randomness};
     use fedrecsim_model::layout::{BlockLayout, Layout};

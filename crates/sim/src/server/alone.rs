@@ -3,9 +3,8 @@
 
 use super::{ServerActor, averages};
 use crate::messages::Orders;
-use fedrecsim_core::error::Result;
-use fedrecsim_core::units::{SimDuration, SimTime};
 use fedrecsim_core::work::Work;
+use fedrecsim_core::{Result, SimDuration, SimTime};
 use fedrecsim_data::population::Speed;
 use fedrecsim_methods::server::StepReport;
 

@@ -8,11 +8,10 @@ use roaring::RoaringBitmap;
 use super::oort::{Seen, Utilities};
 use super::roster::{Roster, SelectionContext};
 use crate::world::World;
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::{InvitationId, Step, UserId};
-use fedrecsim_core::rng::{PortableDraws, Purpose, Stream};
 use fedrecsim_core::stages::{Stage, enter};
-use fedrecsim_core::units::{SimDuration, SimTime};
+use fedrecsim_core::{
+    InvitationId, PortableDraws, Purpose, Result, SimDuration, SimTime, Step, Stream, UserId,
+};
 use fedrecsim_data::dataset::AliasTable;
 use fedrecsim_model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::blocks::Utility;
@@ -401,7 +400,7 @@ fn draw_into(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fedrecsim_core::rng::Streams;
+    use fedrecsim_core::Streams;
 
     #[test]
     fn a_sample_is_distinct_ascending_and_uniform() {

@@ -10,8 +10,7 @@ use crate::download::{Download, Versions};
 use crate::messages::RequestArrived;
 use crate::outcome::VersionsCost;
 use crate::resident::unanswered;
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_methods::server;
 
 impl ServerActor {

@@ -13,10 +13,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use fedrecsim_core::ids::{Step, UserId};
-use fedrecsim_core::math;
-use fedrecsim_core::rng::{PortableDraws, Stream};
-use fedrecsim_core::units::SimDuration;
+use fedrecsim_core::{PortableDraws, SimDuration, Step, Stream, UserId, math};
 use fedrecsim_model::blocks::Utility;
 use fedrecsim_scenario::OortSpec;
 
@@ -159,7 +156,7 @@ impl Utilities {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fedrecsim_core::rng::{Purpose, Streams};
+    use fedrecsim_core::{Purpose, Streams};
 
     fn seen(users: &[(u32, f32, f64)]) -> Utilities {
         let mut utilities = Utilities::new(OortSpec::default());

@@ -14,8 +14,7 @@ use roaring::RoaringBitmap;
 use super::Open;
 use crate::by_user::ByUser;
 use crate::world::World;
-use fedrecsim_core::ids::{InvitationId, Step, UserId};
-use fedrecsim_core::units::SimTime;
+use fedrecsim_core::{InvitationId, SimTime, Step, UserId};
 use fedrecsim_data::population::AvailabilityClock;
 
 /// An instant at which users are picked.
@@ -190,7 +189,7 @@ mod tests {
     use crate::download::Download;
     use crate::invitation::Invitation;
     use crate::tests::small;
-    use fedrecsim_core::units::SimDuration;
+    use fedrecsim_core::SimDuration;
 
     /// Returns what the list must have, found by asking the clock about every user.
     fn by_asking(

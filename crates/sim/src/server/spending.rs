@@ -2,8 +2,7 @@
 
 use crate::privacy::{PrivacyRecord, Spent};
 use crate::world::World;
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::{Step, UserId};
+use fedrecsim_core::{Result, Step, UserId};
 use fedrecsim_model::archive::{Archive, ArchiveReader};
 
 /// Counts the invitations of every user, where the run claims something of their privacy.

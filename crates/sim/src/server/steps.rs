@@ -7,9 +7,7 @@ use crate::invitation::Invitation;
 use crate::messages::Orders;
 use crate::stop::Stop;
 use crate::world::World;
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::{InvitationId, Step, UserId};
-use fedrecsim_core::units::{SimDuration, SimTime};
+use fedrecsim_core::{InvitationId, Result, SimDuration, SimTime, Step, UserId};
 use fedrecsim_methods::Placement;
 use fedrecsim_scenario::Invitations;
 

@@ -11,8 +11,7 @@ use super::RunControl;
 use super::actors::{self, Actors, Command, Started};
 use crate::workers::MakeWorkers;
 use crate::world::World;
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::memory;
+use fedrecsim_core::{Error, Result, memory};
 use fedrecsim_model::archive::ArchiveReader;
 
 /// The thread of the actors, and the way to them. It ends when this is dropped.

@@ -5,8 +5,7 @@ use std::io::Cursor;
 use super::Contract;
 use super::breach::{Seen, ensure};
 use crate::World;
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::{InvitationId, Round, UserId};
+use fedrecsim_core::{Error, InvitationId, Result, Round, UserId};
 use fedrecsim_methods::server::{Contribution, Download, StepContext, StepReport};
 use fedrecsim_methods::third_party::ArrivedRequest;
 use fedrecsim_methods::{

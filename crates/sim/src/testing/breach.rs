@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use fedrecsim_core::error::Error;
+use fedrecsim_core::Error;
 
 /// A promise that every method keeps. The simulator relies on all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -64,8 +64,7 @@ use breach::Seen;
 use clauses::{parameters, privacy, runs, scores, state, training};
 
 use crate::World;
-use fedrecsim_core::error::Error;
-use fedrecsim_core::rng::Streams;
+use fedrecsim_core::{Error, Streams};
 use fedrecsim_data::dataset;
 use fedrecsim_methods::Entry;
 use fedrecsim_methods::registry::vocabulary_of;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::outcome::difference;
 use crate::{self as sim, CheckpointStore, Checkpoints, Outcome, RunControl, World};
-use fedrecsim_core::error::Result;
+use fedrecsim_core::Result;
 use fedrecsim_model::archive::ArchiveReader;
 
 /// Keeps a checkpoint of every round in memory.

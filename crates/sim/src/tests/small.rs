@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::world::World;
-use fedrecsim_core::rng::Streams;
+use fedrecsim_core::Streams;
 use fedrecsim_data::dataset;
 use fedrecsim_methods::registry::vocabulary;
 use fedrecsim_scenario as scenario;

@@ -11,8 +11,7 @@ use crate::invitation::{Invitation, Invited};
 use crate::resident::unanswered;
 use crate::training::Assignment;
 use crate::world::World;
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::{InvitationId, Step, UserId};
+use fedrecsim_core::{InvitationId, Result, Step, UserId};
 use fedrecsim_model::archive::Archive;
 use fedrecsim_model::state::StateVisitor;
 

@@ -24,8 +24,7 @@ pub use super::{
     training::{Assignment, Trained, WorkedOut},
     upload::Upload,
 };
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::{Result, UserId};
 use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::blocks::Model;

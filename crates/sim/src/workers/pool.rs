@@ -5,9 +5,8 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::resident::unanswered;
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::memory;
 use fedrecsim_core::stages::{Stage, enter};
+use fedrecsim_core::{Error, Result, memory};
 
 /// The worker threads of one simulation, which end with it.
 #[derive(Clone, Debug)]

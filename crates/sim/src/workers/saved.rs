@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::Device;
 use crate::world::World;
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::state::StateVisitor;
 

@@ -6,8 +6,7 @@ use crate::invitation::Invited;
 use crate::messages::{FromClient, ToClient};
 use crate::training::Trained;
 use crate::upload::Upload;
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::{Result, UserId};
 
 /// Users between their invitation and the end of their training, as the network knows them, while
 /// their devices are in another process or others train for them.

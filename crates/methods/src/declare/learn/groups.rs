@@ -6,9 +6,8 @@ use super::super::score::{Loss, Product, Training};
 use super::super::{Block, Own, Trained, table_of};
 use super::{draw_rows, listed_update};
 use crate::{LocalTask, Scratch, largest_magnitude};
-use fedrecsim_core::error::Result;
-use fedrecsim_core::rng::Purpose;
 use fedrecsim_core::work::Work;
+use fedrecsim_core::{Purpose, Result};
 use fedrecsim_model::neural::dense::{add_scaled, dot};
 
 /// Returns the ranges of samples that begin with a positive and go on with its negatives.

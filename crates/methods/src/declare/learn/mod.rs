@@ -8,7 +8,7 @@ use super::score::{Loss, Product, Score, Training};
 use super::{Own, Trained, table_of};
 use crate::user_vector::score_items_with_bias;
 use crate::{LocalTask, SampleScratch, Scorer, ScoringContext, Scratch, largest_magnitude};
-use fedrecsim_core::error::Result;
+use fedrecsim_core::Result;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_model::table::{Table, TableUpdate};
 

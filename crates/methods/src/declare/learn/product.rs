@@ -7,10 +7,9 @@ use super::super::score::{Product, Training};
 use super::super::{Own, Trained, table_of};
 use super::draw_samples;
 use crate::{LocalTask, SampleScratch, Scratch, largest_magnitude};
-use fedrecsim_core::error::Result;
-use fedrecsim_core::rng::Purpose;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::work::Work;
+use fedrecsim_core::{Purpose, Result};
 use fedrecsim_model::kernel::logistic::{self, LogisticStep, Target};
 use fedrecsim_model::kernel::{PackedRows, RoundRows, TableRows, packed_vector, unpack_into};
 use fedrecsim_model::table::{RowSet, Table, TableShape, TableUpdate};
@@ -41,7 +40,7 @@ pub(crate) fn gather(
 /// have decayed. `name` is that of the table.
 ///
 /// # Errors
-/// [`Error::Diverged`](fedrecsim_core::error::Error::Diverged) if a trained row has left the allowed
+/// [`Error::Diverged`](fedrecsim_core::Error::Diverged) if a trained row has left the allowed
 /// range.
 pub(crate) fn update(
     task: &LocalTask<'_>,

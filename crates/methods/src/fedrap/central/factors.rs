@@ -103,7 +103,7 @@ per_instruction_set! {
 mod tests {
     use super::*;
     use fedrecsim_core::math::gradient::gradient_check;
-    use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
+    use fedrecsim_core::{PortableDraws, Purpose, Streams};
     use fedrecsim_model::table::TableShape;
 
     const USERS: usize = 3;

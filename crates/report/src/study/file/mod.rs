@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use crate::rounds::is_sparsity;
-use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::metric::Metric;
+use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::{Fault, MAX_FILE_BYTES, Place, Sources};
 
 mod arms;

@@ -7,7 +7,7 @@ use crate::document::Columns;
 use crate::study::file::Reference;
 use crate::study::results::{ArmResults, Results, RunResult, RunState};
 use crate::study::statistics::Summary;
-use fedrecsim_core::error::Result;
+use fedrecsim_core::Result;
 
 /// A line of `study.csv`.
 struct RunLine<'a> {

@@ -20,7 +20,7 @@ use crate::column::{Cell, Place, Unit};
 use crate::document::{Block, Columns, Document, Table};
 use crate::setup::without_stop;
 use crate::{html, metrics, words};
-use fedrecsim_core::error::Result;
+use fedrecsim_core::Result;
 
 /// The contents of files, by their names.
 pub type Files = Vec<(String, Vec<u8>)>;
@@ -84,7 +84,7 @@ pub fn files_against(results: &Results, name: &str, other: &str) -> Result<Files
 /// Returns the interactive page.
 ///
 /// # Errors
-/// [`Error::Usage`](fedrecsim_core::error::Error::Usage) in a build without the feature `html`.
+/// [`Error::Usage`](fedrecsim_core::Error::Usage) in a build without the feature `html`.
 pub fn page(results: &Results) -> Result<String> {
     html::render(&page::document(results))
 }

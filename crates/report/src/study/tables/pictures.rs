@@ -14,7 +14,7 @@ use crate::plot::draw;
 use crate::study::names::{self, Names};
 use crate::study::plan;
 use crate::study::results::{ArmResults, Results};
-use fedrecsim_core::error::Result;
+use fedrecsim_core::Result;
 
 /// The most arms of a picture: of more, nobody can tell one from the other.
 const MOST_ARMS: usize = 16;

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::super::*;
-use fedrecsim_core::units::{Direction, SimDuration};
+use fedrecsim_core::{Direction, SimDuration};
 use fedrecsim_data::population::{Link, shared_capacity};
 use fedrecsim_scenario::{NetworkSpec, ServerLinkSpec, Sharing};
 

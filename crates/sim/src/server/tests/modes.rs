@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::Stop;
-use fedrecsim_core::ids::Round;
+use fedrecsim_core::Round;
 
 const COHORT: &str = "training.participation={ cohort = 4 }";
 

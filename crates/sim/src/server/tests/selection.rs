@@ -3,7 +3,7 @@
 use super::super::roster::SelectionContext;
 use super::*;
 use crate::Stop;
-use fedrecsim_core::ids::Round;
+use fedrecsim_core::Round;
 use fedrecsim_data::population::AvailabilityClock;
 
 /// An availability whose gaps are so long that few users are there at a time.

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use crate::testing::Contract;
 use crate::testing::bench::{Bench, Sent};
 use crate::testing::breach::Seen;
-use fedrecsim_core::rng::{PortableDraws, Stream, Streams};
+use fedrecsim_core::{PortableDraws, Stream, Streams};
 use fedrecsim_methods::Client;
 use fedrecsim_model::blocks::ModelUpdate;
 use fedrecsim_model::codec::BlockCodecs;
