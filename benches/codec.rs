@@ -7,12 +7,10 @@ use std::time::Instant;
 
 use fedrecsim_core::{Direction, PortableDraws, Streams};
 use fedrecsim_methods::registry::vocabulary;
-use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::codec::{
     BlockCodecs, Codec, CodecMemory, EncodeContext, FrameKind, Randomness,
 };
-use fedrecsim_model::layout::Layout;
-use fedrecsim_model::table::{RowSet, Table, TableShape, TableUpdate};
+use fedrecsim_model::{Layout, Model, ModelUpdate, RowSet, Table, TableShape, TableUpdate};
 use fedrecsim_scenario::{self as scenario, CodecName};
 
 #[global_allocator]

@@ -19,7 +19,7 @@ use fedrecsim_model::codec::Codec;
 use fedrecsim_model::kernel::additive::{self, AdditiveStep, Penalty};
 use fedrecsim_model::kernel::logistic::{self, LogisticStep, Target};
 use fedrecsim_model::kernel::{BatchRows, PackedRows, RowWeights, TableRows, packed_vector};
-use fedrecsim_model::table::{SharedTable, Table, TableShape, TableUpdate};
+use fedrecsim_model::{SharedTable, Table, TableShape, TableUpdate};
 use fedrecsim_scenario::{self as scenario, CodecName};
 use fedrecsim_sim::World;
 use fedrecsim_sim::workers::{FromClient, Pool, Threads, ToClient, Workers};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use fedrecsim_methods::registry::vocabulary;
 use fedrecsim_model::codec::{self, Beginning, Codec, HEADER_BYTES, PositionCode};
-use fedrecsim_model::table::{Table, TableShape, TableUpdate};
+use fedrecsim_model::{Table, TableShape, TableUpdate};
 use fedrecsim_scenario::{self as scenario, CodecName};
 use serde_json::Value;
 

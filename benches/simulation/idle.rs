@@ -10,10 +10,9 @@ use fedrecsim_data::dataset;
 use fedrecsim_methods::{
     Client, Entry, LocalTask, LocalUpdate, Method, Scorer, ScoringContext, Scratch, registry,
 };
-use fedrecsim_model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::layout::ValueType;
-use fedrecsim_model::state::StateVisitor;
-use fedrecsim_model::table::{Table, TableShape, TableUpdate};
+use fedrecsim_model::{
+    Model, ModelUpdate, StateVisitor, Table, TableShape, TableUpdate, ValueType,
+};
 use fedrecsim_scenario as scenario;
 use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::{self as sim, RoundObserver, RunControl, World};

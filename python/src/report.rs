@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use fedrecsim_core::Error;
-use fedrecsim_model::blocks::Model;
+use fedrecsim_model::Model;
 use fedrecsim_report::{arrow, EXPORTERS, ReportFolder, RunRecord, Wall, check, run_json, summary};
 use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::checkpoint::{SCENARIO_FILE, scenario_text};

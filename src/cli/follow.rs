@@ -10,7 +10,7 @@ use super::task::Task;
 use super::{Session, resume, run};
 use crate::{Error, Result};
 use fedrecsim_core::memory;
-use fedrecsim_model::archive::ArchiveReader;
+use fedrecsim_model::ArchiveReader;
 use fedrecsim_ranks::{Identity, Other, Rank, announce, contribute, serve};
 use fedrecsim_sim::checkpoint::{self, PartKeeper};
 

@@ -10,11 +10,9 @@ use fedrecsim_methods::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Scorer, ScoringContext, Scratch, Server,
     no_blocks, parameters, sizes_by,
 };
-use fedrecsim_model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::layout::Layout;
-use fedrecsim_model::private::Private;
-use fedrecsim_model::state::StateVisitor;
-use fedrecsim_model::table::{Table, TableShape, TableUpdate};
+use fedrecsim_model::{
+    Layout, Model, ModelUpdate, Private, StateVisitor, Table, TableShape, TableUpdate,
+};
 use fedrecsim_sim::testing::{Breach, Clause, Contract, contract};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -5,7 +5,7 @@ use fedrecsim_core::Streams;
 use fedrecsim_data::dataset;
 use fedrecsim_data::population::Traces;
 use fedrecsim_methods::registry::{METHODS, check};
-use fedrecsim_model::archive::ArchiveReader;
+use fedrecsim_model::ArchiveReader;
 use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::testing::CheckpointsInMemory;
 use fedrecsim_sim::{self as sim, Checkpoints, Outcome, RunControl, World};

@@ -5,9 +5,7 @@ use std::sync::atomic::AtomicBool;
 use fedrecsim_core::legs::Route;
 use fedrecsim_core::{Error, InvitationId, Round, Step, UserId};
 use fedrecsim_methods::{Phase, server};
-use fedrecsim_model::blocks::Model;
-use fedrecsim_model::layout::Layout;
-use fedrecsim_model::table::Table;
+use fedrecsim_model::{Layout, Model, Table};
 use fedrecsim_sim::outcome::{
     Booking, ByDirection, Ending, Flow, LinkEvent, RoundRecord, RoundSpan,
 };

@@ -8,7 +8,7 @@ use fedrecsim_core::legs::Route;
 use fedrecsim_core::{Error, Streams, UserId};
 use fedrecsim_data::dataset;
 use fedrecsim_methods::{Client, Entry, Method, pfedrec};
-use fedrecsim_model::blocks::Model;
+use fedrecsim_model::Model;
 use fedrecsim_scenario::{CodecChoice, CodecName, CompositionSpec, SelectSpec};
 use fedrecsim_sim::outcome::{
     Booking, ByDirection, Ending, Flow, LinkEvent, RoundRecord, RoundSpan,

@@ -27,7 +27,7 @@ use fedrecsim_core::{Error, Result, Round, Streams};
 use fedrecsim_data::dataset;
 use fedrecsim_data::population::Traces;
 use fedrecsim_methods::registry::{self, METHODS, vocabulary};
-use fedrecsim_model::archive::ArchiveReader;
+use fedrecsim_model::ArchiveReader;
 use fedrecsim_scenario::{self as scenario, Mode, Scenario};
 use fedrecsim_sim::outcome::RoundRecord;
 use fedrecsim_sim::testing::CheckpointsInMemory;

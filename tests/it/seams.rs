@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use fedrecsim_methods::prelude::*;
+use fedrecsim_model::ValueType;
 use fedrecsim_model::codec::BlockCodecs;
-use fedrecsim_model::layout::ValueType;
 use fedrecsim_sim::privacy::{Mechanism, Protection};
 use fedrecsim_sim::{self as sim, Outcome, RunControl, World};
 

@@ -2,8 +2,7 @@ use std::io::Cursor;
 use std::sync::atomic::Ordering;
 
 use fedrecsim_core::{Error, SimDuration, SimTime};
-use fedrecsim_model::blocks::Model;
-use fedrecsim_model::table::Table;
+use fedrecsim_model::{Model, Table};
 use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::outcome::RoundRecord;
 use fedrecsim_sim::{RunControl, Simulation, Stop, Until};

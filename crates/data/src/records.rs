@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use csv::{ByteRecord, Position};
 
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 
 /// The records of a text, without blank lines.
 pub(crate) struct Records<'a> {

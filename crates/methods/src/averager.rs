@@ -13,10 +13,9 @@ use super::server::{
 use fedrecsim_core::{Error, Result};
 use fedrecsim_model::aggregate::{self, Averaging};
 use fedrecsim_model::blocks::{BlockValues, Model};
-use fedrecsim_model::layout::{BlockLayout, Layout, ValueType};
 use fedrecsim_model::magnitude::{MagnitudeCounts, SupportCount};
 use fedrecsim_model::sent_rows::{SentRow, SentRows};
-use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::{BlockLayout, Layout, StateVisitor, ValueType};
 
 /// Combines what clients send, block by block.
 #[derive(Clone, Debug)]
@@ -365,8 +364,8 @@ mod tests {
     use crate::tests::with_step;
     use fedrecsim_core::Streams;
     use fedrecsim_core::{InvitationId, UserId};
-    use fedrecsim_model::blocks::ModelUpdate;
-    use fedrecsim_model::table::{Table, TableShape, TableUpdate};
+    use fedrecsim_model::ModelUpdate;
+    use fedrecsim_model::{Table, TableShape, TableUpdate};
     use fedrecsim_scenario::StepWeights;
 
     /// Returns the value of a table of one value, 10, after a step of half of what a client has

@@ -13,8 +13,7 @@ use super::{
 };
 use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_data::dataset::Dataset;
-use fedrecsim_model::blocks::Model;
-use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::{Model, StateVisitor};
 
 /// Describes the method `popularity` to the registry.
 pub(crate) const POPULARITY: Entry = Entry {

@@ -21,10 +21,9 @@ use super::user_vector::{last_ratings, score_items};
 use super::{Averager, LocalTask, Parameters, Placement, Problem, Scorer, ScoringContext, Scratch};
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{Result, UserId};
-use fedrecsim_model::blocks::Model;
 use fedrecsim_model::neural::optimizer::AdamParameters;
-use fedrecsim_model::state::StateVisitor;
 use fedrecsim_model::table::{TableShape, TableUpdate, floats};
+use fedrecsim_model::{Model, StateVisitor};
 use fedrecsim_scenario::ParameterFault;
 use fedrecsim_scenario::sizes::ProblemSize;
 

@@ -13,7 +13,7 @@ use super::central::{AtServer, Central};
 use super::declare::{Declare, Declared};
 use super::{Method, Parameters, Problem};
 use fedrecsim_core::{Error, Result};
-use fedrecsim_model::layout::{BlockLayout, Layout};
+use fedrecsim_model::{BlockLayout, Layout};
 use fedrecsim_scenario::sizes::{BlockSize, ProblemSize};
 use fedrecsim_scenario::{ParameterFault, Resolve, SizesOf, Traffic};
 

@@ -67,12 +67,9 @@ use std::borrow::Cow;
 use std::fmt::Debug;
 
 use fedrecsim_core::{Error, Result, UserId};
-use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::kernel::{BatchRows, PackedRows, RoundRows, RowWeights};
-use fedrecsim_model::layout::Layout;
 use fedrecsim_model::least_squares::LeastSquares;
-use fedrecsim_model::state::StateVisitor;
-use fedrecsim_model::table::Table;
+use fedrecsim_model::{Layout, Model, ModelUpdate, StateVisitor, Table};
 
 /// The path that the crate's items had before.
 #[doc(hidden)]

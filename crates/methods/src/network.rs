@@ -1,8 +1,6 @@
 //! Reads the blocks of a model as one flat slice, and writes them.
 
-use fedrecsim_model::blocks::Model;
-use fedrecsim_model::layout::Layout;
-use fedrecsim_model::table::Table;
+use fedrecsim_model::{Layout, Model, Table};
 
 /// Makes a model of this layout from flat values, which have those of one block after the other.
 ///

@@ -6,9 +6,8 @@
 //! `[codec.blocks.counts]` can give them another one.
 
 use fedrecsim_core::Result;
-use fedrecsim_model::layout::{BlockLayout, ValueType};
 use fedrecsim_model::sent_rows::SentRows;
-use fedrecsim_model::table::{Table, TableShape, TableUpdate};
+use fedrecsim_model::{BlockLayout, Table, TableShape, TableUpdate, ValueType};
 use fedrecsim_scenario::UploadUse;
 
 /// What an upload says of itself.

@@ -8,8 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use fedrecsim_core::{Result, math};
-use fedrecsim_model::state::StateVisitor;
-use fedrecsim_model::table::TableShape;
+use fedrecsim_model::{StateVisitor, TableShape};
 
 /// Says how the updates of a step are combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

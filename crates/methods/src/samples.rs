@@ -104,7 +104,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::tests::{problem_of, sent, with_step};
-    use fedrecsim_model::blocks::Model;
+    use fedrecsim_model::Model;
     use fedrecsim_scenario::NegativesSpec;
 
     /// If this fails, the server trains on other items than those that users have sent, or on

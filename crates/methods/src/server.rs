@@ -14,10 +14,9 @@ use std::sync::Arc;
 use super::task::Phase;
 use fedrecsim_core::{Error, InvitationId, Result, Round, Stream, Streams, UserId};
 use fedrecsim_model::algebra::AlgebraError;
-use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::magnitude::{MagnitudeCounts, SupportCount};
 use fedrecsim_model::noisy_sum::NoisySum;
-use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::{Model, ModelUpdate, StateVisitor};
 pub use fedrecsim_scenario::{StepWeights, UploadUse, WeightTotals};
 
 /// Steps the model of a method, and keeps the state that this takes.

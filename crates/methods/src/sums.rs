@@ -11,11 +11,9 @@ use super::server::{
     Accumulator, Contribution, Download, Server, StepContext, StepReport, UploadUse, downcast,
 };
 use fedrecsim_core::{Result, UserId};
-use fedrecsim_model::blocks::Model;
-use fedrecsim_model::layout::Layout;
 use fedrecsim_model::magnitude::MagnitudeCounts;
-use fedrecsim_model::state::StateVisitor;
 use fedrecsim_model::table::{TableShape, TableUpdate, floats};
+use fedrecsim_model::{Layout, Model, StateVisitor};
 
 /// Holds the sums of uploads, in the order of the calls of [`Accumulator::absorb`].
 #[derive(Clone, Debug)]
@@ -297,9 +295,9 @@ mod tests {
     use super::*;
     use crate::row_counts::{Counts, said_layouts, said_of};
     use fedrecsim_core::InvitationId;
-    use fedrecsim_model::blocks::ModelUpdate;
-    use fedrecsim_model::layout::BlockLayout;
-    use fedrecsim_model::table::Table;
+    use fedrecsim_model::BlockLayout;
+    use fedrecsim_model::ModelUpdate;
+    use fedrecsim_model::Table;
 
     const SHAPE: TableShape = TableShape::new(3, 2);
 

@@ -6,7 +6,7 @@ use fedrecsim_core::work::Work;
 use fedrecsim_core::{Error, InvitationId, Purpose, Result, Round, Step, Stream, Streams, UserId};
 use fedrecsim_data::dataset::negatives::{NegativeSampler, Samples};
 use fedrecsim_data::dataset::{Dataset, OwnData};
-use fedrecsim_model::blocks::{Model, ModelUpdate};
+use fedrecsim_model::{Model, ModelUpdate};
 use fedrecsim_scenario::NegativesSpec;
 
 /// Numbers the phases of a method, from 0. What travels, and what a client does with it, may differ

@@ -11,7 +11,7 @@ use super::*;
 use fedrecsim_core::{InvitationId, Round, Streams};
 use fedrecsim_data::dataset::negatives::Samples;
 use fedrecsim_data::dataset::{Dataset, load};
-use fedrecsim_model::blocks::ModelUpdate;
+use fedrecsim_model::ModelUpdate;
 use fedrecsim_scenario::sizes::ProblemSize;
 use fedrecsim_scenario::{
     DatasetName, DatasetSpec, GeneratorSpec, NegativesSpec, SplitSpec, StepWeights, WeightTotals,

@@ -9,9 +9,7 @@
 use super::task::Phase;
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{InvitationId, Result, UserId};
-use fedrecsim_model::blocks::ModelUpdate;
-use fedrecsim_model::layout::Layout;
-use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::{Layout, ModelUpdate, StateVisitor};
 
 /// Describes what travels between clients and a third party in a phase of a method. Requests and
 /// replies are encoded as lists of rows, whatever codecs the scenario names.

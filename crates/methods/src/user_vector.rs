@@ -4,9 +4,9 @@
 use super::{LocalTask, ScoringContext};
 use fedrecsim_core::{Error, PortableDraws, Round, Stream, UserId};
 use fedrecsim_data::dataset::OwnData;
+use fedrecsim_model::Table;
 use fedrecsim_model::algebra::AlgebraError;
 use fedrecsim_model::kernel::score::{ScaledSum, score_sums};
-use fedrecsim_model::table::Table;
 
 /// Holds the positives of a user, each once.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -36,3 +36,12 @@ pub mod state;
 pub mod table;
 #[cfg(test)]
 mod tests;
+
+pub use {
+    archive::{Archive, ArchiveReader},
+    blocks::{Model, ModelUpdate},
+    layout::{BlockKind, BlockLayout, Layout, ValueType},
+    private::Private,
+    state::StateVisitor,
+    table::{RowSet, SharedTable, Table, TableShape, TableUpdate},
+};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use fedrecsim_core::{Error, ErrorKind};
-use fedrecsim_model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::{Archive, ArchiveReader};
 
 /// An error on its way. Only those that rank 0 treats in a special way travel as what they are.
 #[derive(Serialize, Deserialize)]

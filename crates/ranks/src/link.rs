@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use bytes::Bytes;
 
 use fedrecsim_core::{Error, Result};
-use fedrecsim_model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::{Archive, ArchiveReader};
 use fedrecsim_sim::Stop;
 
 /// What crosses between two processes at once: a question or the beginning of a run, or an answer

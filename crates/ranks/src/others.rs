@@ -8,7 +8,7 @@ use super::link::Parcel;
 use super::wire::{Outbox, Question, take_trained};
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::{Result, UserId};
-use fedrecsim_model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::{Archive, ArchiveReader};
 use fedrecsim_sim::World;
 use fedrecsim_sim::workers::{Effort, FromClient, StandIns, ToClient, put_end, take_devices};
 

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use fedrecsim_core::{Result, UserId};
 use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_methods::Placement;
+use fedrecsim_model::Model;
 use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
-use fedrecsim_model::blocks::Model;
 use fedrecsim_model::state::save_model;
 use fedrecsim_sim::World;
 use fedrecsim_sim::workers::{

@@ -9,8 +9,8 @@ use super::share::Shares;
 use super::wire::{Inbox, Question, put_trained};
 use fedrecsim_core::{Error, Result, memory};
 use fedrecsim_methods::Placement;
-use fedrecsim_model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::state::restore_model;
+use fedrecsim_model::{Archive, ArchiveReader};
 use fedrecsim_sim::workers::{
     Download, FromClient, Pool, SavedPart, Scoring, Threads, UserAccuracy, WorkedOut, Workers,
     take_devices,

@@ -14,8 +14,8 @@ use super::link::Parcel;
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{Error, InvitationId, Result, Step, UserId};
 use fedrecsim_methods::ThirdParty;
+use fedrecsim_model::StateVisitor;
 use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
-use fedrecsim_model::state::StateVisitor;
 use fedrecsim_sim::World;
 use fedrecsim_sim::workers::{
     Consultation, Download, Effort, Invitation, Invited, ReplySource, StandIns, ToClient, Upload,

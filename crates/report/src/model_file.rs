@@ -10,8 +10,8 @@ use ndarray_npy::{NpzWriter, WriteNpzError};
 
 use fedrecsim_core::UserId;
 use fedrecsim_methods::PersonalTable;
+use fedrecsim_model::ValueType;
 use fedrecsim_model::blocks::{BlockValues, Model};
-use fedrecsim_model::layout::ValueType;
 
 /// What the file says of one user.
 #[derive(Clone, Debug)]
@@ -84,8 +84,8 @@ mod tests {
     use ndarray_npy::NpzReader;
 
     use super::*;
-    use fedrecsim_model::layout::{BlockLayout, Layout};
-    use fedrecsim_model::table::{Table, TableShape};
+    use fedrecsim_model::{BlockLayout, Layout};
+    use fedrecsim_model::{Table, TableShape};
 
     fn model() -> Model {
         let shape = |rows, dimension| TableShape { rows, dimension };

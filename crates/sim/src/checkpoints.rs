@@ -10,7 +10,7 @@
 use actix::prelude::*;
 
 use fedrecsim_core::{Error, Result};
-use fedrecsim_model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::{Archive, ArchiveReader};
 
 /// Network -> server, third party and metrics: append your state to this archive, and give it back.
 #[derive(Message)]

@@ -11,12 +11,10 @@ use fedrecsim_core::work::Work;
 use fedrecsim_core::{Direction, Result};
 use fedrecsim_methods::third_party::ArrivedRequest;
 use fedrecsim_methods::{Client, Exchange, LocalTask, Scratch, ThirdParty};
-use fedrecsim_model::archive::{Archive, ArchiveReader};
-use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::codec::{
     BlockCodecs, CodecMemory, EncodeContext, Frame, FrameKind, Randomness,
 };
-use fedrecsim_model::layout::Layout;
+use fedrecsim_model::{Archive, ArchiveReader, Layout, Model, ModelUpdate};
 use fedrecsim_scenario::CodecName;
 
 /// The request and the reply of one participation.

@@ -3,8 +3,8 @@
 use super::world::World;
 use fedrecsim_core::{Result, UserId};
 use fedrecsim_methods::Client;
+use fedrecsim_model::StateVisitor;
 use fedrecsim_model::codec::CodecMemory;
-use fedrecsim_model::state::StateVisitor;
 
 /// A device with what it keeps: the method's private parameters, and what the uplink's codec
 /// remembers. Copies, checkpoints and digests cover both.

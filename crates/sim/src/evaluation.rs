@@ -15,7 +15,7 @@ use fedrecsim_core::metric::{CataloguePlace, MetricSums, Place, RatingErrors, ra
 use fedrecsim_core::{Error, ItemId, Result, UserId};
 use fedrecsim_data::dataset::{CandidateScratch, TestRatings};
 use fedrecsim_methods::{Client, Scorer, ScoringContext, Scratch};
-use fedrecsim_model::blocks::Model;
+use fedrecsim_model::Model;
 
 /// The accuracy that was found for one user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

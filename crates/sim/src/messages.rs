@@ -22,7 +22,7 @@ use fedrecsim_core::legs::Peer;
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{Bytes as Size, Error, Result, SimTime, Step, UserId};
 use fedrecsim_methods::{PersonalTable, Phase, ThirdParty};
-use fedrecsim_model::blocks::Model;
+use fedrecsim_model::Model;
 use fedrecsim_model::magnitude::{MagnitudeCounts, SupportCount};
 
 /// Network -> server: this has happened now.

@@ -2,8 +2,8 @@
 
 use fedrecsim_core::legs::{Downloads, Leg};
 use fedrecsim_methods::{Exchange, Method, Phase};
+use fedrecsim_model::Layout;
 use fedrecsim_model::codec::BlockCodecs;
-use fedrecsim_model::layout::Layout;
 
 /// The frames that travel in a phase of a method, and the order of a participation's legs.
 #[derive(Clone, Debug)]

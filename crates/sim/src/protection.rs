@@ -4,7 +4,7 @@ use crate::privacy::{Circumstances, PrivacyClaim, Sampling, SumNoise};
 use fedrecsim_core::{Error, Result};
 use fedrecsim_data::population::Population;
 use fedrecsim_methods::OwnNoise;
-use fedrecsim_model::layout::{BlockKind, Layout, ValueType};
+use fedrecsim_model::{BlockKind, Layout, ValueType};
 use fedrecsim_scenario::{ClientSelection, Participants, Policy, Scenario, Trust};
 
 /// Checks that delta is not too large for the number of users.

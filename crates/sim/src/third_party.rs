@@ -16,9 +16,7 @@ use super::world::World;
 use fedrecsim_core::{Error, Result};
 use fedrecsim_methods::third_party::ArrivedRequest;
 use fedrecsim_methods::{Phase, ThirdParty};
-use fedrecsim_model::archive::{Archive, ArchiveReader};
-use fedrecsim_model::blocks::ModelUpdate;
-use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::{Archive, ArchiveReader, ModelUpdate, StateVisitor};
 
 /// The third party's actor.
 pub(crate) struct ThirdPartyActor {

@@ -19,8 +19,8 @@ use fedrecsim_data::population::{Population, Traces};
 use fedrecsim_methods::declare::controlled;
 use fedrecsim_methods::registry::{self, Runnable};
 use fedrecsim_methods::{Entry, Exchange, Method, Phase, Placement, Problem};
+use fedrecsim_model::Layout;
 use fedrecsim_model::codec::{BlockCodecs, FrameParts};
-use fedrecsim_model::layout::Layout;
 use fedrecsim_scenario::{ClientSelection, Policy, Scenario, Users, too_few_users};
 
 /// Everything about a run that does not change.

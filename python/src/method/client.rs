@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_methods::{Client, LocalTask, LocalUpdate, Scorer, ScoringContext, Scratch};
-use fedrecsim_model::private::Private;
-use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::{Private, StateVisitor};
 use numpy::{PyArray1, PyUntypedArrayMethods};
 use pyo3::intern;
 use pyo3::prelude::*;

@@ -14,9 +14,7 @@ use fedrecsim_methods::rule::ServerRule;
 use fedrecsim_methods::{
     Averager, Client, Entry, Method, Problem, Server, largest_magnitude, parameters, sizes_of,
 };
-use fedrecsim_model::blocks::Model;
-use fedrecsim_model::layout::{BlockLayout, Layout};
-use fedrecsim_model::table::TableShape;
+use fedrecsim_model::{Model, BlockLayout, Layout, TableShape};
 use fedrecsim_scenario::sizes::ProblemSize;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

@@ -2,7 +2,7 @@
 //! side.
 
 use fedrecsim_core::Result;
-use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::StateVisitor;
 use numpy::{PyArrayDyn, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

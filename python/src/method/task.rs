@@ -2,9 +2,7 @@
 
 use fedrecsim_core::{Result, Streams};
 use fedrecsim_methods::{LocalTask, LocalUpdate, largest_magnitude};
-use fedrecsim_model::blocks::ModelUpdate;
-use fedrecsim_model::layout::BlockLayout;
-use fedrecsim_model::table::TableUpdate;
+use fedrecsim_model::{ModelUpdate, BlockLayout, TableUpdate};
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyUntypedArrayMethods};
 use pyo3::intern;
 use pyo3::prelude::*;

@@ -16,7 +16,7 @@
 use bytes::Bytes;
 use fedrecsim_core::{Error, Result};
 use fedrecsim_model::codec::{self, Codec, HEADER_BYTES};
-use fedrecsim_model::table::{Table, TableShape, TableUpdate};
+use fedrecsim_model::{Table, TableShape, TableUpdate};
 use fedrecsim_scenario::{
     CompositionSpec, DeadZoneSpec, EntropySpec, ScaleSpec, SelectSpec, ValuesSpec,
 };

@@ -4,9 +4,8 @@
 use fedrecsim_core::{InvitationId, Round, Streams, UserId};
 use fedrecsim_methods::server::Download;
 use fedrecsim_methods::{LocalTask, Phase, Scratch};
-use fedrecsim_model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::layout::Layout;
 use fedrecsim_model::table::floats;
+use fedrecsim_model::{Layout, Model, ModelUpdate};
 use fedrecsim_scenario::UploadUse;
 use fedrecsim_sim::Outcome;
 use fedrecsim_sim::outcome::NoEpsilon;

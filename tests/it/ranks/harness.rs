@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use fedrecsim_core::{Error, Result, Streams};
 use fedrecsim_data::dataset;
-use fedrecsim_model::archive::ArchiveReader;
+use fedrecsim_model::ArchiveReader;
 use fedrecsim_ranks::{self as ranks, Crew, Link, Parcel, Rank, Shares};
 use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::{CheckpointStore, Checkpoints, Outcome, RunControl, Simulation, Stop, World};

@@ -1,8 +1,8 @@
 //! A codec of a program of its own, which loses something.
 
 use fedrecsim_core::{PortableDraws, Result};
+use fedrecsim_model::ValueType;
 use fedrecsim_model::codec::{BlockContext, Codec, FrameWriter, OpenedBlock};
-use fedrecsim_model::layout::ValueType;
 use fedrecsim_model::table::{Table, TableUpdate, floats};
 use fedrecsim_scenario::CodecName;
 

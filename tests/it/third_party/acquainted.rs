@@ -12,11 +12,8 @@ use fedrecsim_methods::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Scorer, ScoringContext,
     Scratch, Server, sizes_of,
 };
-use fedrecsim_model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::layout::{BlockLayout, Layout};
-use fedrecsim_model::private::Private;
-use fedrecsim_model::state::StateVisitor;
 use fedrecsim_model::table::{Table, TableShape, TableUpdate, floats};
+use fedrecsim_model::{BlockLayout, Layout, Model, ModelUpdate, Private, StateVisitor};
 
 /// A method of two phases whose clients ask a third party how many others have asked for their
 /// items.

@@ -48,7 +48,7 @@ impl AliasTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fedrecsim_core::rng::{Purpose, Streams};
+    use fedrecsim_core::{Purpose, Streams};
 
     #[test]
     fn draws_follow_the_weights() {

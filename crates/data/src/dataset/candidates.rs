@@ -8,10 +8,8 @@ use rand::Rng;
 
 use crate::dataset::Dataset;
 use crate::dataset::pool::Pool;
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::UserId;
 use fedrecsim_core::metric::Needs;
-use fedrecsim_core::rng::{Purpose, Streams};
+use fedrecsim_core::{Error, Purpose, Result, Streams, UserId};
 use fedrecsim_scenario::{EvaluationSpec, Ranking, sizes};
 
 /// The candidates of every evaluated user, drawn once per run: items that the user never rated,

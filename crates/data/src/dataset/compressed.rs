@@ -7,7 +7,7 @@ use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
 
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 
 /// The first bytes of each kind of file that is no text.
 const GZIP: &[u8] = b"\x1f\x8b";

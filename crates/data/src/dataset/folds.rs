@@ -8,8 +8,7 @@
 //! folds with one seed test on every row once. A scenario can name a division, which then stands in
 //! the place of the seed.
 
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::rng::{PortableDraws, Purpose, Stream, Streams};
+use fedrecsim_core::{Error, PortableDraws, Purpose, Result, Stream, Streams};
 
 /// Draws the part of one row after another.
 pub(super) struct FoldDraw {

@@ -13,9 +13,7 @@
 
 use crate::dataset::alias::AliasTable;
 use crate::dataset::ratings::Interaction;
-use fedrecsim_core::ids::UserId;
-use fedrecsim_core::math;
-use fedrecsim_core::rng::{PortableDraws, Purpose, Stream, Streams};
+use fedrecsim_core::{PortableDraws, Purpose, Stream, Streams, UserId, math};
 use fedrecsim_scenario::GeneratorSpec;
 
 /// Proposals per rating before the rest of a user's ratings go to the most popular items left. Only

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::column::Values;
 use super::user_rows::UserRows;
-use fedrecsim_core::ids::{ItemId, UserId};
+use fedrecsim_core::{ItemId, UserId};
 
 /// What is held out of every user's ratings.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,9 +12,7 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::{ItemId, UserId};
-use fedrecsim_core::rng::Streams;
+use fedrecsim_core::{ItemId, Result, Streams, UserId};
 use fedrecsim_scenario::{DatasetSpec, GeneratorSpec, SplitSpec};
 
 mod alias;
@@ -81,10 +79,10 @@ pub struct Dataset {
 /// A relative path is tried as given, then below each of `data_directories`; see [`registry`].
 ///
 /// # Errors
-/// [`crate::Error::Read`](fedrecsim_core::error::Error::Read) for a file that is missing, unreadable or
-/// empty, [`MalformedLine`](fedrecsim_core::error::Error::MalformedLine) for a line that does not fit the
-/// layout, [`Usage`](fedrecsim_core::error::Error::Usage) for a layout that contradicts itself, and
-/// [`Dataset`](fedrecsim_core::error::Error::Dataset) where too little is left to split.
+/// [`crate::Error::Read`](fedrecsim_core::Error::Read) for a file that is missing, unreadable or
+/// empty, [`MalformedLine`](fedrecsim_core::Error::MalformedLine) for a line that does not fit the
+/// layout, [`Usage`](fedrecsim_core::Error::Usage) for a layout that contradicts itself, and
+/// [`Dataset`](fedrecsim_core::Error::Dataset) where too little is left to split.
 pub fn load(spec: &DatasetSpec, data_directories: &[PathBuf], streams: Streams) -> Result<Dataset> {
     if let Some(generator) = &spec.generator {
         return generated(generator, 0..generator.users, spec, streams);

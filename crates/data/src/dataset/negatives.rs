@@ -4,9 +4,7 @@
 
 use crate::dataset::Dataset;
 use crate::dataset::pool::Pool;
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::{InvitationId, UserId};
-use fedrecsim_core::rng::{Purpose, Stream, Streams};
+use fedrecsim_core::{Error, InvitationId, Purpose, Result, Stream, Streams, UserId};
 use fedrecsim_scenario::{NegativePool, NegativesSpec};
 
 /// The training samples of one user in one round, in the order of the authors' code: each positive

@@ -2,7 +2,7 @@
 
 use rand::Rng;
 
-use fedrecsim_core::rng::PortableDraws;
+use fedrecsim_core::PortableDraws;
 
 /// The items of a catalogue without the excluded ones. It is reusable: one pool serves all users of
 /// a worker.
@@ -134,7 +134,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use fedrecsim_core::rng::{Purpose, Streams};
+    use fedrecsim_core::{Purpose, Streams};
 
     /// Returns Pearson's statistic of `draws` samples of `sample` from `items` items with
     /// `excluded` left out, and its degrees of freedom.

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::compressed;
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::{DatasetName, DelimitedSpec};
 
 #[derive(Default, Deserialize)]

@@ -1,6 +1,6 @@
 //! Holds ratings as they are read from a file, before they are split.
 
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 
 /// One rating of one user.
 #[derive(Clone, Copy, Debug, PartialEq)]

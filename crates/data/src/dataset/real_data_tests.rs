@@ -7,8 +7,7 @@ use std::path::PathBuf;
 use crate::dataset::candidates::{CandidateScratch, Candidates};
 use crate::dataset::negatives::{NegativeSampler, Samples};
 use crate::dataset::{Dataset, load, registry};
-use fedrecsim_core::ids::{InvitationId, UserId};
-use fedrecsim_core::rng::Streams;
+use fedrecsim_core::{InvitationId, Streams, UserId};
 use fedrecsim_scenario::{DatasetName, DatasetSpec, EvaluationSpec, NegativePool, NegativesSpec};
 
 /// Returns the data set if it is in `$FEDRECSIM_DATA`, `data/` or `../shared/data`. Otherwise

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::public::{KnownDataset, known};
 use crate::records::as_given_or_below;
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::{DatasetSpec, DelimitedSpec};
 
 /// A ratings file that was found.

@@ -6,8 +6,7 @@ use std::path::PathBuf;
 
 use super::totals::Totals;
 use super::{Dataset, delimited, registry, split};
-use fedrecsim_core::error::Result;
-use fedrecsim_core::rng::Streams;
+use fedrecsim_core::{Result, Streams};
 use fedrecsim_scenario::{DatasetSpec, SplitSpec};
 
 /// The fewest ratings of a user of a generated population.
@@ -97,7 +96,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::dataset::load;
-    use fedrecsim_core::ids::UserId;
+    use fedrecsim_core::UserId;
     use fedrecsim_scenario::{ColumnRef, DatasetName, DelimitedSpec, GeneratorSpec};
 
     /// If this fails, what a process draws for its own users is not what one that draws everybody

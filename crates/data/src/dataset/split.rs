@@ -21,9 +21,7 @@ use super::held_out::HeldOut;
 use super::ratings::{Interaction, Ratings};
 use super::totals::Totals;
 use super::user_rows::UserRows;
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::ItemId;
-use fedrecsim_core::rng::Streams;
+use fedrecsim_core::{Error, ItemId, Result, Streams};
 use fedrecsim_scenario::SplitSpec;
 
 /// Splits all ratings of a file as `spec` says. Random draws come from `streams`.
@@ -282,7 +280,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use fedrecsim_core::ids::UserId;
+    use fedrecsim_core::UserId;
 
     /// Splits one user's rows, given as (item, time); the rating is the row's position.
     fn one_user(rows: &[(u32, i64)], validation_item: bool) -> Result<Dataset> {

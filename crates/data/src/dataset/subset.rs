@@ -2,8 +2,7 @@
 //! (Table 7).
 
 use super::ratings::Ratings;
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::rng::{PortableDraws, Streams};
+use fedrecsim_core::{Error, PortableDraws, Result, Streams};
 use fedrecsim_scenario::{Kept, SubsetSpec};
 
 impl Ratings {

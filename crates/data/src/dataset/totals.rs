@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::held_out::HeldOut;
 use super::user_rows::UserRows;
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::UserId;
 
 /// What is known of the ratings of users. Some may be in another process, so these are sums of
 /// integers, which are the same in whatever order they are added.

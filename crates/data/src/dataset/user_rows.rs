@@ -4,7 +4,7 @@
 use super::column::{Column, RankColumn, Values};
 use super::own_data::OwnData;
 use super::ratings::Interaction;
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::UserId;
 
 /// Rows of all users.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use csv::ByteRecord;
 
 use crate::records::{Records, line_of, malformed, shown};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 
 /// The latest second that a trace can name: 31 years.
 pub(super) const LAST_SECOND: f64 = 1e9;

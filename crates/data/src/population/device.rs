@@ -5,10 +5,7 @@ use std::sync::Arc;
 use super::Speed;
 use super::device_trace::{DeviceTrace, TracedDevice};
 use super::speed::picoseconds;
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::UserId;
-use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
-use fedrecsim_core::units::{Bytes, SimDuration};
+use fedrecsim_core::{Bytes, PortableDraws, Purpose, Result, SimDuration, Streams, UserId};
 use fedrecsim_scenario::{DeviceClassSpec, DevicesSpec, SpeedSpec};
 
 const BYTES_PER_MB: f64 = 1e6;
@@ -35,7 +32,7 @@ impl Devices {
     /// Makes the devices. `trace` is what was read of the file that `spec` names, if it names one.
     ///
     /// # Errors
-    /// [`Error::Usage`](fedrecsim_core::error::Error::Usage) if it names a file and that was not read.
+    /// [`Error::Usage`](fedrecsim_core::Error::Usage) if it names a file and that was not read.
     pub(super) fn new(
         spec: &DevicesSpec,
         trace: Option<Arc<DeviceTrace>>,

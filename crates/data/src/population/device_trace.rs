@@ -4,8 +4,7 @@ use std::path::Path;
 
 use super::columns;
 use crate::records::malformed;
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::UserId;
+use fedrecsim_core::{Result, UserId};
 
 /// The devices of a trace, by user.
 #[derive(Debug, PartialEq)]

@@ -1,11 +1,11 @@
 //! Applies the rules that say what goes wrong with transfers.
 
 use super::groups::{Groups, Rule};
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::{InvitationId, UserId};
 use fedrecsim_core::legs::{Peer, Route};
-use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
-use fedrecsim_core::units::{Bytes, Direction, SimDuration, SimTime};
+use fedrecsim_core::{
+    Bytes, Direction, Error, InvitationId, PortableDraws, Purpose, Result, SimDuration, SimTime,
+    Streams, UserId,
+};
 use fedrecsim_scenario::{FaultEffect, FaultSpec, FaultUsers};
 use rand::Rng;
 use serde::{Deserialize, Serialize};

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use super::availability::Daily;
 use super::device::Devices;
-use fedrecsim_core::ids::UserId;
-use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
-use fedrecsim_core::units::{SimDuration, SimTime};
+use fedrecsim_core::{PortableDraws, Purpose, SimDuration, SimTime, Streams, UserId};
 use fedrecsim_scenario::{FaultSpec, FaultUsers};
 
 /// A fault rule of a scenario.
@@ -82,8 +80,8 @@ pub(super) struct Groups {
 mod tests {
     use crate::population::Population;
     use crate::population::tests::sample::users_of;
-    use fedrecsim_core::ids::UserId;
-    use fedrecsim_core::units::{SimDuration, SimTime};
+    use fedrecsim_core::UserId;
+    use fedrecsim_core::{SimDuration, SimTime};
 
     const CLASSES: &str = "devices.speed.classes = [{ name = \"fast\", share = 0.5, ns_per_row_visit = 10 }, { name = \
                            \"slow\", share = 0.5, ns_per_row_visit = 1000 }]\n";

@@ -7,10 +7,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use fedrecsim_core::error::{Error, Result};
-use fedrecsim_core::ids::{InvitationId, UserId};
-use fedrecsim_core::rng::Streams;
-use fedrecsim_core::units::Bytes;
+use fedrecsim_core::{Bytes, Error, InvitationId, Result, Streams, UserId};
 use fedrecsim_scenario::{AvailabilityPattern, Scenario};
 
 mod availability;

@@ -1,6 +1,6 @@
 //! Computes how long a computer takes for its work.
 
-use fedrecsim_core::units::SimDuration;
+use fedrecsim_core::SimDuration;
 use fedrecsim_core::work::Work;
 use fedrecsim_scenario::ServerSpec;
 

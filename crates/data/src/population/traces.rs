@@ -12,7 +12,7 @@ use super::availability::AvailabilityTrace;
 use super::device_trace::DeviceTrace;
 use super::link::LinkTrace;
 use crate::records::{as_given_or_below, malformed};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::{AvailabilityPattern, RatesSpec, Scenario, SpeedSpec};
 
 /// What was read of the files that a scenario names for its population.

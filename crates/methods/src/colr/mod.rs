@@ -22,11 +22,10 @@ use super::prelude::*;
 use super::user_vector::score_items;
 use fedrecsim_model::blocks::BlockValues;
 use fedrecsim_model::kernel::{BatchRows, RoundRows};
-use fedrecsim_model::layout::ValueType;
 use fedrecsim_model::neural::SampleMatrix;
 use fedrecsim_model::neural::dense::{add_scaled, dot};
 use fedrecsim_model::neural::loss::binary_cross_entropy;
-use fedrecsim_model::table::SharedTable;
+use fedrecsim_model::{SharedTable, ValueType};
 use rand::Rng;
 
 mod server;

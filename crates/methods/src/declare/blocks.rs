@@ -10,9 +10,8 @@ use crate::rule::ServerRule;
 use fedrecsim_core::{PortableDraws, Stream};
 use fedrecsim_model::algebra::thin_qr;
 use fedrecsim_model::blocks::BlockValues;
-use fedrecsim_model::layout::{BlockKind, BlockLayout};
 use fedrecsim_model::neural::Perceptron;
-use fedrecsim_model::table::{SharedTable, Table, TableShape};
+use fedrecsim_model::{BlockKind, BlockLayout, SharedTable, Table, TableShape};
 
 /// Describes one block. It is shared unless it says otherwise: part of the server's model, of
 /// downloads and of uploads.

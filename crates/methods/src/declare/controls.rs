@@ -7,11 +7,9 @@ use crate::{
     Scratch,
 };
 use fedrecsim_core::{Result, UserId};
-use fedrecsim_model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::layout::{Layout, ValueType};
-use fedrecsim_model::private::Private;
-use fedrecsim_model::state::StateVisitor;
-use fedrecsim_model::table::{Table, TableUpdate};
+use fedrecsim_model::{
+    Layout, Model, ModelUpdate, Private, StateVisitor, Table, TableUpdate, ValueType,
+};
 use fedrecsim_scenario::Aggregation;
 
 /// Returns `method` under this aggregation.

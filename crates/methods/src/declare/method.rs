@@ -14,12 +14,11 @@ use crate::{
     Problem, Scorer, ScoringContext, Scratch, Server,
 };
 use fedrecsim_core::{Error, Result, Streams, UserId};
-use fedrecsim_model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::layout::{BlockKind, BlockLayout, Layout, ValueType};
-use fedrecsim_model::private::Private;
 use fedrecsim_model::row_table::RowTable;
-use fedrecsim_model::state::StateVisitor;
-use fedrecsim_model::table::{RowSet, SharedTable, Table, TableUpdate};
+use fedrecsim_model::{
+    BlockKind, BlockLayout, Layout, Model, ModelUpdate, Private, RowSet, SharedTable, StateVisitor,
+    Table, TableUpdate, ValueType,
+};
 use fedrecsim_scenario::sizes::ProblemSize;
 use fedrecsim_scenario::{Traffic, TrafficBlock};
 

@@ -7,9 +7,8 @@ use super::blocks::{Block, Draw};
 use super::tuned_table::TunedTable;
 use super::{Memory, layout_of, table_of};
 use fedrecsim_core::{Purpose, Result, Streams, UserId};
-use fedrecsim_model::blocks::Model;
 use fedrecsim_model::row_table::RowTable;
-use fedrecsim_model::table::{SharedTable, Table};
+use fedrecsim_model::{Model, SharedTable, Table};
 
 /// Holds the private side of one user.
 #[derive(Clone, Debug)]

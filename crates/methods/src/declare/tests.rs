@@ -14,7 +14,7 @@ use crate::{LocalTask, Method, choices, parameters, row_counts};
 use fedrecsim_core::math::gradient::gradient_check;
 use fedrecsim_core::{InvitationId, PortableDraws, Purpose, Round, Streams, UserId};
 use fedrecsim_data::dataset::negatives::Samples;
-use fedrecsim_model::table::{Table, TableShape};
+use fedrecsim_model::{Table, TableShape};
 
 /// Returns the model that blocks start with.
 pub(crate) fn start_of(blocks: Vec<Block>, streams: Streams) -> Model {

@@ -11,9 +11,7 @@ use std::sync::Arc;
 use fedrecsim_core::Result;
 use fedrecsim_model::kernel::prefetch;
 use fedrecsim_model::kernel::score::{ScaledSum, score_sums};
-use fedrecsim_model::layout::ValueType;
-use fedrecsim_model::state::StateVisitor;
-use fedrecsim_model::table::{SharedTable, Table, TableUpdate};
+use fedrecsim_model::{SharedTable, StateVisitor, Table, TableUpdate, ValueType};
 
 /// Holds the item table of one user, which is private, as what was downloaded and what fine-tuning
 /// made of it.
@@ -100,7 +98,7 @@ impl TunedTable {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use fedrecsim_model::table::TableShape;
+    use fedrecsim_model::TableShape;
 
     /// Returns a table whose values are 1, 2, 3 and so on times `step`, row after row.
     fn counting_table(shape: TableShape, step: f32) -> Table {

@@ -14,9 +14,9 @@ use fedrecsim_core::{InvitationId, PortableDraws, Purpose, Streams, UserId};
 use fedrecsim_model::algebra::{
     add_gram, mirror_upper, packed_triangle, product, upper_triangular,
 };
-use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
 use fedrecsim_model::table::{RowSet, Table, TableShape, TableUpdate, floats};
+use fedrecsim_model::{Model, ModelUpdate};
 
 const CONSTANTS: Constants = Constants {
     unobserved_weight: 0.3,

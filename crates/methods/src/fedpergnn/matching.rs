@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::FedPerGnnParameters;
 use crate::prelude::*;
 use crate::third_party::{ArrivedRequest, Exchange, Reply, ThirdParty};
-use fedrecsim_model::layout::ValueType;
+use fedrecsim_model::ValueType;
 
 impl FedPerGnnParameters {
     /// Describes what is exchanged: a pseudonym of each own item and an embedding, and in return

@@ -8,8 +8,8 @@ use crate::third_party::{ArrivedRequest, ThirdParty};
 use crate::{LocalTask, Phase};
 use fedrecsim_core::math::gradient::gradient_check;
 use fedrecsim_core::{InvitationId, PortableDraws, Streams, UserId};
-use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::table::{TableShape, floats};
+use fedrecsim_model::{Model, ModelUpdate};
 
 /// The length of embeddings in these tests.
 const K: usize = 3;

@@ -1,8 +1,8 @@
 //! Implements FedSpec's arithmetic: what a device adds up, and how scores are filtered.
 
 use fedrecsim_core::math;
+use fedrecsim_model::Table;
 use fedrecsim_model::algebra::Spectrum;
-use fedrecsim_model::table::Table;
 
 /// Returns, for each of `items`, the sum of K_pq A_q over all of them (n r values, row after row),
 /// in single precision.

@@ -21,8 +21,8 @@ use fedrecsim_core::{Result, Round, UserId};
 use fedrecsim_methods::server::Contribution;
 use fedrecsim_model::algebra::symmetric_eigen;
 use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
-use fedrecsim_model::layout::{BlockKind, BlockLayout, Layout, ValueType};
 use fedrecsim_model::table::{RowSet, TableUpdate, floats};
+use fedrecsim_model::{BlockKind, BlockLayout, Layout, ValueType};
 use fedrecsim_scenario::AuditSpec;
 
 use probe::ChangedRows;

@@ -126,7 +126,7 @@ fn norm(values: &[f32]) -> f32 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use fedrecsim_model::table::{Table, TableShape};
+    use fedrecsim_model::{Table, TableShape};
 
     const SHAPE: TableShape = TableShape {
         rows: 9,

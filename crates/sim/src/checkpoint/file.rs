@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::build::Build;
 use fedrecsim_core::{Error, Result};
-use fedrecsim_model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::{Archive, ArchiveReader};
 
 const MAGIC: [u8; 8] = *b"FEDRECSC";
 /// The magic number of a part that another process of the run has written.

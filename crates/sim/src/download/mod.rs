@@ -10,9 +10,8 @@ use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::{Error, InvitationId, Result, Streams, UserId};
 use fedrecsim_methods::server;
 use fedrecsim_methods::task::Phase;
-use fedrecsim_model::blocks::Model;
 use fedrecsim_model::codec::{self, BlockCodecs, Frame, FrameKind, FrameParts, Randomness};
-use fedrecsim_model::layout::Layout;
+use fedrecsim_model::{Layout, Model};
 
 mod personal;
 mod rows;

@@ -8,7 +8,7 @@ use super::{Content, Download, Received};
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_methods::server::PersonalDownloads;
-use fedrecsim_model::blocks::Model;
+use fedrecsim_model::Model;
 use fedrecsim_model::codec::{Frame, FrameKind, Randomness};
 
 /// The most users whose frames are kept. A frame is needed several times in a participation, and a

@@ -17,8 +17,7 @@ use fedrecsim_core::work::Work;
 use fedrecsim_core::{Error, Result};
 use fedrecsim_model::blocks::{BlockValues, Model};
 use fedrecsim_model::codec::{self, BlockCodecs, Frame, FrameKind, Randomness};
-use fedrecsim_model::layout::{BlockLayout, Layout};
-use fedrecsim_model::table::{Table, TableShape};
+use fedrecsim_model::{BlockLayout, Layout, Table, TableShape};
 
 impl Download {
     /// Returns whether participants get the rows that they ask for. Those who score get the whole

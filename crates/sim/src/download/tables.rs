@@ -3,8 +3,8 @@
 use fedrecsim_core::Result;
 use fedrecsim_model::blocks::{BlockValues, Model, ModelUpdate};
 use fedrecsim_model::codec::{BlockCodecs, CodecMemory, EncodeContext, Frame, Randomness};
-use fedrecsim_model::layout::{BlockKind, BlockLayout, Layout};
 use fedrecsim_model::table::{RowSet, SharedTable, Table, TableUpdate, extend_bytes};
+use fedrecsim_model::{BlockKind, BlockLayout, Layout};
 
 /// Encodes a model. Receivers may have nothing yet, so rows that are left out are zero.
 pub(super) fn encode(

@@ -5,9 +5,8 @@ use super::*;
 use crate::tests::small;
 use fedrecsim_core::PortableDraws;
 use fedrecsim_methods::server::PersonalDownloads;
-use fedrecsim_model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::codec::Beginning;
-use fedrecsim_model::table::{Table, TableShape};
+use fedrecsim_model::{Archive, ArchiveReader, Table, TableShape};
 use fedrecsim_scenario::CodecName;
 
 /// Returns a table of FedMF's shape in the small world, in which every third row is zero, and one

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use fedrecsim_core::{PortableDraws, Purpose, Streams};
-use fedrecsim_model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::{Archive, ArchiveReader};
 
 mod simgrid;
 

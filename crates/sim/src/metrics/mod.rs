@@ -27,10 +27,9 @@ use super::workers::Workers;
 use super::world::World;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::{Error, Result, Round};
-use fedrecsim_model::archive::{Archive, ArchiveReader};
-use fedrecsim_model::blocks::Model;
 use fedrecsim_model::codec::BlockCodecs;
 use fedrecsim_model::magnitude::MagnitudeCounts;
+use fedrecsim_model::{Archive, ArchiveReader, Model};
 
 mod bookings;
 mod saved;

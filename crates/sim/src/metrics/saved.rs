@@ -4,8 +4,8 @@ use super::{Books, Durations};
 use crate::outcome::{Accuracy, RoundRecord, SplitAccuracy};
 use crate::world::World;
 use fedrecsim_core::Result;
-use fedrecsim_model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::state::{restore_model, save_model};
+use fedrecsim_model::{Archive, ArchiveReader};
 
 /// The accuracy with all its fields, since a format that is not self-describing cannot leave one
 /// out.

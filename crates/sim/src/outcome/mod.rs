@@ -10,7 +10,7 @@ use std::ops::AddAssign;
 use serde::{Deserialize, Serialize};
 
 use fedrecsim_core::Error;
-use fedrecsim_model::blocks::Model;
+use fedrecsim_model::Model;
 use fedrecsim_scenario::Policy;
 
 mod audit;

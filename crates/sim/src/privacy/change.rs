@@ -5,9 +5,8 @@
 //! floating-point numbers are left out and left as they are.
 
 use fedrecsim_core::{Error, Result};
-use fedrecsim_model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::layout::{Layout, ValueType};
 use fedrecsim_model::table::{RowSet, Table, TableUpdate, extend_bytes, floats};
+use fedrecsim_model::{Layout, Model, ModelUpdate, ValueType};
 
 /// Returns the length (L2) of what `update` contributes, over all blocks together. Squares are
 /// added in the order of blocks and rows, in double precision.
@@ -115,8 +114,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use fedrecsim_model::layout::BlockLayout;
-    use fedrecsim_model::table::{Table, TableShape};
+    use fedrecsim_model::BlockLayout;
+    use fedrecsim_model::{Table, TableShape};
 
     const SHAPE: TableShape = TableShape {
         rows: 4,

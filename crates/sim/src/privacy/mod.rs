@@ -8,9 +8,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use fedrecsim_core::Result;
-use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::codec::Randomness;
-use fedrecsim_model::layout::Layout;
+use fedrecsim_model::{Layout, Model, ModelUpdate};
 use fedrecsim_scenario::{CodecSpec, PrivacySpec, Trust};
 
 mod accountant;

@@ -2,11 +2,10 @@
 
 use super::{Mechanism, Protection, change};
 use fedrecsim_core::{Result, Stream, Streams};
-use fedrecsim_model::blocks::{Model, ModelUpdate};
-use fedrecsim_model::layout::{BlockKind, BlockLayout, Layout, ValueType};
 use fedrecsim_model::noise::{Law, Noise};
 use fedrecsim_model::noisy_sum::NoisySum;
 use fedrecsim_model::table::{TableUpdate, extend_bytes, floats};
+use fedrecsim_model::{BlockKind, BlockLayout, Layout, Model, ModelUpdate, ValueType};
 use fedrecsim_scenario::{CodecSpec, GaussianSpec, LaplaceSpec};
 
 /// Adds noise to every value of an upload. Where the codec sends a table whole or chooses what it
@@ -179,7 +178,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use fedrecsim_model::codec::{FrameKind, Randomness};
-    use fedrecsim_model::table::{RowSet, Table, TableShape};
+    use fedrecsim_model::{RowSet, Table, TableShape};
     use fedrecsim_scenario::{Adjacency, CodecChoice, CodecName, Trust};
 
     const SHAPE: TableShape = TableShape {

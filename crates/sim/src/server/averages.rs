@@ -17,7 +17,7 @@ use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::{InvitationId, Result, Round, Step, UserId};
 use fedrecsim_methods::Server;
 use fedrecsim_methods::server::{Accumulator, Contribution, StepContext, StepReport, WeightTotals};
-use fedrecsim_model::blocks::ModelUpdate;
+use fedrecsim_model::ModelUpdate;
 use fedrecsim_scenario::StepWeights;
 
 /// The bytes that are decoded and then added at a time, so that what was decoded is still in the

@@ -13,8 +13,8 @@ use fedrecsim_core::{
     InvitationId, PortableDraws, Purpose, Result, SimDuration, SimTime, Step, Stream, UserId,
 };
 use fedrecsim_data::dataset::AliasTable;
-use fedrecsim_model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::blocks::Utility;
+use fedrecsim_model::{Archive, ArchiveReader};
 use fedrecsim_scenario::ClientSelection;
 
 /// Chooses cohorts, and holds what it remembers from one choice to the next.

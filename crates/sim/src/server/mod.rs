@@ -26,8 +26,7 @@ use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::{Result, SimTime, Step, UserId};
 use fedrecsim_methods::Server;
 use fedrecsim_methods::server::StepReport;
-use fedrecsim_model::archive::Archive;
-use fedrecsim_model::blocks::Model;
+use fedrecsim_model::{Archive, Model};
 use fedrecsim_scenario::{LateUpdates, Stragglers};
 
 mod alone;

@@ -8,8 +8,8 @@ use crate::identity::Identity;
 use crate::invitation::Invitation;
 use fedrecsim_core::{InvitationId, Result, SimTime, Step, UserId};
 use fedrecsim_methods::Phase;
-use fedrecsim_model::archive::{Archive, ArchiveReader};
 use fedrecsim_model::state::{StateVisitor, restore_model, save_model};
+use fedrecsim_model::{Archive, ArchiveReader};
 
 /// A participation in a checkpoint, where its download follows apart.
 type SavedOpen = (UserId, Step, InvitationId, SimTime, Option<Vec<u32>>);

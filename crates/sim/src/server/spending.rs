@@ -3,7 +3,7 @@
 use crate::privacy::{PrivacyRecord, Spent};
 use crate::world::World;
 use fedrecsim_core::{Result, Step, UserId};
-use fedrecsim_model::archive::{Archive, ArchiveReader};
+use fedrecsim_model::{Archive, ArchiveReader};
 
 /// Counts the invitations of every user, where the run claims something of their privacy.
 #[derive(Debug, Default)]

@@ -27,8 +27,7 @@ use crate::workers::{MakeWorkers, Pool, Workers};
 use crate::world::World;
 use fedrecsim_core::{Error, Result, SimTime, UserId};
 use fedrecsim_methods::PersonalTable;
-use fedrecsim_model::archive::ArchiveReader;
-use fedrecsim_model::blocks::Model;
+use fedrecsim_model::{ArchiveReader, Model};
 
 /// A command of the simulation's owner, which sends its own answer.
 pub(super) type Command =

@@ -22,8 +22,7 @@ use super::world::World;
 use fedrecsim_core::{Error, Result, SimTime, UserId};
 use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_methods::{PersonalTable, Phase};
-use fedrecsim_model::archive::ArchiveReader;
-use fedrecsim_model::blocks::Model;
+use fedrecsim_model::{ArchiveReader, Model};
 
 mod actors;
 mod thread;

@@ -12,7 +12,7 @@ use super::actors::{self, Actors, Command, Started};
 use crate::workers::MakeWorkers;
 use crate::world::World;
 use fedrecsim_core::{Error, Result, memory};
-use fedrecsim_model::archive::ArchiveReader;
+use fedrecsim_model::ArchiveReader;
 
 /// The thread of the actors, and the way to them. It ends when this is dropped.
 pub(super) struct ActorThread {

@@ -11,12 +11,10 @@ use fedrecsim_methods::third_party::ArrivedRequest;
 use fedrecsim_methods::{
     Client, LocalTask, LocalUpdate, Phase, ScoringContext, Scratch, Server, ThirdParty,
 };
-use fedrecsim_model::archive::{Archive, ArchiveReader};
-use fedrecsim_model::blocks::{Model, ModelUpdate};
 use fedrecsim_model::codec::{
     BlockCodecs, CodecMemory, EncodeContext, Frame, FrameKind, Randomness,
 };
-use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::{Archive, ArchiveReader, Model, ModelUpdate, StateVisitor};
 use fedrecsim_scenario::WeightTotals;
 
 /// The world of a method with its server side, and the buffers of one worker.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::outcome::difference;
 use crate::{self as sim, CheckpointStore, Checkpoints, Outcome, RunControl, World};
 use fedrecsim_core::Result;
-use fedrecsim_model::archive::ArchiveReader;
+use fedrecsim_model::ArchiveReader;
 
 /// Keeps a checkpoint of every round in memory.
 #[derive(Clone, Debug, Default)]

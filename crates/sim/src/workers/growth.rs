@@ -12,8 +12,7 @@ use crate::resident::unanswered;
 use crate::training::Assignment;
 use crate::world::World;
 use fedrecsim_core::{InvitationId, Result, Step, UserId};
-use fedrecsim_model::archive::Archive;
-use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::{Archive, StateVisitor};
 
 /// Trains every representative `participations` times, until `time` is over, and returns the bytes
 /// that a device keeps after them, as the mean over the representatives.

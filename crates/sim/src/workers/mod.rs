@@ -26,8 +26,7 @@ pub use super::{
 };
 use fedrecsim_core::{Result, UserId};
 use fedrecsim_data::dataset::KeptItems;
-use fedrecsim_model::archive::{Archive, ArchiveReader};
-use fedrecsim_model::blocks::Model;
+use fedrecsim_model::{Archive, ArchiveReader, Model};
 
 mod growth;
 mod pool;

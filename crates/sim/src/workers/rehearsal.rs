@@ -22,8 +22,7 @@ use crate::world::World;
 use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_methods::Placement;
-use fedrecsim_model::archive::{Archive, ArchiveReader};
-use fedrecsim_model::blocks::Model;
+use fedrecsim_model::{Archive, ArchiveReader, Model};
 
 /// The number of users who stand for all others.
 const REPRESENTATIVES: usize = 24;

@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::device::Device;
 use crate::world::World;
 use fedrecsim_core::{Error, Result, UserId};
-use fedrecsim_model::archive::{Archive, ArchiveReader};
-use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::{Archive, ArchiveReader, StateVisitor};
 
 /// A part of a checkpoint that another process has written, with the devices of its users.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,8 +12,7 @@ use crate::evaluation::{self, Scored};
 use crate::world::World;
 use fedrecsim_core::{Error, PortableDraws, Result, UserId};
 use fedrecsim_methods::{Client, PersonalTable};
-use fedrecsim_model::blocks::Model;
-use fedrecsim_model::table::Table;
+use fedrecsim_model::{Model, Table};
 use fedrecsim_scenario::ItemTable;
 
 /// The item tables of users with which others score.

@@ -27,9 +27,7 @@ use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_methods::Placement;
-use fedrecsim_model::archive::{Archive, ArchiveReader};
-use fedrecsim_model::blocks::Model;
-use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::{Archive, ArchiveReader, Model, StateVisitor};
 use fedrecsim_scenario::ItemTable;
 
 /// The number of users whose tables are held at a time, for others to score with.

@@ -14,7 +14,7 @@ use csv::ByteRecord;
 use crate::dataset::compressed;
 use crate::dataset::ratings::{Interaction, Ratings};
 use crate::records::{Records, line_of, malformed, shown};
-use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::{ColumnRef, DelimitedSpec};
 
 /// Reads every row of the file at `path`, which may be compressed with gzip or zstd.

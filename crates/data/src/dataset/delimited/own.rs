@@ -9,7 +9,7 @@ use std::path::Path;
 use super::parse_rows;
 use crate::dataset::compressed;
 use crate::dataset::ratings::{Interaction, Numbering, Ratings, nobody_left};
-use fedrecsim_core::error::Result;
+use fedrecsim_core::Result;
 use fedrecsim_scenario::DelimitedSpec;
 
 /// The ratings of some users, with what is known of the file.

@@ -1,8 +1,7 @@
 //! Availability in a window of local time, every day.
 
 use super::Stay;
-use fedrecsim_core::ids::UserId;
-use fedrecsim_core::rng::{PortableDraws, Purpose, Stream, Streams};
+use fedrecsim_core::{PortableDraws, Purpose, Stream, Streams, UserId};
 use fedrecsim_scenario::DailySpec;
 
 const HOUR: f64 = 3.6e12;

@@ -8,10 +8,7 @@
 use std::sync::Arc;
 
 use super::groups::Groups;
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::UserId;
-use fedrecsim_core::rng::{Purpose, Streams};
-use fedrecsim_core::units::SimTime;
+use fedrecsim_core::{Purpose, Result, SimTime, Streams, UserId};
 use fedrecsim_scenario::{AvailabilityPattern, AvailabilitySpec, FaultSpec};
 
 mod daily;
@@ -57,7 +54,7 @@ impl Availability {
     /// is what was read of the file that `spec` names, if it names one.
     ///
     /// # Errors
-    /// [`Error::Usage`](fedrecsim_core::error::Error::Usage) if it names a file and that was not read.
+    /// [`Error::Usage`](fedrecsim_core::Error::Usage) if it names a file and that was not read.
     pub(super) fn new(
         spec: &AvailabilitySpec,
         faults: &[FaultSpec],

@@ -11,9 +11,7 @@
 //! law of the chain, not an approximation.
 
 use super::Stay;
-use fedrecsim_core::ids::UserId;
-use fedrecsim_core::math;
-use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
+use fedrecsim_core::{PortableDraws, Purpose, Streams, UserId, math};
 use fedrecsim_scenario::OnOffSpec;
 
 #[derive(Clone, Debug)]

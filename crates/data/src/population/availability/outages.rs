@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use super::super::groups::{Groups, Rule};
 use super::on_off::OnOff;
-use fedrecsim_core::ids::UserId;
-use fedrecsim_core::rng::{Purpose, Streams};
-use fedrecsim_core::units::SimTime;
+use fedrecsim_core::{Purpose, SimTime, Streams, UserId};
 use fedrecsim_scenario::{FaultEffect, FaultSpec, OnOffSpec};
 
 /// The outages among the fault rules of a scenario.
@@ -132,8 +130,8 @@ mod tests {
     use super::*;
     use crate::population::Population;
     use crate::population::tests::sample::users_of;
-    use fedrecsim_core::ids::InvitationId;
-    use fedrecsim_core::units::SimDuration;
+    use fedrecsim_core::InvitationId;
+    use fedrecsim_core::SimDuration;
 
     const SECOND: u64 = 1_000_000_000;
 

@@ -78,7 +78,7 @@ fn asked(
 ) -> (bool, Option<f64>, Option<f64>) {
     let (user, at) = (
         UserId(user),
-        SimTime::ZERO + fedrecsim_core::units::SimDuration::from_secs_f64(second),
+        SimTime::ZERO + fedrecsim_core::SimDuration::from_secs_f64(second),
     );
     let leaves = clock.leaves_at(user, at).map(SimTime::as_secs_f64);
     (

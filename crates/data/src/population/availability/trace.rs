@@ -5,9 +5,7 @@ use std::path::Path;
 use super::super::columns;
 use super::Stay;
 use crate::records::malformed;
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::UserId;
-use fedrecsim_core::units::SimDuration;
+use fedrecsim_core::{Result, SimDuration, UserId};
 
 /// Stays by user within one period, in nanoseconds.
 #[derive(Debug, PartialEq)]

@@ -4,11 +4,10 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::{Conditions, Speed};
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::{InvitationId, UserId};
-use fedrecsim_core::math;
-use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
-use fedrecsim_core::units::{BitsPerSecond, Bytes, Direction, SimDuration, SimTime};
+use fedrecsim_core::{
+    BitsPerSecond, Bytes, Direction, InvitationId, PortableDraws, Purpose, Result, SimDuration,
+    SimTime, Streams, UserId, math,
+};
 use fedrecsim_scenario::{NetworkSpec, RatesSpec, ServerLinkSpec, Sharing};
 
 mod tcp;
@@ -199,7 +198,7 @@ impl Links {
     /// Makes the links. `trace` is what was read of the file that `network` names, if it names one.
     ///
     /// # Errors
-    /// [`Error::Usage`](fedrecsim_core::error::Error::Usage) if it names a file and that was not read.
+    /// [`Error::Usage`](fedrecsim_core::Error::Usage) if it names a file and that was not read.
     pub(super) fn new(
         network: &NetworkSpec,
         trace: Option<Arc<LinkTrace>>,

@@ -25,7 +25,7 @@
 use std::num::NonZeroU32;
 
 use super::{LinkShare, SharingModel};
-use fedrecsim_core::units::{BitsPerSecond, SimDuration};
+use fedrecsim_core::{BitsPerSecond, SimDuration};
 
 /// The start-up cost in percent of the one-way latency (`network/latency-factor` 13.01).
 const LATENCY_FACTOR_PERCENT: u128 = 1301;

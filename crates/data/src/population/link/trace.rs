@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use super::super::columns;
 use crate::records::malformed;
-use fedrecsim_core::error::Result;
-use fedrecsim_core::ids::UserId;
-use fedrecsim_core::units::{BitsPerSecond, Bytes, Direction, SimDuration, SimTime};
+use fedrecsim_core::{BitsPerSecond, Bytes, Direction, Result, SimDuration, SimTime, UserId};
 
 /// The largest rate that a trace can name, which is that of a scenario's keys.
 const LARGEST_MBIT_PER_S: f64 = 1e9;

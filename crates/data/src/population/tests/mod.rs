@@ -6,7 +6,7 @@ pub(super) mod sample;
 use super::device_trace::DeviceTrace;
 use super::*;
 use fedrecsim_core::legs::Route;
-use fedrecsim_core::units::{Bytes, Direction, SimDuration, SimTime};
+use fedrecsim_core::{Bytes, Direction, SimDuration, SimTime};
 use fedrecsim_scenario::{FaultEffect, FaultSpec, FaultUsers};
 use sample::{USERS, groups, scenario_with, users_of};
 

@@ -10,7 +10,7 @@ use crate::user_vector::score_items_with_bias;
 use crate::{LocalTask, SampleScratch, Scorer, ScoringContext, Scratch, largest_magnitude};
 use fedrecsim_core::Result;
 use fedrecsim_core::stages::{Stage, enter};
-use fedrecsim_model::table::{Table, TableUpdate};
+use fedrecsim_model::{Table, TableUpdate};
 
 mod groups;
 mod network;

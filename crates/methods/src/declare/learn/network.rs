@@ -7,12 +7,11 @@ use super::{draw_rows, listed_update};
 use crate::{LocalTask, Scratch, largest_magnitude};
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{Purpose, Result};
-use fedrecsim_model::blocks::Model;
 use fedrecsim_model::kernel::BatchRows;
 use fedrecsim_model::neural::loss::binary_cross_entropy;
 use fedrecsim_model::neural::optimizer::{AdamMoments, AdamSettings, sgd_step};
 use fedrecsim_model::neural::{Layer, Perceptron, PerceptronBuffers};
-use fedrecsim_model::table::{Table, TableShape, TableUpdate};
+use fedrecsim_model::{Model, Table, TableShape, TableUpdate};
 
 /// Holds the gradient and the moments of parameters that have one learning rate.
 struct Group {

@@ -12,7 +12,7 @@ use fedrecsim_core::work::Work;
 use fedrecsim_core::{Purpose, Result};
 use fedrecsim_model::kernel::logistic::{self, LogisticStep, Target};
 use fedrecsim_model::kernel::{PackedRows, RoundRows, TableRows, packed_vector, unpack_into};
-use fedrecsim_model::table::{RowSet, Table, TableShape, TableUpdate};
+use fedrecsim_model::{RowSet, Table, TableShape, TableUpdate};
 
 /// Collects the distinct rows of the samples that were drawn and gathers them from `table`, with a
 /// row of zeros behind them that pads batches. Returns the number of that row.

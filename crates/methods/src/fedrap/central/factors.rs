@@ -7,8 +7,7 @@ use fedrecsim_model::kernel::score::{ScaledSum, score_sums};
 use fedrecsim_model::neural::SampleMatrix;
 use fedrecsim_model::neural::dense::add_scaled;
 use fedrecsim_model::neural::loss::binary_cross_entropy;
-use fedrecsim_model::per_instruction_set;
-use fedrecsim_model::table::Table;
+use fedrecsim_model::{Table, per_instruction_set};
 
 /// Holds the memory of one batch. Nothing passes from one batch to the next.
 #[derive(Clone, Debug, Default)]
@@ -104,7 +103,7 @@ mod tests {
     use super::*;
     use fedrecsim_core::math::gradient::gradient_check;
     use fedrecsim_core::{PortableDraws, Purpose, Streams};
-    use fedrecsim_model::table::TableShape;
+    use fedrecsim_model::TableShape;
 
     const USERS: usize = 3;
     const ITEMS: usize = 4;

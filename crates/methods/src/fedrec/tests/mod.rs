@@ -13,7 +13,7 @@ use crate::{Client, LocalTask, Method, Placement, Problem, Scratch};
 use fedrecsim_core::{InvitationId, PortableDraws, Purpose, Round, Streams, UserId};
 use fedrecsim_data::dataset::split::Splitter;
 use fedrecsim_data::dataset::{Dataset, Interaction};
-use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::StateVisitor;
 use fedrecsim_model::table::{extend_bytes, floats};
 use fedrecsim_scenario::sizes::ProblemSize;
 use fedrecsim_scenario::{NegativesSpec, SplitSpec};

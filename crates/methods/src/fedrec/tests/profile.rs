@@ -9,9 +9,8 @@ use crate::{Method, Placement, Problem, ScoringContext, Scratch, task};
 use fedrecsim_core::{InvitationId, PortableDraws, Purpose, Streams, UserId};
 use fedrecsim_data::dataset::split::Splitter;
 use fedrecsim_data::dataset::{Interaction, OwnData};
-use fedrecsim_model::blocks::ModelUpdate;
-use fedrecsim_model::state::StateVisitor;
 use fedrecsim_model::table::{TableUpdate, floats};
+use fedrecsim_model::{ModelUpdate, StateVisitor};
 
 const DIMENSION: usize = 3;
 const VIRTUAL: usize = 4;

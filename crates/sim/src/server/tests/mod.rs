@@ -7,10 +7,8 @@ use crate::tests::small;
 use crate::upload::Upload;
 use crate::workers::Pool;
 use fedrecsim_core::{InvitationId, SimDuration, SimTime};
-use fedrecsim_model::blocks::Model;
 use fedrecsim_model::codec::Codec;
-use fedrecsim_model::layout::ValueType;
-use fedrecsim_model::table::{SharedTable, Table, TableUpdate};
+use fedrecsim_model::{Model, SharedTable, Table, TableUpdate, ValueType};
 use fedrecsim_scenario::CodecName;
 
 mod modes;

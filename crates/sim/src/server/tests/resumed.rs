@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use super::*;
 use crate::download::RestoredDownloads;
-use fedrecsim_model::archive::ArchiveReader;
+use fedrecsim_model::ArchiveReader;
 
 /// Returns a server at the end of its second step, with seven participations under way. They have
 /// two downloads that say the same, since the first step left the table as it was.

@@ -14,9 +14,8 @@ use crate::testing::bench::{Bench, Sent};
 use crate::testing::breach::Seen;
 use fedrecsim_core::{PortableDraws, Stream, Streams};
 use fedrecsim_methods::Client;
-use fedrecsim_model::blocks::ModelUpdate;
 use fedrecsim_model::codec::BlockCodecs;
-use fedrecsim_model::state::StateVisitor;
+use fedrecsim_model::{ModelUpdate, StateVisitor};
 use fedrecsim_scenario::CodecName;
 
 /// The user whose client is marked.
