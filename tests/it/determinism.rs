@@ -2,7 +2,7 @@ use std::sync::OnceLock;
 
 use fedrecsim_core::{InvitationId, Streams, UserId};
 use fedrecsim_data::dataset::negatives::{NegativeSampler, Samples};
-use fedrecsim_data::dataset::{self, CandidateScratch};
+use fedrecsim_data::dataset::{self, Against, CandidateScratch};
 use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::Outcome;
 
@@ -224,13 +224,13 @@ fn one_more_user_leaves_the_others_as_they_were() {
         let position = user.index();
         let few_candidates = few_world
             .candidates
-            .test(&few_data, position, &mut scratch)
+            .list(Against::TestCandidates, &few_data, position, &mut scratch)
             .to_vec();
         assert_eq!(
             few_candidates,
             more_world
                 .candidates
-                .test(&more_data, position, &mut scratch),
+                .list(Against::TestCandidates, &more_data, position, &mut scratch),
             "{user}"
         );
         for round in [InvitationId(0), InvitationId(7)] {

@@ -13,7 +13,7 @@ use super::outcome::SplitAccuracy;
 use super::world::World;
 use fedrecsim_core::metric::{CataloguePlace, MetricSums, Place, RatingErrors, rank};
 use fedrecsim_core::{Error, ItemId, Result, UserId};
-use fedrecsim_data::dataset::{CandidateScratch, TestRatings};
+use fedrecsim_data::dataset::{Against, CandidateScratch, TestRatings};
 use fedrecsim_methods::{Client, Scorer, ScoringContext, Scratch};
 use fedrecsim_model::Model;
 
@@ -92,14 +92,6 @@ pub(crate) fn user_accuracy(
     })
 }
 
-/// The items against which held-out items are ranked.
-#[derive(Clone, Copy)]
-enum Against {
-    TestCandidates,
-    ValidationCandidates,
-    Catalogue,
-}
-
 /// The scoring of one user.
 struct Probe<'a> {
     world: &'a World,
@@ -163,13 +155,9 @@ impl Probe<'_> {
             items,
             scores,
         } = &mut *self.buffers;
-        let listed = match against {
-            Against::TestCandidates => world.candidates.test(dataset, self.position, scratch),
-            Against::ValidationCandidates => {
-                world.candidates.validation(dataset, self.position, scratch)
-            }
-            Against::Catalogue => world.candidates.catalogue(dataset, self.position, scratch),
-        };
+        let listed = world
+            .candidates
+            .list(against, dataset, self.position, scratch);
         let others = listed.len() as u32;
         // The items are ascending, as methods with sorted rows want it. Held-out items are never
         // among the candidates.

@@ -26,6 +26,17 @@ pub struct Candidates {
     lists: Lists,
 }
 
+/// The items against which held-out items are ranked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Against {
+    /// The candidates of the test item.
+    TestCandidates,
+    /// The candidates of the validation item, which may be those of the test item.
+    ValidationCandidates,
+    /// Everything that the user has not rated.
+    Catalogue,
+}
+
 #[derive(Clone, Debug, PartialEq)]
 enum Lists {
     /// No item is ranked among candidates: ratings are held out, or every figure is an expectation
@@ -119,17 +130,6 @@ impl Candidates {
         &self.users
     }
 
-    /// Returns everything that the evaluated user at `position` has not rated, ascending, listed in
-    /// `scratch`.
-    pub fn catalogue<'a>(
-        &self,
-        dataset: &Dataset,
-        position: usize,
-        scratch: &'a mut CandidateScratch,
-    ) -> &'a [u32] {
-        scratch.unrated(dataset, self.users[position])
-    }
-
     /// Returns how many of `unrated` items a draw of candidates takes for one held-out item.
     pub fn drawn_of(&self, unrated: u32) -> u32 {
         match self.drawn {
@@ -149,32 +149,12 @@ impl Candidates {
         !has_own_validation
     }
 
-    /// Returns what the test item of the evaluated user at `position` is ranked against, ascending.
-    /// Sampled candidates are borrowed from `self`; the full catalogue is listed in `scratch`.
-    pub fn test<'a>(
+    /// Returns what a held-out item of the evaluated user at `position` is ranked against, ascending.
+    /// Sampled candidates are borrowed from `self`; the full catalogue, which is everything that the
+    /// user has not rated, is listed in `scratch`.
+    pub fn list<'a>(
         &'a self,
-        dataset: &Dataset,
-        position: usize,
-        scratch: &'a mut CandidateScratch,
-    ) -> &'a [u32] {
-        self.list(0, dataset, position, scratch)
-    }
-
-    /// Returns what the validation item is ranked against, in the same way as [`Self::test`].
-    pub fn validation<'a>(
-        &'a self,
-        dataset: &Dataset,
-        position: usize,
-        scratch: &'a mut CandidateScratch,
-    ) -> &'a [u32] {
-        let number = usize::from(!self.are_shared());
-        self.list(number, dataset, position, scratch)
-    }
-
-    /// Returns the list of this number of the evaluated user at `position`.
-    fn list<'a>(
-        &'a self,
-        number: usize,
+        against: Against,
         dataset: &Dataset,
         position: usize,
         scratch: &'a mut CandidateScratch,
@@ -183,13 +163,14 @@ impl Candidates {
             Lists::Sampled {
                 all,
                 has_own_validation,
-            } => {
+            } if against != Against::Catalogue => {
+                let own_list = *has_own_validation && against == Against::ValidationCandidates;
                 let (length, lists) = (self.drawn as usize, 1 + usize::from(*has_own_validation));
-                let begins = ((position - self.first) * lists + number) * length;
-                &all[begins..begins + length]
+                let list = (position - self.first) * lists + usize::from(own_list);
+                &all[list * length..(list + 1) * length]
             }
-            Lists::FullCatalogue => scratch.unrated(dataset, self.users[position]),
-            Lists::Nothing => &[],
+            Lists::Nothing if against != Against::Catalogue => &[],
+            _ => scratch.unrated(dataset, self.users[position]),
         }
     }
 }
@@ -330,11 +311,16 @@ mod tests {
         let mut scratch = CandidateScratch::default();
         for (position, &user) in candidates.evaluated_users().iter().enumerate() {
             assert_eq!(
-                candidates.test(&dataset, position, &mut scratch),
+                candidates.list(Against::TestCandidates, &dataset, position, &mut scratch),
                 unrated(&dataset, user)
             );
             assert_eq!(
-                candidates.validation(&dataset, position, &mut scratch),
+                candidates.list(
+                    Against::ValidationCandidates,
+                    &dataset,
+                    position,
+                    &mut scratch
+                ),
                 unrated(&dataset, user)
             );
         }
@@ -417,7 +403,12 @@ mod tests {
         let spec = sampled(unrated.len() as u32, true);
         let candidates = Candidates::draw(&dataset, &spec, STREAMS).unwrap();
         assert_eq!(
-            candidates.test(&dataset, 0, &mut CandidateScratch::default()),
+            candidates.list(
+                Against::TestCandidates,
+                &dataset,
+                0,
+                &mut CandidateScratch::default()
+            ),
             unrated
         );
     }
@@ -459,7 +450,7 @@ mod tests {
         for items in [150, 100, 300] {
             let dataset = dataset(2, items, true);
             let candidates = Candidates::draw(&dataset, &spec, STREAMS).unwrap();
-            let listed = candidates.test(&dataset, 1, &mut scratch);
+            let listed = candidates.list(Against::TestCandidates, &dataset, 1, &mut scratch);
             assert_eq!(listed, &unrated(&dataset, UserId(1))[..], "{items}");
         }
     }
@@ -513,8 +504,8 @@ mod tests {
             let candidates = Candidates::draw(&dataset, &spec, Streams::new(seed)).unwrap();
             let (mut first, mut second) = (CandidateScratch::default(), CandidateScratch::default());
             for (position, &user) in candidates.evaluated_users().iter().enumerate() {
-                let test = candidates.test(&dataset, position, &mut first);
-                let validation = candidates.validation(&dataset, position, &mut second);
+                let test = candidates.list(Against::TestCandidates, &dataset, position, &mut first);
+                let validation = candidates.list(Against::ValidationCandidates, &dataset, position, &mut second);
                 let free = unrated(&dataset, user);
                 for list in [test, validation] {
                     prop_assert_eq!(list.len(), wanted as usize);

@@ -180,7 +180,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::dataset::candidates::{CandidateScratch, Candidates};
+    use crate::dataset::candidates::{Against, CandidateScratch, Candidates};
     use crate::dataset::{Dataset, load};
     use fedrecsim_scenario::{DatasetName, DatasetSpec, EvaluationSpec, SplitSpec};
 
@@ -213,7 +213,7 @@ mod tests {
         let mut hits = 0;
         for (position, &user) in candidates.evaluated_users().iter().enumerate() {
             let held_out = score(user, dataset.test_item(user).unwrap().0);
-            let against = candidates.test(dataset, position, &mut scratch);
+            let against = candidates.list(Against::TestCandidates, dataset, position, &mut scratch);
             hits += usize::from(
                 against
                     .iter()

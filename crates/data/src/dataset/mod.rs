@@ -38,7 +38,7 @@ mod user_rows;
 
 pub use {
     alias::AliasTable,
-    candidates::{CandidateScratch, Candidates},
+    candidates::{Against, CandidateScratch, Candidates},
     column::{Ranks, Values},
     held_out::{KeptItems, TestRatings},
     own_data::OwnData,

@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use crate::dataset::candidates::{CandidateScratch, Candidates};
+use crate::dataset::candidates::{Against, CandidateScratch, Candidates};
 use crate::dataset::negatives::{NegativeSampler, Samples};
 use crate::dataset::{Dataset, load, registry};
 use fedrecsim_core::{InvitationId, Streams, UserId};
@@ -84,7 +84,7 @@ fn popularity_accuracy(dataset: &Dataset, seed: u64) -> (f64, f64) {
     let (mut hits, mut gain) = (0.0, 0.0);
     for (position, &user) in candidates.evaluated_users().iter().enumerate() {
         let held_out = popularity[dataset.test_item(user).unwrap().index()];
-        let against = candidates.test(dataset, position, &mut scratch);
+        let against = candidates.list(Against::TestCandidates, dataset, position, &mut scratch);
         let rank = against
             .iter()
             .filter(|&&item| popularity[item as usize] >= held_out)
