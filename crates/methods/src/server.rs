@@ -296,7 +296,7 @@ impl<'a> StepContext<'a> {
     /// finite.
     pub(crate) fn unsolvable(&self, what: &'static str, cause: AlgebraError) -> Error {
         match cause {
-            AlgebraError::NotFinite { .. } => self.diverged(what, f32::NAN),
+            AlgebraError::NotFinite => self.diverged(what, f32::NAN),
             AlgebraError::NotPositiveDefinite { .. } => Error::Singular {
                 round: Some(self.round),
                 user: None,
