@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fedrecsim_model::blocks::{BlockValues, Model};
-use fedrecsim_model::{Layout, ValueType, SharedTable, Table, TableShape};
+use fedrecsim_model::{Layout, SharedTable, Table, TableShape, ValueType};
 use numpy::{
     PyArray1, PyArray2, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods,
 };

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use fedrecsim_core::Error;
 use fedrecsim_report::events::{EventLog, Form};
 use fedrecsim_scenario::Loaded;
-use fedrecsim_sim::outcome::{Booking, RoundSpan, ByDirection, Flow, RoundRecord};
+use fedrecsim_sim::outcome::{Booking, ByDirection, Flow, RoundRecord, RoundSpan};
 use fedrecsim_sim::{RoundObserver, RunControl, Simulation};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -5,10 +5,10 @@ use std::sync::OnceLock;
 
 use fedrecsim_core::Error;
 use fedrecsim_model::Model;
-use fedrecsim_report::{arrow, EXPORTERS, ReportFolder, RunRecord, Wall, check, run_json, summary};
+use fedrecsim_report::{EXPORTERS, ReportFolder, RunRecord, Wall, arrow, check, run_json, summary};
 use fedrecsim_scenario::Scenario;
-use fedrecsim_sim::checkpoint::{SCENARIO_FILE, scenario_text};
 use fedrecsim_sim::Outcome;
+use fedrecsim_sim::checkpoint::{SCENARIO_FILE, scenario_text};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 

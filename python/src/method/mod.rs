@@ -8,13 +8,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fedrecsim_core::{Error, Result, Round, UserId, PortableDraws, Streams};
+use fedrecsim_core::{Error, PortableDraws, Result, Round, Streams, UserId};
 use fedrecsim_methods::registry::METHODS;
 use fedrecsim_methods::rule::ServerRule;
 use fedrecsim_methods::{
     Averager, Client, Entry, Method, Problem, Server, largest_magnitude, parameters, sizes_of,
 };
-use fedrecsim_model::{Model, BlockLayout, Layout, TableShape};
+use fedrecsim_model::{BlockLayout, Layout, Model, TableShape};
 use fedrecsim_scenario::sizes::ProblemSize;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

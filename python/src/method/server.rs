@@ -7,7 +7,7 @@ use fedrecsim_methods::largest_magnitude;
 use fedrecsim_methods::server::{
     Accumulator, Contribution, Server, StepContext, StepReport, downcast,
 };
-use fedrecsim_model::{Model, ModelUpdate, Layout, StateVisitor, TableUpdate};
+use fedrecsim_model::{Layout, Model, ModelUpdate, StateVisitor, TableUpdate};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 

@@ -2,7 +2,7 @@
 
 use fedrecsim_core::{Result, Streams};
 use fedrecsim_methods::{LocalTask, LocalUpdate, largest_magnitude};
-use fedrecsim_model::{ModelUpdate, BlockLayout, TableUpdate};
+use fedrecsim_model::{BlockLayout, ModelUpdate, TableUpdate};
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyUntypedArrayMethods};
 use pyo3::intern;
 use pyo3::prelude::*;
