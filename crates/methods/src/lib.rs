@@ -71,10 +71,6 @@ use fedrecsim_model::kernel::{BatchRows, PackedRows, RoundRows, RowWeights};
 use fedrecsim_model::least_squares::LeastSquares;
 use fedrecsim_model::{Layout, Model, ModelUpdate, StateVisitor, Table};
 
-/// The path that the crate's items had before.
-#[doc(hidden)]
-pub extern crate self as method;
-
 pub use fedrecsim_scenario::choices;
 /// Declares the parameters of a method, one line a key.
 pub use fedrecsim_scenario::keys as parameters;

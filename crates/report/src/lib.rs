@@ -10,10 +10,6 @@
 //! writes what happens on links and devices during the run. All but the last are functions from data
 //! to data.
 
-/// The path that the crate's items had before.
-#[doc(hidden)]
-pub extern crate self as report;
-
 pub mod study;
 #[cfg(test)]
 mod tests;

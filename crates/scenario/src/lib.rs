@@ -22,10 +22,6 @@ use std::path::Path;
 
 use fedrecsim_core::{Error, Result};
 
-/// The path that the crate's items had before.
-#[doc(hidden)]
-pub extern crate self as scenario;
-
 mod check;
 mod declared;
 mod difference;

@@ -66,10 +66,6 @@
 //! modules named above are private, since their types are how the simulation works, and change with
 //! it.
 
-/// The path that the crate's items had before.
-#[doc(hidden)]
-pub extern crate self as sim;
-
 pub mod checkpoint;
 pub mod privacy;
 pub mod testing;
