@@ -20,16 +20,15 @@ use crate::world::World;
 use fedrecsim_core::{Result, Round, UserId};
 use fedrecsim_methods::server::Contribution;
 use fedrecsim_model::algebra::symmetric_eigen;
-use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
-use fedrecsim_model::table::{RowSet, TableUpdate, floats};
-use fedrecsim_model::{BlockKind, BlockLayout, Layout, ValueType};
+use fedrecsim_model::archive::damaged;
+use fedrecsim_model::table::floats;
+use fedrecsim_model::{
+    Archive, ArchiveReader, BlockKind, BlockLayout, Layout, RowSet, TableUpdate, ValueType,
+};
 use fedrecsim_scenario::AuditSpec;
 
-use probe::ChangedRows;
+use probe::{ChangedRows, SCORES, add_present, changed_rows};
 use scores::{Group, figures, groups};
-
-/// The number of scores by which the probe guesses.
-const SCORES: usize = 3;
 
 /// The score of an item that an upload leaves as it is, where scores of several uploads are added
 /// up.
@@ -119,17 +118,10 @@ impl Audit {
         }
         let linked = self.linked.entry(found.user).or_default();
         linked.uploads += 1;
-        let ChangedRows {
-            rows,
-            norms,
-            against_mean,
-        } = &found.rows;
-        let ones = vec![1.0; rows.len()];
-        for (place, scores) in [&ones, norms, against_mean].into_iter().enumerate() {
-            let sums = &mut linked.scores[place];
+        for (place, sums) in linked.scores.iter_mut().enumerate() {
             sums.resize(items, 0.0);
-            for (row, score) in rows.iter().zip(scores) {
-                sums[*row as usize] += score - UNCHANGED[place];
+            for (row, scores) in &found.rows {
+                sums[*row as usize] += scores[place] - UNCHANGED[place];
             }
         }
     }
@@ -244,9 +236,9 @@ fn find(contribution: &Contribution<'_>, asked: &[u32], world: &World) -> Option
         RowSet::Listed(rows) if world.scenario.codec.lists_touched_rows_of(&block.name) => rows,
         _ => &[],
     };
-    let rows = ChangedRows::of(update, base)
-        .with_present(asked)
-        .with_present(listed);
+    let mut rows = changed_rows(update, base);
+    add_present(&mut rows, asked);
+    add_present(&mut rows, listed);
     let rated = world.dataset.train_items(contribution.user);
     let largest_eigenvalue = outer_product(layout, &contribution.update.blocks, first);
     Some(Found {
@@ -261,33 +253,18 @@ fn find(contribution: &Contribution<'_>, asked: &[u32], world: &World) -> Option
 fn of_upload(changed: &ChangedRows, rated: &[u32], items: usize) -> Option<[AuditFigures; SCORES]> {
     let mut distinct = rated.to_vec();
     distinct.dedup();
-    let is_rated: Vec<bool> = changed
-        .rows
-        .iter()
-        .map(|row| distinct.binary_search(row).is_ok())
-        .collect();
-    let rated_rows = is_rated.iter().filter(|is_rated| **is_rated).count();
+    let is_rated = |row: &u32| distinct.binary_search(row).is_ok();
+    let rated_rows = changed.iter().filter(|(row, _)| is_rated(row)).count();
     let rest = Group {
         rated: (distinct.len() - rated_rows) as u64,
-        all: (items - changed.rows.len()) as u64,
+        all: (items - changed.len()) as u64,
     };
-    let by = |scores: &[f32]| {
-        let mut scored: Vec<(f32, bool)> = scores
-            .iter()
-            .copied()
-            .zip(is_rated.iter().copied())
-            .collect();
+    let by = |place: usize| {
+        let score = |(row, scores): &(u32, [f32; SCORES])| (scores[place], is_rated(row));
+        let mut scored: Vec<(f32, bool)> = changed.iter().map(score).collect();
         figures(&groups(&mut scored, rest))
     };
-    let present = Group {
-        rated: rated_rows as u64,
-        all: changed.rows.len() as u64,
-    };
-    Some([
-        figures(&[present, rest])?,
-        by(&changed.norms)?,
-        by(&changed.against_mean)?,
-    ])
+    Some([by(0)?, by(1)?, by(2)?])
 }
 
 /// Returns the share of the largest eigenvalue in the trace of a block that has as many values as
@@ -321,12 +298,8 @@ mod tests {
     use super::*;
 
     fn changed(rows: &[u32], score: impl Fn(u32) -> f32) -> ChangedRows {
-        let scores: Vec<f32> = rows.iter().map(|row| score(*row)).collect();
-        ChangedRows {
-            rows: rows.to_vec(),
-            norms: scores.clone(),
-            against_mean: scores,
-        }
+        let scores = |row: &u32| (*row, [1.0, score(*row), score(*row)]);
+        rows.iter().map(scores).collect()
     }
 
     /// If this fails, the audit does not tell an upload that gives everything away from one that

@@ -2,104 +2,70 @@
 //!
 //! The probe knows what a server knows: the update and the model that its sender had received.
 
-use fedrecsim_model::table::{RowSet, Table, TableUpdate, floats};
+use fedrecsim_model::table::floats;
+use fedrecsim_model::{RowSet, Table, TableUpdate};
 
-/// The rows of an item table that an upload has changed, with what can be told from the changes.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct ChangedRows {
-    /// The rows, ascending.
-    pub rows: Vec<u32>,
-    /// The length of each row's change.
-    pub norms: Vec<f32>,
-    /// How much each row's change points against the sender's mean change, from -1 to 1. The few
-    /// rated items are moved the other way than the many that are not, so that they stand out.
-    pub against_mean: Vec<f32>,
-}
+/// The rows of an item table that an upload has changed, ascending, each with its scores: 1 as it
+/// is there at all, the length of its change, and how much the change points against the sender's
+/// mean change, from -1 to 1. The few rated items are moved the other way than the many that are
+/// not, so that they stand out.
+pub(super) type ChangedRows = Vec<(u32, [f32; SCORES])>;
+
+/// The number of scores by which the probe guesses.
+pub(super) const SCORES: usize = 3;
 
 /// The changes of rows smaller than this share of the row are taken for the rounding of a factor.
 const ROUNDING: f32 = 1e-5;
 
-impl ChangedRows {
-    /// Returns the rows that `update` changes of `base`.
-    pub(crate) fn of(update: &TableUpdate, base: Option<&Table>) -> Self {
-        let columns = update.shape.dimension;
-        let factor = match &update.rows {
-            RowSet::Listed(_) => update.others_scale,
-            RowSet::All => common_factor(update, base),
-        };
-        let (mut found, mut changes) = (Self::default(), Vec::new());
-        let mut mean = vec![0.0f32; columns];
-        let mut change = vec![0.0f32; columns];
-        for (row, bytes) in update.iter() {
-            let mut is_changed = false;
-            match base {
-                Some(table) => {
-                    for ((change, value), base) in
-                        change.iter_mut().zip(floats(bytes)).zip(table.row(row))
-                    {
-                        let others = base * factor;
-                        *change = value - others;
-                        is_changed |= change.abs() > ROUNDING * others.abs();
-                    }
-                }
-                None => {
-                    change
-                        .iter_mut()
-                        .zip(floats(bytes))
-                        .for_each(|(change, value)| *change = value);
-                    is_changed = change.iter().any(|change| *change != 0.0);
-                }
-            }
-            if is_changed {
-                found.rows.push(row as u32);
-                mean.iter_mut()
-                    .zip(&change)
-                    .for_each(|(mean, change)| *mean += change);
-                changes.extend_from_slice(&change);
+/// Returns the rows that `update` changes of `base`.
+pub(super) fn changed_rows(update: &TableUpdate, base: Option<&Table>) -> ChangedRows {
+    let columns = update.shape.dimension;
+    let factor = match &update.rows {
+        RowSet::Listed(_) => update.others_scale,
+        RowSet::All => common_factor(update, base),
+    };
+    let (mut rows, mut changes) = (Vec::new(), Vec::new());
+    let (mut mean, mut change) = (vec![0.0f32; columns], Vec::new());
+    for (row, bytes) in update.iter() {
+        change.clear();
+        change.extend(floats(bytes));
+        let mut is_changed = base.is_none() && change.iter().any(|change| *change != 0.0);
+        if let Some(table) = base {
+            for (change, base) in change.iter_mut().zip(table.row(row)) {
+                let others = base * factor;
+                *change -= others;
+                is_changed |= change.abs() > ROUNDING * others.abs();
             }
         }
-        let of_mean = norm(&mean);
-        for change in changes.chunks_exact(columns.max(1)) {
-            let length = norm(change);
-            let along: f32 = change
-                .iter()
-                .zip(&mean)
-                .map(|(change, mean)| change * mean)
-                .sum();
-            let against = -along / (length * of_mean);
-            found.norms.push(length);
-            found.against_mean.push(if against.is_finite() {
-                against.clamp(-1.0, 1.0)
-            } else {
-                0.0
-            });
+        if is_changed {
+            rows.push(row as u32);
+            let sums = mean.iter_mut().zip(&change);
+            sums.for_each(|(mean, change)| *mean += change);
+            changes.extend_from_slice(&change);
         }
-        found
     }
+    let of_mean = norm(&mean);
+    let scores = changes.chunks_exact(columns.max(1)).map(|change| {
+        let length = norm(change);
+        let along: f32 = change
+            .iter()
+            .zip(&mean)
+            .map(|(change, mean)| change * mean)
+            .sum();
+        let against = -along / (length * of_mean);
+        let against = if against.is_finite() { against } else { 0.0 };
+        [1.0, length, against.clamp(-1.0, 1.0)]
+    });
+    rows.into_iter().zip(scores).collect()
 }
 
-impl ChangedRows {
-    /// Adds rows (ascending) that the server has seen the sender name, in a request or in a list,
-    /// which count as present even if they are unchanged.
-    pub(crate) fn with_present(self, seen: &[u32]) -> Self {
-        let unchanged = seen
-            .iter()
-            .filter(|row| self.rows.binary_search(row).is_err())
-            .map(|row| (*row, 0.0, 0.0));
-        let moved = self.rows.iter().zip(&self.norms).zip(&self.against_mean);
-        let mut all: Vec<(u32, f32, f32)> = moved
-            .map(|((row, norm), against)| (*row, *norm, *against))
-            .collect();
-        all.extend(unchanged);
-        all.sort_unstable_by_key(|(row, ..)| *row);
-        let mut with = Self::default();
-        for (row, norm, against) in all {
-            with.rows.push(row);
-            with.norms.push(norm);
-            with.against_mean.push(against);
-        }
-        with
-    }
+/// Adds the rows that the server has seen the sender name, in a request or in a list. They count as
+/// present even if they are unchanged.
+pub(super) fn add_present(rows: &mut ChangedRows, seen: &[u32]) {
+    let is_new = |row: &&u32| rows.binary_search_by_key(*row, |(row, _)| *row).is_err();
+    let unchanged: Vec<u32> = seen.iter().filter(is_new).copied().collect();
+    rows.extend(unchanged.into_iter().map(|row| (row, [1.0, 0.0, 0.0])));
+    rows.sort_unstable_by_key(|(row, _)| *row);
 }
 
 /// Returns the factor by which an upload of a whole table has multiplied the rows that training did
@@ -153,29 +119,30 @@ mod tests {
             .collect();
         let listed = TableUpdate::listed(SHAPE, vec![2, 5], &rows, 0.9).unwrap();
         let whole = TableUpdate::whole(listed.apply(Some(&base)).unwrap());
-        let found = ChangedRows::of(&listed, Some(&base));
-        assert_eq!(found.rows, [2, 5]);
-        assert_eq!(ChangedRows::of(&whole, Some(&base)).rows, [2, 5]);
+        for update in [&listed, &whole] {
+            let found = changed_rows(update, Some(&base));
+            assert_eq!(
+                found.iter().map(|(row, _)| *row).collect::<Vec<_>>(),
+                [2, 5]
+            );
+        }
         let nothing = TableUpdate::listed(SHAPE, vec![3], base.row(3), 1.0).unwrap();
-        assert_eq!(
-            ChangedRows::of(&nothing, Some(&base)),
-            ChangedRows::default()
-        );
+        assert_eq!(changed_rows(&nothing, Some(&base)), []);
     }
 
     /// If this fails, the audit overlooks an item that a client asks for by name.
     #[test]
     fn rows_that_were_asked_for_are_present() {
-        let changed = ChangedRows {
-            rows: vec![2, 7],
-            norms: vec![0.5, 1.0],
-            against_mean: vec![-1.0, 1.0],
-        };
-        let with = changed.with_present(&[0, 2, 8]);
-        assert_eq!(with.rows, [0, 2, 7, 8]);
+        let mut rows = vec![(2, [1.0, 0.5, -1.0]), (7, [1.0, 1.0, 1.0])];
+        add_present(&mut rows, &[0, 2, 8]);
         assert_eq!(
-            (with.norms, with.against_mean),
-            (vec![0.0, 0.5, 1.0, 0.0], vec![0.0, -1.0, 1.0, 0.0])
+            rows,
+            [
+                (0, [1.0, 0.0, 0.0]),
+                (2, [1.0, 0.5, -1.0]),
+                (7, [1.0, 1.0, 1.0]),
+                (8, [1.0, 0.0, 0.0])
+            ]
         );
     }
 
@@ -188,13 +155,13 @@ mod tests {
             .flat_map(|sign| [0.3 * sign, 0.4 * sign])
             .collect();
         let update = TableUpdate::listed(SHAPE, vec![0, 2, 3, 5, 8], &values, 1.0).unwrap();
-        let found = ChangedRows::of(&update, Some(&base));
-        assert!(found.norms.iter().all(|norm| (norm - 0.5).abs() < 1e-6));
+        let found = changed_rows(&update, Some(&base));
+        let is_half = |norm: f32| (norm - 0.5).abs() < 1e-6;
+        assert!(found.iter().all(|(_, [_, norm, _])| is_half(*norm)));
         assert_eq!(
             found
-                .against_mean
                 .iter()
-                .map(|value| value.round())
+                .map(|(_, [.., against])| against.round())
                 .collect::<Vec<_>>(),
             [-1.0, -1.0, 1.0, -1.0, -1.0]
         );
