@@ -78,6 +78,11 @@ impl From<Error> for Seen {
     }
 }
 
+/// Returns what was seen of two things that differ in a `place`, if they do.
+pub(crate) fn alike(place: Option<String>, what: &str) -> Result<(), Seen> {
+    place.map_or(Ok(()), |place| Err(Seen(format!("{what}{place}"))))
+}
+
 /// Returns what was seen, unless `holds` is true.
 pub(crate) fn ensure(holds: bool, seen: impl FnOnce() -> String) -> Result<(), Seen> {
     if holds { Ok(()) } else { Err(Seen(seen())) }

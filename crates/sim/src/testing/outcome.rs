@@ -4,14 +4,49 @@ use serde_json::Value as Json;
 
 use crate::Outcome;
 use crate::outcome::{ByDirection, Flow, RoundRecord};
+use fedrecsim_model::SharedTable;
 
 /// Checks that no figure of an outcome is NaN or infinite, and that accuracies are shares.
 ///
 /// # Errors
 /// A sentence on the first figure that is wrong.
 pub fn check_figures(outcome: &Outcome) -> Result<(), String> {
-    check_model(outcome)?;
+    let is_wrong = |table: &SharedTable| table.as_slice().iter().any(|value| !value.is_finite());
+    let wrong = outcome.model.tables().find(|(_, table)| is_wrong(table));
+    if let Some((name, _)) = wrong {
+        return Err(format!(
+            "block `{name}` of the final model has a value that is not finite"
+        ));
+    }
     outcome.rounds.iter().try_for_each(check_figures_of_round)
+}
+
+fn check_figures_of_round(record: &RoundRecord) -> Result<(), String> {
+    let (finite, positive, share) = (f64::MIN..=f64::MAX, 0.0..=f64::MAX, 0.0..=1.0);
+    let mut figures = vec![
+        ("virtual_time_s", record.virtual_time_s, &finite),
+        ("duration_s", record.duration_s, &finite),
+    ];
+    figures.extend(record.loss.map(|loss| ("loss", loss, &finite)));
+    if let Some(sparsity) = &record.sparsity {
+        let shares = sparsity.uploads.iter().chain(&sparsity.averaged);
+        figures.extend(shares.map(|value| ("sparsity", *value, &share)));
+    }
+    if let Some(accuracy) = &record.accuracy {
+        let values = accuracy.validation.iter().chain([&accuracy.test]).flatten();
+        figures.extend(values.map(|(name, value)| match name.as_str() {
+            "rmse" | "mae" => (name.as_str(), *value, &positive),
+            name => (name, *value, &share),
+        }));
+    }
+    // No range contains a NaN.
+    match figures
+        .iter()
+        .find(|(_, value, sound)| !sound.contains(value))
+    {
+        Some((name, value, _)) => Err(format!("round {}: `{name}` is {value}", record.round)),
+        None => Ok(()),
+    }
 }
 
 /// Checks that every byte of an outcome is accounted for, in each round and in the whole run, and
@@ -20,162 +55,107 @@ pub fn check_figures(outcome: &Outcome) -> Result<(), String> {
 /// # Errors
 /// A sentence on the first bytes that are missing or too many.
 pub fn check_balance(outcome: &Outcome) -> Result<(), String> {
-    outcome.rounds.iter().try_for_each(check_flows)?;
-    check_total(outcome)
-}
-
-fn check_model(outcome: &Outcome) -> Result<(), String> {
-    let wrong = outcome
-        .model
-        .tables()
-        .find(|(_, table)| table.as_slice().iter().any(|value| !value.is_finite()));
-    wrong.map_or(Ok(()), |(name, _)| {
-        Err(format!(
-            "block `{name}` of the final model has a value that is not finite"
-        ))
-    })
-}
-
-fn check_figures_of_round(record: &RoundRecord) -> Result<(), String> {
-    let round = record.round;
-    let times = [
-        ("virtual_time_s", Some(record.virtual_time_s)),
-        ("duration_s", Some(record.duration_s)),
-    ];
-    for (name, value) in times.into_iter().chain([("loss", record.loss)]) {
-        if let Some(value) = value.filter(|value| !value.is_finite()) {
-            return Err(format!("round {round}: `{name}` is {value}"));
-        }
+    let mut sum = ByDirection::<Flow>::default();
+    for record in &outcome.rounds {
+        check_flows(record).map_err(|wrong| format!("round {}: {wrong}", record.round))?;
+        sum += record.bytes;
     }
-    let sparsity = record
-        .sparsity
-        .iter()
-        .flat_map(|sparsity| sparsity.uploads.iter().chain(&sparsity.averaged));
-    if let Some(share) = sparsity.copied().find(|share| !(0.0..=1.0).contains(share)) {
-        return Err(format!("round {round}: a sparsity of {share} is no share"));
-    }
-    let figures = record
-        .accuracy
-        .iter()
-        .flat_map(|accuracy| [Some(&accuracy.test), accuracy.validation.as_ref()]);
-    for (name, &figure) in figures.flatten().flatten() {
-        let sound = match name.as_str() {
-            "rmse" | "mae" => figure.is_finite() && figure >= 0.0,
-            _ => (0.0..=1.0).contains(&figure),
+    let run = outcome.bytes;
+    check_flow("run", &run)?;
+    for (direction, rounds, run) in [("up", sum.up, run.up), ("down", sum.down, run.down)] {
+        ensure(rounds.in_flight == 0, || {
+            format!(
+                "bytes {direction} are in flight in a finished round, and belong to a later one"
+            )
+        })?;
+        let fates = |flow: Flow| {
+            let Flow {
+                delivered,
+                lost,
+                cancelled,
+                useful,
+                late,
+                stale,
+                ..
+            } = flow;
+            [delivered, lost, cancelled, useful, late, stale]
         };
-        if !sound {
-            return Err(format!("round {round}: `{name}` is {figure}"));
-        }
+        let add_up = fates(rounds) == fates(run) && rounds.sent + run.in_flight == run.sent;
+        // A run that was stopped has a round that was not finished.
+        ensure(add_up || outcome.stopped_by.is_some(), || {
+            format!(
+                "the bytes {direction} of the rounds do not add up to the run: {rounds:?}, {run:?}"
+            )
+        })?;
     }
     Ok(())
 }
 
 fn check_flows(record: &RoundRecord) -> Result<(), String> {
-    let round = record.round;
-    for (direction, flow) in [("up", record.bytes.up), ("down", record.bytes.down)] {
-        if !flow.is_balanced() {
-            return Err(format!(
-                "round {round}: the bytes {direction} do not balance: {flow:?}"
-            ));
-        }
-    }
-    if record.losses.total() != u64::from(record.dropped) {
-        return Err(format!(
-            "round {round}: the causes of losses are not as many as the losses: {:?}",
-            record.losses
-        ));
-    }
-    let Some(part) = record.third_party_bytes else {
+    check_flow("round", &record.bytes)?;
+    ensure(record.losses.total() == u64::from(record.dropped), || {
+        let losses = &record.losses;
+        format!("the causes of losses are not as many as the losses: {losses:?}")
+    })?;
+    let Some(part) = &record.third_party_bytes else {
         return Ok(());
     };
-    let balanced = part.up.is_balanced() && part.down.is_balanced();
-    let a_part = part.up.sent <= record.bytes.up.sent && part.down.sent <= record.bytes.down.sent;
-    if balanced && a_part {
-        Ok(())
-    } else {
-        Err(format!(
-            "round {round}: the third party's bytes are wrong: {part:?}"
-        ))
-    }
+    check_flow("third party", part)?;
+    let whole = &record.bytes;
+    let is_part = part.up.sent <= whole.up.sent && part.down.sent <= whole.down.sent;
+    ensure(is_part, || {
+        format!("the third party's bytes are more than all bytes: {part:?}")
+    })
 }
 
-fn check_total(outcome: &Outcome) -> Result<(), String> {
-    let mut sum = ByDirection::<Flow>::default();
-    outcome.rounds.iter().for_each(|round| sum += round.bytes);
-    for (direction, rounds, run) in [
-        ("up", sum.up, outcome.bytes.up),
-        ("down", sum.down, outcome.bytes.down),
-    ] {
-        if !run.is_balanced() {
-            return Err(format!(
-                "the bytes {direction} of the run do not balance: {run:?}"
-            ));
-        }
-        if rounds.in_flight != 0 {
-            return Err(format!(
-                "bytes {direction} are in flight in a finished round, and belong to a later one"
-            ));
-        }
-        let flows = [rounds, run].map(
-            |Flow {
-                 delivered,
-                 lost,
-                 cancelled,
-                 useful,
-                 late,
-                 stale,
-                 ..
-             }| { [delivered, lost, cancelled, useful, late, stale] },
-        );
-        // A run that was stopped has a round that was not finished.
-        let complete = outcome.stopped_by.is_none();
-        if complete && (flows[0] != flows[1] || rounds.sent + run.in_flight != run.sent) {
-            return Err(format!(
-                "the bytes {direction} of the rounds do not add up to the run: {rounds:?}, {run:?}"
-            ));
-        }
+fn check_flow(whose: &str, bytes: &ByDirection<Flow>) -> Result<(), String> {
+    for (direction, flow) in [("up", bytes.up), ("down", bytes.down)] {
+        ensure(flow.is_balanced(), || {
+            format!("the bytes {direction} of the {whose} do not balance: {flow:?}")
+        })?;
     }
     Ok(())
 }
 
+fn ensure(holds: bool, wrong: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(wrong()) }
+}
+
 /// Says in what two outcomes differ first; `None` if they are the same.
 pub(crate) fn difference(one: &Outcome, other: &Outcome) -> Option<String> {
-    let stopped = |outcome: &Outcome| outcome.stopped_by.as_ref().map(ToString::to_string);
-    if stopped(one) != stopped(other) {
-        return Some(format!(
-            "what stopped them: {:?} and {:?}",
-            stopped(one),
-            stopped(other)
-        ));
+    let stopped = [one, other].map(|outcome| outcome.stopped_by.as_ref().map(ToString::to_string));
+    if stopped[0] != stopped[1] {
+        return Some(format!("what stopped them: {stopped:?}"));
     }
-    if let Some((one, other)) = one
-        .rounds
-        .iter()
-        .zip(&other.rounds)
-        .find(|(one, other)| one != other)
-    {
+    let rounds = one.rounds.iter().zip(&other.rounds);
+    if let Some((one, other)) = rounds.clone().find(|(one, other)| one != other) {
         let fields = [one, other].map(|record| serde_json::to_value(record).unwrap_or_default());
         let place =
             different_field("", &fields[0], &fields[1]).unwrap_or_else(|| "a figure".to_owned());
         return Some(format!("round {}: {place}", one.round));
     }
-    match () {
-        () if one.rounds.len() != other.rounds.len() => {
-            Some(format!("{} and {} rounds were finished", one.rounds.len(), other.rounds.len()))
-        }
-        () if one.bytes != other.bytes => Some("the bytes of the whole run".to_owned()),
-        () if one.durations != other.durations => Some("the durations".to_owned()),
-        () if one.network != other.network => Some("the load of the server".to_owned()),
-        () if one.device_bytes != other.device_bytes => Some("the bytes of single devices".to_owned()),
-        () if one.users != other.users => Some("what single users spent".to_owned()),
-        () if one.model != other.model => Some("the final model".to_owned()),
-        () if one.digest != other.digest => Some(
-            "the digest alone: rounds and model agree, so the private state of some user has other values, or \
-             visit_state visits it in another order"
-                .to_owned(),
-        ),
-        () => None,
+    let lengths = [one, other].map(|outcome| outcome.rounds.len());
+    if lengths[0] != lengths[1] {
+        return Some(format!("the number of finished rounds: {lengths:?}"));
     }
+    let parts = [
+        (one.bytes == other.bytes, "the bytes of the whole run"),
+        (one.durations == other.durations, "the durations"),
+        (one.network == other.network, "the load of the server"),
+        (
+            one.device_bytes == other.device_bytes,
+            "the bytes of single devices",
+        ),
+        (one.users == other.users, "what single users spent"),
+        (one.model == other.model, "the final model"),
+        (
+            one.digest == other.digest,
+            "the digest alone: rounds and model agree, so the private state of some user has other values, or visit_state \
+             visits it in another order",
+        ),
+    ];
+    let different = parts.into_iter().find(|(is_same, _)| !is_same);
+    different.map(|(_, part)| part.to_owned())
 }
 
 /// Returns the first field in which two records differ, with both values.

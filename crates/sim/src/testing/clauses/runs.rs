@@ -1,6 +1,6 @@
 //! Checks of whole runs.
 
-use crate::testing::breach::{Seen, ensure};
+use crate::testing::breach::{Seen, alike, ensure};
 use crate::testing::outcome::difference;
 use crate::testing::{Contract, check_balance, check_figures, check_resumed_runs};
 use crate::{self as sim, Outcome, RunControl, World};
@@ -18,28 +18,19 @@ fn run(world: World, threads: usize) -> Result<Outcome, Seen> {
 
 /// Checks that two outcomes are the same.
 fn same(one: &Outcome, other: &Outcome, what: &str) -> Result<(), Seen> {
-    difference(one, other).map_or(Ok(()), |place| {
-        Err(Seen(format!("{what} differ in {place}")))
-    })
+    alike(difference(one, other), &format!("{what} differ in "))
 }
 
 /// Checks that a run repeats its digest, on as many threads and on more.
 pub(crate) fn repeat_their_digest(contract: &Contract<'_>) -> Result<(), Seen> {
-    let once = run(contract.world(&[])?, 1)?;
+    let run_on = |threads| run(contract.world(&[])?, threads);
+    let once = run_on(1)?;
     let rounds = once.rounds.len();
     ensure(rounds == 3, || {
         format!("{rounds} of 3 rounds were finished")
     })?;
-    same(
-        &once,
-        &run(contract.world(&[])?, 1)?,
-        "two runs on one thread each",
-    )?;
-    same(
-        &once,
-        &run(contract.world(&[])?, 3)?,
-        "a run on one thread and one on three",
-    )
+    same(&once, &run_on(1)?, "two runs on one thread each")?;
+    same(&once, &run_on(3)?, "a run on one thread and one on three")
 }
 
 /// What may differ from world to world: network and devices, codecs, cohorts, negatives and

@@ -2,7 +2,7 @@
 
 use crate::testing::Contract;
 use crate::testing::bench::{Bench, different_scores};
-use crate::testing::breach::Seen;
+use crate::testing::breach::{Seen, alike, ensure};
 
 /// Checks that clients that have just been made score alike.
 pub(crate) fn of_a_user_that_never_took_part(contract: &Contract<'_>) -> Result<(), Seen> {
@@ -12,12 +12,10 @@ pub(crate) fn of_a_user_that_never_took_part(contract: &Contract<'_>) -> Result<
         bench.scores(one.as_ref(), 0)?,
         bench.scores(other.as_ref(), 0)?,
     );
-    match different_scores(&one, &other) {
-        Some(place) => Err(Seen(format!(
-            "of two clients that were made for user 0, {place}"
-        ))),
-        None => Ok(()),
-    }
+    alike(
+        different_scores(&one, &other),
+        "of two clients that were made for user 0, ",
+    )
 }
 
 /// Checks that an item has the same score in every list of items.
@@ -34,11 +32,11 @@ pub(crate) fn are_alike_in_any_company(contract: &Contract<'_>) -> Result<(), Se
             .zip(bench.scores_of(client.as_ref(), 1, items)?)
         {
             let in_company = all[item as usize];
-            if score.to_bits() != in_company.to_bits() {
-                return Err(Seen(format!(
+            ensure(score.to_bits() == in_company.to_bits(), || {
+                format!(
                     "item {item} is scored {score} when items {items:?} are asked for, and {in_company} among all items"
-                )));
-            }
+                )
+            })?;
         }
     }
     Ok(())

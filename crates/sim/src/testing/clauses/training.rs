@@ -2,7 +2,7 @@
 
 use crate::testing::Contract;
 use crate::testing::bench::{Bench, different_updates, state};
-use crate::testing::breach::{Seen, ensure};
+use crate::testing::breach::{Seen, alike, ensure};
 use fedrecsim_core::work::Work;
 use fedrecsim_methods::Scratch;
 
@@ -65,8 +65,8 @@ pub(crate) fn is_alike_with_used_buffers(contract: &Contract<'_>) -> Result<(), 
     bench.scratch = Scratch::default();
     let mut client = bench.client(9);
     let fresh = bench.train(client.as_mut(), 9, 0)?;
-    match different_updates(&used, &fresh) {
-        Some(place) => Err(Seen(format!("with used and with new buffers {place}"))),
-        None => Ok(()),
-    }
+    alike(
+        different_updates(&used, &fresh),
+        "with used and with new buffers ",
+    )
 }
