@@ -5,8 +5,8 @@
 //! floating-point numbers are left out and left as they are.
 
 use fedrecsim_core::{Error, Result};
-use fedrecsim_model::table::{RowSet, Table, TableUpdate, extend_bytes, floats};
-use fedrecsim_model::{Layout, Model, ModelUpdate, ValueType};
+use fedrecsim_model::table::{extend_bytes, floats};
+use fedrecsim_model::{Layout, Model, ModelUpdate, RowSet, Table, TableUpdate, ValueType};
 
 /// Returns the length (L2) of what `update` contributes, over all blocks together. Squares are
 /// added in the order of blocks and rows, in double precision.
@@ -114,8 +114,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use fedrecsim_model::BlockLayout;
-    use fedrecsim_model::{Table, TableShape};
+    use fedrecsim_model::{BlockLayout, Table, TableShape};
 
     const SHAPE: TableShape = TableShape {
         rows: 4,

@@ -77,7 +77,7 @@ impl NoEpsilon {
 }
 
 /// Holds what is claimed after a part of a run, with everything that it depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PrivacyRecord {
     /// The epsilon; absent if none is claimed.
     pub epsilon: Option<f64>,
@@ -138,35 +138,28 @@ impl PrivacyClaim {
         if *spec == PrivacySpec::default() {
             return None;
         }
-        let mut start = PrivacyRecord {
-            epsilon: None,
-            delta: None,
-            adjacency: None,
-            trust: None,
-            sampling: None,
-            times: 0,
-            no_epsilon: None,
-        };
         let Some(gaussian) = spec.gaussian else {
-            let none = if spec.laplace.is_some() {
-                NoEpsilon::NothingIsClipped
-            } else {
-                NoEpsilon::VirtualItems
+            let none = match spec.laplace {
+                Some(_) => NoEpsilon::NothingIsClipped,
+                None => NoEpsilon::VirtualItems,
             };
-            return Some(Self {
-                start: PrivacyRecord {
-                    no_epsilon: Some(none),
-                    ..start
-                },
-                curve: None,
-            });
+            let start = PrivacyRecord {
+                no_epsilon: Some(none),
+                ..PrivacyRecord::default()
+            };
+            return Some(Self { start, curve: None });
         };
         let sampling = amplification(gaussian.trust, gaussian.adjacency, circumstances.sampling);
-        (start.delta, start.adjacency) = (Some(gaussian.delta), Some(gaussian.adjacency));
-        (start.trust, start.sampling) = (Some(gaussian.trust), Some(sampling));
-        start.no_epsilon = match gaussian.noise_multiplier {
-            0.0 => Some(NoEpsilon::NoNoise),
-            _ => reason(spec, gaussian.trust, circumstances),
+        let start = PrivacyRecord {
+            delta: Some(gaussian.delta),
+            adjacency: Some(gaussian.adjacency),
+            trust: Some(gaussian.trust),
+            sampling: Some(sampling),
+            no_epsilon: match gaussian.noise_multiplier {
+                0.0 => Some(NoEpsilon::NoNoise),
+                _ => reason(spec, gaussian.trust, circumstances),
+            },
+            ..PrivacyRecord::default()
         };
         let multiplier = gaussian.noise_multiplier / gaussian.adjacency.sensitivity();
         let curve = start.no_epsilon.is_none().then(|| match sampling {
@@ -189,30 +182,25 @@ impl PrivacyClaim {
             lists_rows: false,
             ..*circumstances
         };
-        let (no_epsilon, multiplier) = match noise {
-            OwnNoise::Gaussian(multiplier) => (
-                reason(&PrivacySpec::default(), Trust::Local, &circumstances),
-                Some(multiplier),
-            ),
-            OwnNoise::Absent => (Some(NoEpsilon::NoNoise), None),
-            OwnNoise::StepsByData => (Some(NoEpsilon::StepsByData), None),
-            OwnNoise::FallsByRound => (Some(NoEpsilon::FallsByRound), None),
+        let no_epsilon = match noise {
+            OwnNoise::Gaussian(_) => reason(&PrivacySpec::default(), Trust::Local, &circumstances),
+            OwnNoise::Absent => Some(NoEpsilon::NoNoise),
+            OwnNoise::StepsByData => Some(NoEpsilon::StepsByData),
+            OwnNoise::FallsByRound => Some(NoEpsilon::FallsByRound),
         };
         let start = PrivacyRecord {
-            epsilon: None,
             delta: Some(USUAL_DELTA.min(1.0 / users.max(1) as f64)),
             adjacency: Some(Adjacency::Replace),
             trust: Some(Trust::Local),
             sampling: Some(Sampling::Known),
-            times: 0,
             no_epsilon,
+            ..PrivacyRecord::default()
         };
-        Self {
-            start,
-            curve: multiplier
-                .filter(|_| no_epsilon.is_none())
-                .map(Curve::gaussian),
-        }
+        let curve = match (noise, no_epsilon) {
+            (OwnNoise::Gaussian(multiplier), None) => Some(Curve::gaussian(multiplier)),
+            _ => None,
+        };
+        Self { start, curve }
     }
 
     /// Returns what is claimed after so much.
@@ -243,22 +231,15 @@ impl PrivacyClaim {
 
 /// Returns why no epsilon is claimed of Gaussian noise, if none is.
 fn reason(spec: &PrivacySpec, trust: Trust, circumstances: &Circumstances) -> Option<NoEpsilon> {
-    let Circumstances {
-        lists_rows,
-        has_weights,
-        has_other_values,
-        has_third_party,
-        selects_by_data,
-        ..
-    } = *circumstances;
+    let run = circumstances;
     let reasons = [
         (spec.virtual_items.is_some(), NoEpsilon::VirtualItems),
         // A trusted server may see rows. Its sums have noise in all of them.
-        (lists_rows && trust == Trust::Local, NoEpsilon::RowsTell),
-        (has_weights, NoEpsilon::Weights),
-        (has_other_values, NoEpsilon::OtherValues),
-        (has_third_party, NoEpsilon::ThirdParty),
-        (selects_by_data, NoEpsilon::SelectionByData),
+        (run.lists_rows && trust == Trust::Local, NoEpsilon::RowsTell),
+        (run.has_weights, NoEpsilon::Weights),
+        (run.has_other_values, NoEpsilon::OtherValues),
+        (run.has_third_party, NoEpsilon::ThirdParty),
+        (run.selects_by_data, NoEpsilon::SelectionByData),
     ];
     reasons
         .into_iter()

@@ -4,8 +4,8 @@ use super::{Mechanism, Protection, change};
 use fedrecsim_core::{Result, Stream, Streams};
 use fedrecsim_model::noise::{Law, Noise};
 use fedrecsim_model::noisy_sum::NoisySum;
-use fedrecsim_model::table::{TableUpdate, extend_bytes, floats};
-use fedrecsim_model::{BlockKind, BlockLayout, Layout, Model, ModelUpdate, ValueType};
+use fedrecsim_model::table::{extend_bytes, floats};
+use fedrecsim_model::{BlockKind, BlockLayout, Layout, Model, ModelUpdate, TableUpdate, ValueType};
 use fedrecsim_scenario::{CodecSpec, GaussianSpec, LaplaceSpec};
 
 /// Adds noise to every value of an upload. Where the codec sends a table whole or chooses what it

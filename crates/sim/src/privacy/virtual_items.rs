@@ -8,8 +8,8 @@
 
 use super::{Mechanism, Protection};
 use fedrecsim_core::{PortableDraws, Result, Stream};
-use fedrecsim_model::table::{RowSet, Table, TableUpdate, VALUE_BYTES};
-use fedrecsim_model::{BlockKind, ModelUpdate, ValueType};
+use fedrecsim_model::table::VALUE_BYTES;
+use fedrecsim_model::{BlockKind, ModelUpdate, RowSet, Table, TableUpdate, ValueType};
 use fedrecsim_scenario::VirtualItemsSpec;
 
 /// Adds the rows of so many items that the user has not rated for each rated one.
@@ -107,10 +107,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use fedrecsim_core::Streams;
-    use fedrecsim_model::Model;
     use fedrecsim_model::codec::{FrameKind, Randomness};
-    use fedrecsim_model::{BlockLayout, Layout};
-    use fedrecsim_model::{Table, TableShape};
+    use fedrecsim_model::{BlockLayout, Layout, Model, Table, TableShape};
 
     const SHAPE: TableShape = TableShape {
         rows: 30,
