@@ -21,10 +21,10 @@ impl Class {
 }
 
 impl From<LinkShare> for Class {
-    fn from(claim: LinkShare) -> Self {
+    fn from(link_share: LinkShare) -> Self {
         Self {
-            cap: claim.cap.get(),
-            weight: claim.weight.get(),
+            cap: link_share.cap.get(),
+            weight: link_share.weight.get(),
         }
     }
 }

@@ -28,8 +28,8 @@
 //! up to a whole nanosecond, carried bytes down. So no byte arrives before it was sent, and rates
 //! never add up to more than the capacity.
 
+mod carried;
 mod class;
-mod work;
 
 #[cfg(test)]
 mod tests;
@@ -39,8 +39,8 @@ use std::ops::{Bound, RangeBounds};
 
 use serde::{Deserialize, Serialize};
 
+use self::carried::{Carried, Rate};
 use self::class::Class;
-use self::work::{Rate, Work};
 use fedrecsim_core::{BitsPerSecond, Bytes, SimTime};
 use fedrecsim_data::population::LinkShare;
 
@@ -59,7 +59,7 @@ pub struct FairLink {
     now: SimTime,
     /// The value of the common clock at `common_since`: the work that a transfer of weight 1 with
     /// the share has been given.
-    common: Work,
+    common: Carried,
     /// The instant of the last change of rates. The work between two changes is computed at once,
     /// and rounded once.
     common_since: SimTime,
@@ -73,11 +73,11 @@ pub struct FairLink {
     flows: BTreeMap<FlowId, Flow>,
     groups: BTreeMap<Class, Group>,
     /// The transfers in progress by group, and within a group in the order in which they end.
-    marks: BTreeSet<(Class, Work, FlowId)>,
+    marks: BTreeSet<(Class, Carried, FlowId)>,
     /// For each group at its cap, the time when its first transfer ends.
     capped_ends: BTreeSet<(SimTime, Class)>,
     /// For each other group, the value of the common clock at which its first transfer ends.
-    shared_ends: BTreeSet<(Work, Class)>,
+    shared_ends: BTreeSet<(Carried, Class)>,
     /// The transfers that have ended and were not taken yet.
     ended: BTreeSet<(SimTime, FlowId)>,
 }
@@ -87,7 +87,7 @@ struct Flow {
     class: Class,
     size: Bytes,
     /// The value of its group's clock at which it ends.
-    mark: Work,
+    mark: Carried,
     ended: Option<SimTime>,
 }
 
@@ -97,7 +97,7 @@ struct Group {
     count: u64,
     /// The value of the group's clock at `since`; for a group with the share, the difference to the
     /// common clock times the weight.
-    clock: Work,
+    clock: Carried,
     since: SimTime,
     /// The group's key in `capped_ends` or `shared_ends`.
     next: Option<NextEnd>,
@@ -106,7 +106,7 @@ struct Group {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum NextEnd {
     Capped(SimTime),
-    Shared(Work),
+    Shared(Carried),
 }
 
 impl FairLink {
@@ -115,7 +115,7 @@ impl FairLink {
         Self {
             capacity: capacity.map(BitsPerSecond::get),
             now: SimTime::ZERO,
-            common: Work::ZERO,
+            common: Carried::ZERO,
             common_since: SimTime::ZERO,
             border: if capacity.is_some() {
                 Bound::Excluded(Class::LEAST)
@@ -133,23 +133,29 @@ impl FairLink {
         }
     }
 
-    /// Starts a transfer of `size`, which goes no faster than its claim says. Returns false and
+    /// Starts a transfer of `size`, which goes no faster than its link share says. Returns false and
     /// does nothing if there is a transfer of that number, in progress or not taken yet.
     #[must_use = "a transfer that did not start will not end"]
-    pub fn start(&mut self, now: SimTime, flow: FlowId, size: Bytes, claim: LinkShare) -> bool {
+    pub fn start(
+        &mut self,
+        now: SimTime,
+        flow: FlowId,
+        size: Bytes,
+        link_share: LinkShare,
+    ) -> bool {
         self.settle(now);
         if self.flows.contains_key(&flow) {
             return false;
         }
         self.anchor();
-        self.enter(claim.into(), flow, size, Work::of(size));
+        self.enter(link_share.into(), flow, size, Carried::of(size));
         self.rebalance();
         true
     }
 
-    /// Gives a transfer another claim from now on. Returns false and does nothing if no such
+    /// Gives a transfer another link share from now on. Returns false and does nothing if no such
     /// transfer is in progress.
-    pub(crate) fn change(&mut self, now: SimTime, flow: FlowId, claim: LinkShare) -> bool {
+    pub(crate) fn change(&mut self, now: SimTime, flow: FlowId, link_share: LinkShare) -> bool {
         self.settle(now);
         let Some(&Flow {
             class,
@@ -166,7 +172,7 @@ impl FairLink {
         self.anchor();
         let left = mark - self.clock_of(class, &group);
         self.leave(class, mark, flow);
-        self.enter(claim.into(), flow, size, left);
+        self.enter(link_share.into(), flow, size, left);
         self.rebalance();
         true
     }
@@ -187,7 +193,7 @@ impl FairLink {
             return Some(size);
         }
         self.anchor();
-        let carried = self.clock_of(class, self.groups.get(&class)?) - (mark - Work::of(size));
+        let carried = self.clock_of(class, self.groups.get(&class)?) - (mark - Carried::of(size));
         self.leave(class, mark, flow);
         self.rebalance();
         Some(carried.bytes().min(size))
@@ -245,13 +251,13 @@ impl FairLink {
     }
 
     /// Returns the value of a group's clock now.
-    fn clock_of(&self, class: Class, group: &Group) -> Work {
+    fn clock_of(&self, class: Class, group: &Group) -> Carried {
         if self.is_capped(class) {
             let cap = Rate {
                 bits_per_second: class.cap,
                 shares: 1,
             };
-            group.clock + cap.work_in(self.now.since(group.since).as_nanos())
+            group.clock + cap.carried_in(self.now.since(group.since).as_nanos())
         } else {
             group.clock + self.common_now().times(class.weight)
         }
@@ -295,18 +301,18 @@ impl FairLink {
     }
 
     /// Returns the value of the common clock now.
-    fn common_now(&self) -> Work {
+    fn common_now(&self) -> Carried {
         self.common
             + self
                 .share()
-                .work_in(self.now.since(self.common_since).as_nanos())
+                .carried_in(self.now.since(self.common_since).as_nanos())
     }
 
     /// Moves the common clock on at the present rates, before they change.
     fn anchor(&mut self) {
         // If no transfer uses it, it starts again from zero, so that it never grows too large.
         self.common = if self.sharing == 0 {
-            Work::ZERO
+            Carried::ZERO
         } else {
             self.common_now()
         };
@@ -324,7 +330,7 @@ impl FairLink {
     }
 
     /// Returns a transfer whose mark is reached, with its class and mark.
-    fn ending_now(&self) -> Option<(Class, Work, FlowId)> {
+    fn ending_now(&self) -> Option<(Class, Carried, FlowId)> {
         let capped = self
             .capped_ends
             .first()
@@ -340,8 +346,8 @@ impl FairLink {
     }
 
     /// Returns the class, the mark and the number of the transfer that ends first in a group.
-    fn first_of(&self, class: Class) -> Option<(Class, Work, FlowId)> {
-        let least = (class, Work::ZERO, FlowId(0));
+    fn first_of(&self, class: Class) -> Option<(Class, Carried, FlowId)> {
+        let least = (class, Carried::ZERO, FlowId(0));
         self.marks
             .range(least..)
             .next()
@@ -351,12 +357,12 @@ impl FairLink {
 
     /// Puts a transfer of `size`, of which `left` is still to be carried, into a group. The common
     /// clock shows now.
-    fn enter(&mut self, class: Class, flow: FlowId, size: Bytes, left: Work) {
+    fn enter(&mut self, class: Class, flow: FlowId, size: Bytes, left: Carried) {
         // A clock may start with any value. That of a group with the share starts with that of the
         // common one.
         let new = Group {
             count: 0,
-            clock: Work::ZERO,
+            clock: Carried::ZERO,
             since: self.now,
             next: None,
         };
@@ -379,7 +385,7 @@ impl FairLink {
     }
 
     /// Takes a transfer out of its group.
-    fn leave(&mut self, class: Class, mark: Work, flow: FlowId) {
+    fn leave(&mut self, class: Class, mark: Carried, flow: FlowId) {
         self.marks.remove(&(class, mark, flow));
         self.count_in(class, -1);
         if let Some(group) = self.groups.get_mut(&class) {

@@ -42,7 +42,7 @@ fn bits_per_second(rate: u64) -> BitsPerSecond {
     BitsPerSecond::new(rate)
 }
 
-/// Returns the claim of a transfer that shares equally.
+/// Returns the link share of a transfer that shares equally.
 fn up_to(cap: u64) -> LinkShare {
     LinkShare::equal(bits_per_second(cap))
 }
@@ -237,10 +237,10 @@ fn operations() -> impl Strategy<Value = Vec<(u64, Operation)>> {
     ];
     let weight =
         prop_oneof![4 => Just(1u32), 2 => 1u32..5, 2 => 1u32..u32::MAX, 1 => Just(u32::MAX)];
-    let claim = (cap, weight);
+    let link_share = (cap, weight);
     let operation = prop_oneof![
-        8 => (size, claim.clone()).prop_map(|(size, (cap, weight))| Operation::Start { size, cap, weight }),
-        2 => (any::<prop::sample::Index>(), claim)
+        8 => (size, link_share.clone()).prop_map(|(size, (cap, weight))| Operation::Start { size, cap, weight }),
+        2 => (any::<prop::sample::Index>(), link_share)
             .prop_map(|(index, (cap, weight))| Operation::Change { index, cap, weight }),
         3 => any::<prop::sample::Index>().prop_map(Operation::Stop),
         1 => Just(Operation::Restore),
@@ -448,7 +448,7 @@ fn the_ends_of_the_scale_do_not_overflow() {
     assert_eq!(slow.take_ended(at(u64::MAX)), None);
 }
 
-/// If this fails, a transfer that changes its claim on the way carries other bytes than its two
+/// If this fails, a transfer that changes its link share on the way carries other bytes than its two
 /// rates make.
 #[test]
 fn a_change_on_the_way_counts_from_its_instant() {
@@ -490,11 +490,11 @@ fn comparisons_per_turn(transfers: u32) -> f64 {
     let mut link = FairLink::new(Some(bits_per_second(u64::from(transfers) * 1_000_000)));
     let mut start = |link: &mut FairLink, now: SimTime, flow: FlowId| {
         let size = Bytes::new(stream.lognormal(1e6, 1.0) as u64);
-        let claim = weighted(
+        let link_share = weighted(
             stream.lognormal(2e6, 1.0) as u64,
             stream.lognormal(1e5, 1.0) as u32 + 1,
         );
-        assert!(link.start(now, flow, size, claim));
+        assert!(link.start(now, flow, size, link_share));
     };
     (0..transfers).for_each(|flow| start(&mut link, SimTime::ZERO, FlowId(flow)));
     let turns = 500;

@@ -16,9 +16,9 @@ const FRACTION_BITS: u32 = 16;
 /// Sums saturate. They are exact below 2^127, which 10^14 bit/s reach after the 584 years that
 /// virtual time has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Work(i128);
+pub(super) struct Carried(i128);
 
-impl Work {
+impl Carried {
     pub(crate) const ZERO: Self = Self(0);
 
     /// Returns the work of carrying `size`.
@@ -33,7 +33,7 @@ impl Work {
     }
 
     /// Returns the work that a transfer of weight 1 is given while one of this weight is given this
-    /// work, rounded up. [`Work::times`] of the result is at least this work. `weight` must not be
+    /// work, rounded up. [`Carried::times`] of the result is at least this work. `weight` must not be
     /// 0.
     pub(crate) fn over(self, weight: u32) -> Self {
         let weight = i128::from(weight);
@@ -46,28 +46,28 @@ impl Work {
     }
 }
 
-impl Add for Work {
+impl Add for Carried {
     type Output = Self;
     fn add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 }
 
-impl Sub for Work {
+impl Sub for Carried {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 }
 
-/// Work is stored as its upper and its lower half, since not every format has integers of 128 bits.
-impl Serialize for Work {
+/// Carried is stored as its upper and its lower half, since not every format has integers of 128 bits.
+impl Serialize for Carried {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         ((self.0 >> 64) as i64, self.0 as u64).serialize(serializer)
     }
 }
 
-impl<'de> Deserialize<'de> for Work {
+impl<'de> Deserialize<'de> for Carried {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let (upper, lower) = <(i64, u64)>::deserialize(deserializer)?;
         Ok(Self(i128::from(upper) << 64 | i128::from(lower)))
@@ -85,7 +85,7 @@ pub(super) struct Rate {
 
 impl Rate {
     /// Returns the work that is done in `nanoseconds`, rounded down by less than one unit.
-    pub(crate) fn work_in(self, nanoseconds: u64) -> Work {
+    pub(crate) fn carried_in(self, nanoseconds: u64) -> Carried {
         let shared = u128::from(self.bits_per_second) * u128::from(nanoseconds);
         let shares = u128::from(self.shares);
         // The shifted rest is less than 2^(64 + 16).
@@ -93,13 +93,13 @@ impl Rate {
         let whole = i128::try_from(shared / shares)
             .unwrap_or(i128::MAX)
             .saturating_mul(1 << FRACTION_BITS);
-        Work(whole.saturating_add(rest as i128))
+        Carried(whole.saturating_add(rest as i128))
     }
 
     /// Returns the number of nanoseconds after which `work` is done, rounded up: 0 if it is done
-    /// already, and `u64::MAX` if it takes longer than that or the rate is zero. [`Rate::work_in`]
+    /// already, and `u64::MAX` if it takes longer than that or the rate is zero. [`Rate::carried_in`]
     /// of the result is at least `work`.
-    pub(crate) fn time_for(self, work: Work) -> u64 {
+    pub(crate) fn time_for(self, work: Carried) -> u64 {
         let Ok(work) = u128::try_from(work.0) else {
             return 0;
         };
