@@ -13,7 +13,7 @@ use fedrecsim_model::{Archive, ArchiveReader};
 const MAGIC: [u8; 8] = *b"FEDRECSC";
 /// The magic number of a part that another process of the run has written.
 const MAGIC_OF_PART: [u8; 8] = *b"FEDRECSP";
-const VERSION: u32 = 15;
+const VERSION: u32 = 16;
 /// Bytes before the archive: magic number and version.
 const START: u64 = 12;
 /// Bytes after the archive: length and checksum.
@@ -137,105 +137,65 @@ impl Drop for Writing {
 }
 
 /// Opens the checkpoint at `path`, if all of it is there and undamaged, with the parts that other
-/// processes have written.
+/// processes have written. Without `checks_parts`, another process checks these, and this one
+/// checks those that it reads.
 ///
 /// # Errors
 /// [`Error::Read`] for a file that cannot be read, [`Error::Unrestorable`] for one that is no
 /// checkpoint, incomplete, damaged, of another version of the layout, or has a part that was
 /// written for another one.
-pub(crate) fn open(path: &Path) -> Result<Opened> {
-    open_with(path, |folder, rounds, part| {
-        open_part(folder, rounds, part).map(drop)
-    })
-}
-
-/// Opens the checkpoint at `path` as [`open`] does, for a process that leaves it to another one to
-/// check that the parts are undamaged. Those of them that it reads, it checks.
-///
-/// # Errors
-/// As [`open`].
-pub(crate) fn open_unchecked_parts(path: &Path) -> Result<Opened> {
-    open_with(path, |_, _, _| Ok(()))
-}
-
-fn open_with(path: &Path, check: impl Fn(&Path, u32, (u32, u32)) -> Result<()>) -> Result<Opened> {
+pub(crate) fn open(path: &Path, checks_parts: bool) -> Result<Opened> {
     let mut world = sound(path, MAGIC, &mut |_| {})?;
     let header: Header = world.take()?;
-    let (folder, rounds) = (
-        path.parent().unwrap_or(Path::new("")).to_owned(),
-        header.rounds,
-    );
-    let checksums = checksums_at_end(path, header.ranks.saturating_sub(1))?;
-    for (rank, checksum) in (1..header.ranks).zip(checksums) {
-        let part = (rank, header.ranks);
-        let path = folder.join(name_of_part(rounds, part));
-        if checksum_of_part(&folder, rounds, part).map_err(|reason| Error::read(&path, reason))?
-            != checksum
-        {
-            let path = path.display();
+    let (rounds, ranks) = (header.rounds, header.ranks);
+    let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+    let others = ranks.saturating_sub(1);
+    let before_end = END + u64::from(others) * blake3::OUT_LEN as u64;
+    for (rank, checksum) in (1..).zip(checksums(path, before_end, others)?) {
+        let part = folder.join(name_of_part(rounds, (rank, ranks)));
+        if checksums(&part, blake3::OUT_LEN as u64, 1)? != [checksum] {
             return Err(Error::Unrestorable(format!(
-                "{path} is not the part that was written for the checkpoint"
+                "{} is not the part that was written for the checkpoint",
+                part.display()
             )));
         }
-        check(&folder, rounds, part)?;
+        if checks_parts {
+            open_part(&part)?;
+        }
     }
     let world = world.with_parts(Box::new(move |rank, ranks| {
-        open_part(&folder, rounds, (rank, ranks))
+        open_part(&folder.join(name_of_part(rounds, (rank, ranks))))
     }));
     Ok(Opened { header, world })
 }
 
-/// Opens the part that the process `rank` of `ranks` has written of the checkpoint after so many
-/// rounds. The digest of its content comes with it.
+/// Opens a part of a checkpoint. The digest of its content comes with it.
 ///
 /// # Errors
 /// As [`open`].
-pub(crate) fn open_part(
-    folder: &Path,
-    rounds: u32,
-    (rank, ranks): (u32, u32),
-) -> Result<(blake3::Hash, ArchiveReader)> {
+pub(crate) fn open_part(path: &Path) -> Result<(blake3::Hash, ArchiveReader)> {
     let mut digest = blake3::Hasher::new();
-    let part = sound(
-        &folder.join(name_of_part(rounds, (rank, ranks))),
-        MAGIC_OF_PART,
-        &mut |piece| {
-            digest.update(piece);
-        },
-    )?;
+    let part = sound(path, MAGIC_OF_PART, &mut |piece| {
+        digest.update(piece);
+    })?;
     Ok((digest.finalize(), part))
 }
 
-/// Returns the checksum at the end of a part, without a look at the rest of it.
+/// Returns the `count` checksums that stand so many bytes before the end of the file at `path`,
+/// without a look at the rest of it.
 ///
 /// # Errors
-/// Those of the system, also for a file that is too short.
-pub(super) fn checksum_of_part(
-    folder: &Path,
-    rounds: u32,
-    part: (u32, u32),
-) -> io::Result<Checksum> {
-    let mut file = File::open(folder.join(name_of_part(rounds, part)))?;
-    file.seek(SeekFrom::End(-(blake3::OUT_LEN as i64)))?;
-    let mut checksum = Checksum::default();
-    file.read_exact(&mut checksum)?;
-    Ok(checksum)
-}
-
-/// Returns the checksums of so many parts, from the end of the sound checkpoint at `path`.
-fn checksums_at_end(path: &Path, parts: u32) -> Result<Vec<Checksum>> {
-    let unreadable = |reason: io::Error| Error::read(path, reason);
-    let mut file = File::open(path).map_err(unreadable)?;
-    file.seek(SeekFrom::End(
-        -(END as i64) - i64::from(parts) * blake3::OUT_LEN as i64,
-    ))
-    .map_err(unreadable)?;
-    let mut checksums = vec![Checksum::default(); parts as usize];
-    checksums
-        .iter_mut()
-        .try_for_each(|checksum| file.read_exact(checksum))
-        .map_err(unreadable)?;
-    Ok(checksums)
+/// [`Error::Read`], also for a file that is too short.
+pub(super) fn checksums(path: &Path, before_end: u64, count: u32) -> Result<Vec<Checksum>> {
+    let read = || {
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::End(-(before_end as i64)))?;
+        let mut checksums = vec![Checksum::default(); count as usize];
+        let mut all = checksums.iter_mut();
+        all.try_for_each(|checksum| file.read_exact(checksum))?;
+        Ok(checksums)
+    };
+    read().map_err(|reason: io::Error| Error::read(path, reason))
 }
 
 /// Returns the name of a part of a checkpoint.

@@ -1,10 +1,9 @@
 //! Finds the newest sound checkpoint of a folder, and removes those that are not needed any more.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use super::file::{Opened, open, open_unchecked_parts, sync_names};
+use super::file::{Opened, open, sync_names};
 use super::parts;
 use fedrecsim_core::{Error, Result};
 
@@ -43,7 +42,7 @@ pub fn find(folder: &Path) -> Result<Found> {
             passed_over.push(format!("{} is not a file", path.display()));
             continue;
         }
-        match open(&path) {
+        match open(&path, true) {
             Ok(checkpoint) => {
                 return Ok(Found {
                     path,
@@ -74,7 +73,7 @@ pub fn find(folder: &Path) -> Result<Found> {
 /// # Errors
 /// As [`open`].
 pub fn open_after(folder: &Path, rounds: u32) -> Result<Opened> {
-    open_unchecked_parts(&folder.join(name_of(rounds)))
+    open(&folder.join(name_of(rounds)), false)
 }
 
 /// Returns whether there is a checkpoint in `folder`, sound or not.

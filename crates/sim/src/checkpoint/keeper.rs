@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use super::file::{Checksum, Header, Writing, checksum_of_part};
+use super::file::{Checksum, Header, Writing, checksums, name_of_part};
 use super::folder::{PARTIAL, name_of, numbered, remove, rounds_of};
 use super::scenario_file;
 use crate::{CheckpointStore, Stop};
@@ -81,14 +81,16 @@ impl Keeper {
     /// Returns the checksums of the parts that the other processes have written.
     fn checksums_of_parts(&self) -> io::Result<Vec<Checksum>> {
         let Header { rounds, ranks, .. } = self.header;
-        let checksum = |rank| {
-            checksum_of_part(&self.folder, rounds, (rank, ranks)).map_err(|reason| {
+        let of_part = |rank| {
+            let part = self.folder.join(name_of_part(rounds, (rank, ranks)));
+            checksums(&part, blake3::OUT_LEN as u64, 1).map_err(|reason| {
                 io::Error::other(format!(
                     "what rank {rank} has written of it cannot be seen from here ({reason}); all ranks must see one folder"
                 ))
             })
         };
-        (1..ranks).map(checksum).collect()
+        let parts = (1..ranks).map(of_part).collect::<io::Result<Vec<_>>>()?;
+        Ok(parts.concat())
     }
 
     /// Completes the checkpoint, and removes older ones.

@@ -131,19 +131,17 @@ mod tests {
             write(path, (1, 3), rounds, b"devices of rank one");
             write(path, (2, 3), rounds, b"of rank two");
         }
+        let open = |who| open_part(&path.join(name_of_part(10, who)));
         assert_eq!(
-            open_part(path, 10, (1, 3)).unwrap().0,
+            open((1, 3)).unwrap().0,
             blake3::hash(b"devices of rank one")
         );
-        assert!(open_part(path, 10, (3, 3)).is_err());
+        assert!(open((3, 3)).is_err());
         let damaged = path.join("checkpoint-10.part-2-of-3.bin");
         let mut bytes = fs::read(&damaged).unwrap();
         bytes[15] ^= 1;
         fs::write(&damaged, bytes).unwrap();
-        assert!(matches!(
-            open_part(path, 10, (2, 3)),
-            Err(Error::Unrestorable(_))
-        ));
+        assert!(matches!(open((2, 3)), Err(Error::Unrestorable(_))));
         fs::write(path.join("checkpoint-5.part-01-of-3.bin"), "mine").unwrap();
         fs::write(path.join(".fedrecsim-checkpoint.part-2.partial"), "half").unwrap();
         let goes = |name: &str| is_partial(name) || rounds_of(name).is_some_and(|of| of < 15);
