@@ -7,19 +7,14 @@
 
 use std::sync::Arc;
 
-use actix::prelude::*;
-
+use super::answers::unanswered;
 use super::audit::Audit;
 use super::by_user::ByUser;
-use super::checkpoints::Save;
 use super::download::{Download, Versions};
 use super::invitation::{Invitation, Participant};
-use super::messages::{
-    AskServer, CloseStep, GetModel, Happened, News, Orders, Receipt, SetModel, StepOutcome,
-    UploadArrived,
-};
+use super::messages::{AskServer, News, Orders, RequestArrived, StepOutcome};
 use super::outcome::Ending;
-use super::resident::{Resident, unanswered};
+use super::upload::Upload;
 use super::workers::Pool;
 use super::world::World;
 use fedrecsim_core::stages::{Stage, enter};
@@ -40,7 +35,7 @@ mod spending;
 mod steps;
 
 use alone::StepAlone;
-use averages::{Arrived, StepName};
+use averages::StepName;
 use cohort::Cohorts;
 use spending::Spending;
 use steps::OpenStep;
@@ -71,7 +66,8 @@ pub(crate) struct ServerActor {
     /// The participations under way, of this step or an earlier one.
     open: ByUser<Open>,
     step: OpenStep,
-    arrived: Vec<Arrived>,
+    /// The uploads that the open step uses, with the participations that they end.
+    arrived: Vec<(Open, Upload)>,
     /// The number of steps in a row without an update.
     empty_steps: u32,
     /// The number of participations in a row that ended without an update that was used.
@@ -83,6 +79,7 @@ pub(crate) struct ServerActor {
 
 /// A participation as the server knows it.
 struct Open {
+    user: UserId,
     invitation: Invitation,
     began: SimTime,
     /// The rows that the user has asked for, once it has.
@@ -114,6 +111,21 @@ impl ServerActor {
         }
     }
 
+    /// Returns the model.
+    pub(crate) fn model(&self) -> Model {
+        self.server.model().clone()
+    }
+
+    /// Replaces the model between two rounds.
+    ///
+    /// # Errors
+    /// Whatever error the method's server side returns.
+    pub(crate) fn set_model(&mut self, model: Model) -> Result<()> {
+        self.server.set_model(model)?;
+        self.forget_download();
+        Ok(())
+    }
+
     /// Names the step that is open.
     fn step_name(&self) -> StepName {
         StepName {
@@ -123,8 +135,8 @@ impl ServerActor {
         }
     }
 
-    /// Removes and returns a participation that has come to an end; `None` if the server had given
-    /// it up before.
+    /// Removes and returns a participation that has come to an end; `None` if the server had
+    /// cancelled it before.
     fn account_for(&mut self, (user, invitation_id): Participant) -> Option<Open> {
         self.open
             .get(&user)
@@ -161,52 +173,53 @@ impl ServerActor {
         }
     }
 
-    /// Gives up the participations for which the step did not wait, if the policy says so, and
+    /// Cancels the participations for which the step did not wait, if the policy says so, and
     /// returns their users.
-    fn give_up(&mut self) -> Vec<UserId> {
+    fn cancel_stragglers(&mut self) -> Vec<UserId> {
         if self.world.policy.stragglers == Stragglers::Late {
             return Vec::new();
         }
-        let given_up: Vec<UserId> = self.open.drain().map(|(user, _)| user).collect();
-        given_up
+        let cancelled: Vec<UserId> = self.open.drain().map(|(user, _)| user).collect();
+        cancelled
             .iter()
             .for_each(|user| self.cohorts.released(*user));
-        given_up
+        cancelled
     }
 }
 
-impl Actor for ServerActor {
-    type Context = Context<Self>;
-}
-
-impl AskServer for Resident<ServerActor> {}
-
-impl Handler<Happened> for ServerActor {
-    type Result = Result<Orders>;
-
-    fn handle(&mut self, happened: Happened, _context: &mut Self::Context) -> Result<Orders> {
-        let Happened { now, news } = happened;
+impl AskServer for ServerActor {
+    fn happened(&mut self, now: SimTime, news: News) -> Result<Orders> {
+        let _stage = enter(Stage::Actors);
         match news {
             News::StepBegins(step) => return self.begin_step(step, now),
             News::ParticipationLost(participant) => {
                 self.account_for(participant);
                 self.count_ended_participation(false);
             }
-            News::AlarmRings => {}
+            News::UploadBooked | News::AlarmRings => {}
         }
         self.advance(now)
     }
-}
 
-impl Handler<UploadArrived> for ServerActor {
-    type Result = Result<Receipt>;
+    fn request_arrived(&mut self, request: RequestArrived) -> Result<bool> {
+        let (user, invitation_id) = request.participant;
+        let open = self.open.get_mut(&user);
+        let Some(open) = open.filter(|open| open.invitation.id == invitation_id) else {
+            let reason = format!("{user} asks for rows without an invitation");
+            return Err(unanswered("server", reason));
+        };
+        let rows = open.invitation.download.read_request(&request.frame).ok();
+        open.asked = rows.map(Arc::from);
+        Ok(open.asked.is_some())
+    }
 
-    fn handle(&mut self, arrival: UploadArrived, _context: &mut Self::Context) -> Result<Receipt> {
-        let UploadArrived {
-            participant,
-            upload,
-            now,
-        } = arrival;
+    fn upload_arrived(
+        &mut self,
+        now: SimTime,
+        participant: Participant,
+        upload: Upload,
+    ) -> Result<Ending> {
+        let _stage = enter(Stage::Actors);
         let user = participant.0;
         let Some(open) = self.account_for(participant) else {
             let reason = format!("{user} uploads without an invitation");
@@ -239,24 +252,14 @@ impl Handler<UploadArrived> for ServerActor {
         }
         if ending == Ending::Done {
             self.cohorts.used(user, self.step.step);
-            self.arrived.push(Arrived { user, upload, open });
+            self.arrived.push((open, upload));
         }
         self.count_ended_participation(ending == Ending::Done);
-        Ok(Receipt {
-            ending,
-            orders: self.advance(now),
-        })
+        Ok(ending)
     }
-}
 
-impl Handler<CloseStep> for ServerActor {
-    type Result = Result<StepOutcome>;
-
-    fn handle(
-        &mut self,
-        CloseStep { ends_round }: CloseStep,
-        _context: &mut Self::Context,
-    ) -> Result<StepOutcome> {
+    fn close_step(&mut self, ends_round: bool) -> Result<StepOutcome> {
+        let _stage = enter(Stage::Actors);
         let room = Vec::with_capacity(self.arrived.len());
         let arrived = std::mem::replace(&mut self.arrived, room);
         let aggregated = arrived.len() as u32;
@@ -291,7 +294,7 @@ impl Handler<CloseStep> for ServerActor {
             true => self.audit.end_round(step.round, &self.world),
             false => None,
         };
-        let given_up = self.give_up();
+        let cancelled = self.cancel_stragglers();
         // The model is passed on only at the end of a round, since while there is a copy the next
         // step cannot change its tables in place.
         let model = match ends_round {
@@ -304,39 +307,16 @@ impl Handler<CloseStep> for ServerActor {
             uploads: report.uploads,
             union: report.union,
             loss_sum: 0.0,
-            given_up,
+            cancelled,
             model,
             versions: self.versions_cost(),
             audit,
             privacy: self.spending.record(self.step.step, &self.world),
         })
     }
-}
 
-impl Handler<GetModel> for ServerActor {
-    type Result = Result<Model>;
-
-    fn handle(&mut self, _: GetModel, _context: &mut Self::Context) -> Result<Model> {
-        Ok(self.server.model().clone())
-    }
-}
-
-impl Handler<SetModel> for ServerActor {
-    type Result = Result<()>;
-
-    fn handle(&mut self, SetModel(model): SetModel, _context: &mut Self::Context) -> Result<()> {
-        self.server.set_model(model)?;
-        self.forget_download();
-        Ok(())
-    }
-}
-
-impl Handler<Save> for ServerActor {
-    type Result = Result<Archive>;
-
-    fn handle(&mut self, Save(mut archive): Save, _context: &mut Self::Context) -> Result<Archive> {
-        self.save(&mut archive)?;
-        Ok(archive)
+    fn save(&mut self, archive: &mut Archive) -> Result<()> {
+        self.append_to(archive)
     }
 }
 
