@@ -1,6 +1,6 @@
 //! Applies the rules that say what goes wrong with transfers.
 
-use super::groups::{Groups, Rule};
+use super::availability::{Groups, Rule};
 use fedrecsim_core::legs::{Peer, Route};
 use fedrecsim_core::{
     Bytes, Direction, Error, InvitationId, PortableDraws, Purpose, Result, SimDuration, SimTime,

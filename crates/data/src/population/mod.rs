@@ -15,7 +15,6 @@ mod columns;
 mod device;
 mod device_trace;
 mod faults;
-mod groups;
 mod link;
 mod speed;
 mod traces;
@@ -33,8 +32,8 @@ pub use {
 };
 
 use availability::Daily;
+use availability::Groups;
 use device::Devices;
-use groups::Groups;
 use link::Links;
 
 /// The users of a run.

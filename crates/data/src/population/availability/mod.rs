@@ -7,11 +7,11 @@
 
 use std::sync::Arc;
 
-use super::groups::Groups;
 use fedrecsim_core::{Purpose, Result, SimTime, Streams, UserId};
 use fedrecsim_scenario::{AvailabilityPattern, AvailabilitySpec, FaultSpec};
 
 mod daily;
+mod groups;
 mod on_off;
 mod outages;
 mod trace;
@@ -20,6 +20,7 @@ mod trace;
 mod tests;
 
 pub(super) use daily::Daily;
+pub(super) use groups::{Groups, Rule};
 use on_off::OnOff;
 use outages::Outages;
 pub(super) use trace::AvailabilityTrace;

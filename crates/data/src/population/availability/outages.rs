@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::groups::{Groups, Rule};
+use super::groups::{Groups, Rule};
 use super::on_off::OnOff;
 use fedrecsim_core::{Purpose, SimTime, Streams, UserId};
 use fedrecsim_scenario::{FaultEffect, FaultSpec, OnOffSpec};

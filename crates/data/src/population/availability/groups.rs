@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::availability::Daily;
-use super::device::Devices;
+use super::daily::Daily;
+use crate::population::device::Devices;
 use fedrecsim_core::{PortableDraws, Purpose, SimDuration, SimTime, Streams, UserId};
 use fedrecsim_scenario::{FaultSpec, FaultUsers};
 
 /// A fault rule of a scenario.
 #[derive(Clone, Debug)]
-pub(super) struct Rule {
+pub(crate) struct Rule {
     /// Its number among all rules of the scenario.
     pub number: u32,
     pub spec: FaultSpec,
@@ -22,7 +22,7 @@ pub(super) struct Rule {
 
 impl Rule {
     /// Returns the rules that are outages, or those that are not.
-    pub(super) fn of(
+    pub(crate) fn of(
         specs: &[FaultSpec],
         are_outages: bool,
         groups: &Arc<Groups>,
@@ -41,7 +41,7 @@ impl Rule {
     }
 
     /// Returns whether the rule hits `user`.
-    pub(super) fn hits(&self, user: UserId) -> bool {
+    pub(crate) fn hits(&self, user: UserId) -> bool {
         let Groups {
             devices,
             daily,
@@ -69,7 +69,7 @@ impl Rule {
 
 /// The groups that fault rules can choose users by: device class and time zone.
 #[derive(Clone, Debug)]
-pub(super) struct Groups {
+pub(crate) struct Groups {
     pub devices: Devices,
     /// The windows of local time, if availability follows it; otherwise no user has a time zone.
     pub daily: Option<Daily>,
