@@ -8,7 +8,7 @@ use fedrecsim_model::neural::dense::{add_scaled, dot};
 
 /// Describes what a device trains on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Participation<'a> {
+pub(crate) struct LocalData<'a> {
     /// The user's embedding e_u.
     pub user: &'a [f32],
     /// The embeddings of the rated items, one after the other.
@@ -40,7 +40,7 @@ pub(crate) struct Gradient {
 /// Back-propagates through the network, and holds the gradients with respect to what all samples
 /// share.
 struct Backward<'a> {
-    given: Participation<'a>,
+    given: LocalData<'a>,
     network: &'a GraphNetwork,
     parameters: &'a [f32],
     /// By the parameters.
@@ -53,7 +53,7 @@ struct Backward<'a> {
     by_logits: Vec<f32>,
 }
 
-impl Participation<'_> {
+impl LocalData<'_> {
     /// Returns the gradients, and what was gathered from the neighbours on the way.
     pub(crate) fn gradient(
         &self,

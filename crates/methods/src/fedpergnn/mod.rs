@@ -25,7 +25,7 @@
 //! looked up by the numbers of their items. Neighbours are the users whom the third party has
 //! already heard of, and never the user itself.
 
-use self::gradient::Participation;
+use self::gradient::LocalData;
 use self::graph::{Gathered, GraphNetwork, ITEM, OWN, Predictor, USER};
 use self::matching::Matchmaker;
 use super::declare::learn::layer_updates;
@@ -266,7 +266,7 @@ impl Declare for FedPerGnn {
         table.append_rows(&rated.items, &mut rows);
         let weights = network::parameters(task.model, 1);
         let neighbours = p.neighbours_in(task.reply, rated.own.len());
-        let participation = Participation {
+        let local = LocalData {
             user: own.get("user"),
             rows: &rows,
             labels: &labels,
@@ -274,7 +274,7 @@ impl Declare for FedPerGnn {
             neighbours: &neighbours,
             dropout: &self.dropout(task, labels.len()),
         };
-        let (mut gradient, gathered) = participation.gradient(network, &weights);
+        let (mut gradient, gathered) = local.gradient(network, &weights);
         upload::clip(&mut gradient, p.clip_norm);
         let largest = largest_magnitude(&gradient.rows);
         task.check_magnitude("gradient of the item embeddings", largest)?;

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-use super::gradient::{Gradient, Participation};
+use super::gradient::{Gradient, LocalData};
 use super::graph::{GraphNetwork, ITEM, OWN as OWN_LAYER, Predictor, USER};
 use super::matching::Matchmaker;
 use super::{FedPerGnnParameters, upload};
@@ -185,7 +185,7 @@ fn the_gradient_agrees_with_central_differences() {
             let network = GraphNetwork::new(K, predictor);
             let (user, rows) = (numbers("user", K), numbers("rows", LABELS.len() * K));
             let parameters = numbers("parameters", network.parameters());
-            let participation = Participation {
+            let local = LocalData {
                 user: &user,
                 rows: &rows,
                 labels: &LABELS,
@@ -201,7 +201,7 @@ fn the_gradient_agrees_with_central_differences() {
                     loss,
                 },
                 _,
-            ) = participation.gradient(&network, &parameters);
+            ) = local.gradient(&network, &parameters);
             let double = |parts: [&[f32]; 3]| -> Vec<f64> {
                 parts.concat().iter().map(|x| f64::from(*x)).collect()
             };

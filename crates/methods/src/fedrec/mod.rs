@@ -21,17 +21,17 @@
 //! [`central`] is the same without federation.
 //!
 //! Source: Lin, Liang, Pan and Ming, FedRec: Federated Recommendation with Explicit Feedback (IEEE
-//! Intelligent Systems 2020), and the authors' code Guanyu-Lin/FedRec at 521b7cf. [`participation`]
+//! Intelligent Systems 2020), and the authors' code Guanyu-Lin/FedRec at 521b7cf. [`local`]
 //! states the equations.
 
 use super::prelude::*;
 use super::user_vector::{draw_unrated, last_ratings, score_items};
 use super::without_effect;
-use participation::Participation;
+use local::LocalTraining;
 use profile::Profile;
 
 pub(crate) mod central;
-mod participation;
+mod local;
 mod profile;
 #[cfg(test)]
 mod tests;
@@ -153,14 +153,14 @@ impl<const WITH_O: bool> FedRec<WITH_O> {
         let rated = if WITH_O { ratings.len() } else { 0 };
         let mut profile = Profile::new(rated, moves.clone(), d);
         let mut gradients = vec![0.0; rows.len()];
-        let participation = Participation {
+        let local = LocalTraining {
             parameters: &self.parameters,
             rows: &rows,
             ratings,
             iteration,
             rate: self.rate(decays),
         };
-        let loss = participation.train(user_vector, &mut profile, &mut gradients);
+        let loss = local.train(user_vector, &mut profile, &mut gradients);
         let rows_of_o = profile.into_rows();
         (moves.iter_mut().zip(rows_of_o)).for_each(|(before, after)| *before -= after);
         check("U", user_vector)?;
@@ -179,7 +179,7 @@ impl<const WITH_O: bool> FedRec<WITH_O> {
             TableUpdate::listed(v.shape(), listed.clone(), &ordered, 1.0)
         };
         let tables = [gradients, moves].into_iter().take(Self::TABLES.len());
-        let row_visits = participation.row_visits(d) * Self::TABLES.len() as u64;
+        let row_visits = local.row_visits(d) * Self::TABLES.len() as u64;
         Ok(Trained {
             blocks: tables.map(update).collect::<Result<_>>()?,
             loss,

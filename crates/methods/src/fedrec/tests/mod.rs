@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::central::{Pmf, PmfParameters};
-use super::participation::{Participation, dot, mean};
+use super::local::{LocalTraining, dot, mean};
 use super::profile::Profile;
 use super::{FedRec, FedRecParameters, HybridFilling, Strategy, Style};
 use crate::central::AtServer;
@@ -49,8 +49,8 @@ fn example() -> Example {
 }
 
 impl Example {
-    fn participation<'a>(&'a self, parameters: &'a FedRecParameters) -> Participation<'a> {
-        Participation {
+    fn local<'a>(&'a self, parameters: &'a FedRecParameters) -> LocalTraining<'a> {
+        LocalTraining {
             parameters,
             rows: &self.rows,
             ratings: &self.ratings,
@@ -63,8 +63,8 @@ impl Example {
     fn train(&self, parameters: &FedRecParameters) -> (Vec<f32>, Vec<f32>, f64) {
         let (mut user, mut gradients) = (self.user.clone(), vec![f32::NAN; self.rows.len()]);
         let mut nothing = Profile::new(0, Vec::new(), DIMENSION);
-        let participation = self.participation(parameters);
-        let loss = participation.train(&mut user, &mut nothing, &mut gradients);
+        let local = self.local(parameters);
+        let loss = local.train(&mut user, &mut nothing, &mut gradients);
         (user, gradients, loss)
     }
 }
@@ -223,7 +223,7 @@ fn local_steps_stay_in_the_slides_reading_alone() {
         let [code, slides] = [HybridFilling::Code, HybridFilling::Slides]
             .map(|reading| hybrid(style, reading, 1, 3));
         let averaging = averaging(style);
-        let visits = |parameters| example.participation(parameters).row_visits(DIMENSION);
+        let visits = |parameters| example.local(parameters).row_visits(DIMENSION);
         assert_eq!(visits(&averaging), RATED as u64);
         assert_eq!(visits(&code), RATED as u64);
         assert_eq!(visits(&slides), 4 * RATED as u64);

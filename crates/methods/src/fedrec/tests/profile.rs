@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::super::participation::Participation;
+use super::super::local::LocalTraining;
 use super::super::profile::Profile;
 use super::super::{FedRec, FedRecParameters, HybridFilling, Strategy, Style};
 use crate::declare::Declared;
@@ -158,7 +158,7 @@ impl Plain {
             regularization: self.lambda,
             ..filling.clone()
         };
-        let participation = Participation {
+        let local = LocalTraining {
             parameters: &parameters,
             rows: &rows,
             ratings: &ratings,
@@ -170,7 +170,7 @@ impl Plain {
             vec![f32::NAN; rows.len()],
         );
         let mut profile = Profile::new(ratings.len(), flat(&self.o), DIMENSION);
-        participation.train(&mut user, &mut profile, &mut gradients);
+        local.train(&mut user, &mut profile, &mut gradients);
         [user, gradients, profile.into_rows()]
     }
 

@@ -16,9 +16,9 @@ use super::profile::Profile;
 use super::{FedRecParameters, HybridFilling, Strategy, Style};
 use fedrecsim_model::neural::dense::add_scaled;
 
-/// Describes one participation of one user.
+/// Holds what a device trains with in one participation.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Participation<'a> {
+pub(crate) struct LocalTraining<'a> {
     /// The parameters of the method.
     pub parameters: &'a FedRecParameters,
     /// The rows of V as downloaded (d values each), first those of the rated items, then those of
@@ -48,7 +48,7 @@ impl FedRecParameters {
     }
 }
 
-impl Participation<'_> {
+impl LocalTraining<'_> {
     /// Trains U, which is `user_vector` (d values), and the rows of O in the `profile`. Writes the
     /// gradient of every row of V to `gradients`, which has the length of `rows`. Returns the mean
     /// squared error over the rated items, each before its own step.
