@@ -14,7 +14,7 @@ use common::median_ns;
 use fedrecsim_core::{PortableDraws, Purpose, Streams, UserId};
 use fedrecsim_data::dataset;
 use fedrecsim_methods::registry::vocabulary;
-use fedrecsim_model::aggregate::{Aggregate, Averaging, Contribution};
+use fedrecsim_model::aggregate::{Aggregate, Averaging, BlockContribution};
 use fedrecsim_model::codec::Codec;
 use fedrecsim_model::kernel::additive::{self, AdditiveStep, Penalty};
 use fedrecsim_model::kernel::logistic::{self, LogisticStep, Target};
@@ -224,7 +224,7 @@ fn dense_frames() {
 /// Returns the plain mean of `updates`, all based on `base`.
 fn plain_mean(base: &SharedTable, updates: &[TableUpdate]) -> Aggregate {
     let mut averaging = Averaging::new(base.shape());
-    let plain = |update| Contribution {
+    let plain = |update| BlockContribution {
         update,
         base: Some(base),
         intended: None,

@@ -16,7 +16,7 @@ use fedrecsim_methods::declare::Declared;
 use fedrecsim_methods::fedrap::{FedRap, FedRapParameters, Regularizer};
 use fedrecsim_methods::pfedrec::PFedRec;
 use fedrecsim_methods::{Client, LocalTask, Method, Problem, ScoringContext, Scratch, task};
-use fedrecsim_model::aggregate::{Aggregate, Averaging, Contribution};
+use fedrecsim_model::aggregate::{Aggregate, Averaging, BlockContribution};
 use fedrecsim_model::{Model, SharedTable, StateVisitor, Table, TableShape, TableUpdate};
 use fedrecsim_scenario::sizes::ProblemSize;
 use serde::Deserialize;
@@ -255,7 +255,7 @@ fn private_parameters(
 /// Returns the plain mean of `updates`, all based on `base`.
 fn mean(base: &SharedTable, updates: &[TableUpdate]) -> Aggregate {
     let mut averaging = Averaging::new(base.shape());
-    let plain = |update| Contribution {
+    let plain = |update| BlockContribution {
         update,
         base: Some(base),
         intended: None,

@@ -11,7 +11,7 @@ use super::server::{
     Accumulator, Contribution, Server, StepContext, StepReport, UploadUse, WeightTotals, downcast,
 };
 use fedrecsim_core::{Error, Result};
-use fedrecsim_model::aggregate::{self, Averaging};
+use fedrecsim_model::aggregate::{Averaging, BlockContribution};
 use fedrecsim_model::blocks::{BlockValues, Model};
 use fedrecsim_model::magnitude::{MagnitudeCounts, SupportCount};
 use fedrecsim_model::sent_rows::{SentRow, SentRows};
@@ -288,7 +288,7 @@ impl Accumulator for Sums {
             self.totals
                 .add(contribution.weight_by_method(), weight, is_fresh);
         }
-        let of_block = |at: usize| -> Vec<aggregate::Contribution<'_>> {
+        let of_block = |at: usize| -> Vec<BlockContribution<'_>> {
             let block = &self.upload.blocks()[at];
             let contributions = contributions.iter();
             contributions
@@ -335,7 +335,7 @@ fn of_block<'a>(
     contribution: &Contribution<'a>,
     block: &BlockLayout,
     at: usize,
-) -> aggregate::Contribution<'a> {
+) -> BlockContribution<'a> {
     let by_method = contribution.weight_by_method();
     let table = |model: &'a Model| match (block.is_statistic, model.layout().position(&block.name))
     {
@@ -345,7 +345,7 @@ fn of_block<'a>(
         },
         _ => None,
     };
-    aggregate::Contribution {
+    BlockContribution {
         update: &contribution.update.blocks[at],
         base: table(contribution.received),
         intended: contribution.intended.and_then(table),

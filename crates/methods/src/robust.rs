@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fedrecsim_model::aggregate::Contribution;
+use fedrecsim_model::aggregate::BlockContribution;
 use fedrecsim_model::magnitude::MagnitudeCounts;
 use fedrecsim_model::table::floats;
 
@@ -17,8 +17,8 @@ pub(crate) struct EachSent {
 
 impl EachSent {
     /// Adds contributions. Rows that they leave out are not added.
-    pub(crate) fn add(&mut self, contributions: &[Contribution<'_>]) {
-        for Contribution {
+    pub(crate) fn add(&mut self, contributions: &[BlockContribution<'_>]) {
+        for BlockContribution {
             update,
             base,
             weight,

@@ -3,7 +3,7 @@
 //! Time and memory are proportional to the rows that were sent, plus four bytes for every row of
 //! the block.
 
-use super::aggregate::Contribution;
+use super::aggregate::BlockContribution;
 use super::magnitude::{MagnitudeCounts, count_above};
 use super::table::{TableShape, floats};
 
@@ -68,7 +68,7 @@ impl SentRows {
 
     /// Adds contributions in their order. Base weights are not used, since unlisted rows are not
     /// added.
-    pub fn add(&mut self, contributions: &[Contribution<'_>]) {
+    pub fn add(&mut self, contributions: &[BlockContribution<'_>]) {
         for contribution in contributions {
             for (row, bytes) in contribution.update.iter() {
                 // In a statistic, a dense frame has zeros in the rows that the sender left out.
@@ -141,8 +141,8 @@ mod tests {
         update: &'a TableUpdate,
         base: Option<&'a Arc<Table>>,
         weight: f64,
-    ) -> Contribution<'a> {
-        Contribution {
+    ) -> BlockContribution<'a> {
+        BlockContribution {
             update,
             base,
             intended: None,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::aggregate::{Aggregate, Averaging, Contribution};
+use super::aggregate::{Aggregate, Averaging, BlockContribution};
 use super::magnitude::MagnitudeCounts;
 use super::row_table::RowTable;
 use super::table::{SharedTable, Table, TableShape, TableUpdate};
@@ -23,7 +23,7 @@ pub(crate) fn counting_table(shape: TableShape, step: f32) -> Table {
 /// Returns the plain mean of `updates`, all based on `base`.
 pub(crate) fn mean(base: &SharedTable, updates: &[TableUpdate]) -> Aggregate {
     let mut averaging = Averaging::new(base.shape());
-    let plain = |update| Contribution {
+    let plain = |update| BlockContribution {
         update,
         base: Some(base),
         intended: None,

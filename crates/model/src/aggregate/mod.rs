@@ -33,7 +33,7 @@ const ROWS_PER_PART: usize = 128;
 
 /// Holds a client's update of one block, the table that it started from, and its weight.
 #[derive(Clone, Copy, Debug)]
-pub struct Contribution<'a> {
+pub struct BlockContribution<'a> {
     /// The table x; rows not listed are scaled rows of `base`.
     pub update: &'a TableUpdate,
     /// The table b that the client received; `None` where the block is a statistic, whose other
@@ -80,7 +80,7 @@ struct Origin {
 }
 
 impl Origin {
-    fn of(contribution: &Contribution<'_>) -> Self {
+    fn of(contribution: &BlockContribution<'_>) -> Self {
         Self {
             base: contribution.base.map(Arc::clone),
             intended: contribution.intended.map(Arc::clone),
@@ -138,7 +138,7 @@ impl Averaging {
     }
 
     /// Takes `contributions` in, each of this shape.
-    pub fn add(&mut self, contributions: &[Contribution<'_>]) {
+    pub fn add(&mut self, contributions: &[BlockContribution<'_>]) {
         let origins: Vec<usize> = contributions
             .iter()
             .map(|contribution| self.place_of(Origin::of(contribution)))
@@ -255,7 +255,7 @@ fn add_each<T: Copy + AddAssign>(sums: &mut [T], more: &[T]) {
 
 /// Updates that are taken in together.
 struct Batch<'a> {
-    contributions: &'a [Contribution<'a>],
+    contributions: &'a [BlockContribution<'a>],
     origins: &'a [usize],
     /// `cuts[contribution][part]`: see [`cuts_of`].
     cuts: &'a [Vec<usize>],

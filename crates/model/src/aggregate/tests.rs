@@ -114,7 +114,7 @@ fn the_mean_depends_neither_on_threads_nor_on_how_updates_are_dealt_out() {
     };
     assert_eq!(with_threads(1), with_threads(3));
     let mut in_two = Averaging::new(shape);
-    let contribution = |update| Contribution {
+    let contribution = |update| BlockContribution {
         update,
         base: Some(&base),
         intended: None,
@@ -122,7 +122,7 @@ fn the_mean_depends_neither_on_threads_nor_on_how_updates_are_dealt_out() {
         weight: 1.0,
         base_weight: 0.0,
     };
-    let contributions: Vec<Contribution<'_>> = updates.iter().map(contribution).collect();
+    let contributions: Vec<BlockContribution<'_>> = updates.iter().map(contribution).collect();
     in_two.add(&contributions[..4]);
     in_two.add(&contributions[4..]);
     assert_eq!(
@@ -151,7 +151,7 @@ fn contributions_share_an_origin_by_number_and_not_by_memory() {
     };
     let (base, copy) = (Arc::new(Table::zeros(shape)), Arc::new(Table::zeros(shape)));
     let update = TableUpdate::nothing(shape, ValueType::F32);
-    let of = |base, base_number| Contribution {
+    let of = |base, base_number| BlockContribution {
         update: &update,
         base: Some(base),
         intended: None,
