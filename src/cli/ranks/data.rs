@@ -62,7 +62,7 @@ pub(crate) fn load(
         (Some(own), Side::Zero(crew)) => {
             let (own, digest) = own?;
             let whole = if keeps_all { Some(whole()?) } else { None };
-            let totals = combined((digest, own.totals().clone()), whole.as_ref(), crew)?;
+            let totals = combined((digest, own.totals()), whole.as_ref(), crew)?;
             Some(whole.unwrap_or_else(|| own.knowing(totals)))
         }
         (Some(own), Side::Other(other)) => contributed(own, other)?,
@@ -90,7 +90,7 @@ fn combined((digest, own): Share, whole: Option<&Dataset>, crew: &mut Crew) -> R
         },
         || {
             if let Some(whole) = whole {
-                totals.replace(whole.totals().clone());
+                totals.replace(whole.totals());
             }
             postcard::to_stdvec(&*totals.borrow()).map_err(|_| unreadable())
         },

@@ -63,8 +63,11 @@ pub fn read_own(
 
 impl Dataset {
     /// Returns what is known here of all users.
-    pub fn totals(&self) -> &Totals {
-        &self.totals
+    pub fn totals(&self) -> Totals {
+        Totals {
+            digest: Some(self.digest()),
+            ..self.totals.clone()
+        }
     }
 
     /// Returns the data set with other knowledge of all users.
@@ -83,6 +86,7 @@ impl Dataset {
     pub fn of_users(self, own: Range<u32>) -> Self {
         let users = own.start as usize..own.end as usize;
         Self {
+            totals: self.totals(),
             train: self.train.of_users(users.clone()),
             held_out: self.held_out.of_users(users),
             first: own.start,
@@ -130,8 +134,10 @@ mod tests {
                 .windows(2)
                 .map(|own| draw(&spec, own[0]..own[1], streams).unwrap())
                 .collect();
-            let mut totals = parts[0].totals().clone();
-            parts[1..].iter().for_each(|part| totals.add(part.totals()));
+            let mut totals = parts[0].totals();
+            parts[1..]
+                .iter()
+                .for_each(|part| totals.add(&part.totals()));
             parts = parts
                 .into_iter()
                 .map(|part| part.knowing(totals.clone()))
@@ -143,7 +149,7 @@ mod tests {
                 assert_eq!(part.popularity(), whole.popularity());
                 assert_eq!(part.rating_scale(), whole.rating_scale());
                 assert_eq!(part.mean_training_rating(), whole.mean_training_rating());
-                assert_eq!(part.totals.digest, whole.totals.digest);
+                assert_eq!(part.digest(), whole.digest());
                 for user in (own[0]..own[1]).map(UserId) {
                     assert_eq!(part.train_items(user), whole.train_items(user));
                     assert_eq!(part.test_item(user), whole.test_item(user));
@@ -169,7 +175,7 @@ mod tests {
                 },
                 ..DatasetSpec::named(DatasetName::Generated)
             };
-            load(&spec, &[], Streams::new(seed)).unwrap().totals.digest
+            load(&spec, &[], Streams::new(seed)).unwrap().digest()
         };
         assert_eq!(data(1, 30), data(1, 30));
         assert!(data(1, 30) != data(2, 30) && data(1, 30) != data(1, 31));
@@ -237,10 +243,10 @@ mod tests {
                     .unwrap()
             };
             let parts: Vec<_> = bounds.windows(2).map(read).collect();
-            let mut totals = parts[0].0.totals().clone();
+            let mut totals = parts[0].0.totals();
             parts[1..]
                 .iter()
-                .for_each(|(part, _)| totals.add(part.totals()));
+                .for_each(|(part, _)| totals.add(&part.totals()));
             for (own, (part, digest)) in bounds.windows(2).zip(parts) {
                 let (part, whole_part) = (
                     part.knowing(totals.clone()),
@@ -252,8 +258,8 @@ mod tests {
                     whole_part.mean_training_rating()
                 );
                 assert_eq!(
-                    (part.totals.digest, part.popularity()),
-                    (whole.totals.digest, whole.popularity())
+                    (part.digest(), part.popularity()),
+                    (whole.digest(), whole.popularity())
                 );
                 assert!(part == whole_part.knowing(totals.clone()), "{own:?}");
                 assert_eq!(digest, read(&[0, 1]).1);

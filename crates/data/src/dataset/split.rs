@@ -192,7 +192,7 @@ impl Splitter {
             return Err(Error::Dataset(self.too_few_message(too_few)));
         }
         let (items, train, held_out) = (self.items, self.train, self.held_out);
-        let totals = Totals::of(items, (&train, &held_out), (first, users));
+        let totals = Totals::of(items, (&train, &held_out), users);
         Ok(Dataset {
             items,
             train,

@@ -21,18 +21,14 @@ pub struct Totals {
     /// The sum of the training ratings in the order of users and items. That of whole stars has no
     /// fraction, and is added without rounding.
     pub(super) rating_sum: f64,
-    /// The sum of the digests of the users' ratings, lane by lane.
-    pub(super) digest: [u64; 4],
+    /// The sum of the digests of the users' ratings, lane by lane. A run without checkpoints needs
+    /// none, and hashing all ratings takes as long as drawing them, so it is `None` at first.
+    pub(super) digest: Option<[u64; 4]>,
 }
 
 impl Totals {
-    /// Returns what is known of users with these ratings of `items` items. The first of them has the
-    /// number `first` of `users` users.
-    pub(super) fn of(
-        items: u32,
-        (train, held_out): (&UserRows, &HeldOut),
-        (first, users): (u32, u32),
-    ) -> Self {
+    /// Returns what is known of some of `users` users, who have these ratings of `items` items.
+    pub(super) fn of(items: u32, (train, held_out): (&UserRows, &HeldOut), users: u32) -> Self {
         let training = train.all_ratings();
         let test = match held_out {
             HeldOut::Ratings(rows) => Some(rows.all_ratings()),
@@ -45,20 +41,13 @@ impl Totals {
             let (low, high) = range.unwrap_or((rating, rating));
             Some((low.min(rating), high.max(rating)))
         });
-        let mut digest = [0u64; 4];
-        for user in 0..train.users() as u32 {
-            let of_user = digest_of(UserId(first + user), UserId(user), train, held_out);
-            for (sum, lane) in digest.iter_mut().zip(of_user.as_chunks::<8>().0) {
-                *sum = sum.wrapping_add(u64::from_le_bytes(*lane));
-            }
-        }
         Self {
             users,
             ratings: training.len() as u64,
             popularity: train.popularity(items),
             range,
             rating_sum: training.iter().map(f64::from).sum(),
-            digest,
+            digest: None,
         }
     }
 
@@ -74,18 +63,28 @@ impl Totals {
             (one, other) => one.or(other),
         };
         self.rating_sum += other.rating_sum;
-        let lanes = self.digest.iter_mut().zip(other.digest);
-        lanes.for_each(|(sum, lane)| *sum = sum.wrapping_add(lane));
+        let digests = self.digest.zip(other.digest);
+        self.digest = digests.map(|(one, other)| sum_of_lanes(one, other));
     }
 }
 
+fn sum_of_lanes(mut sum: [u64; 4], digest: [u64; 4]) -> [u64; 4] {
+    let lanes = sum.iter_mut().zip(digest);
+    lanes.for_each(|(sum, lane)| *sum = sum.wrapping_add(lane));
+    sum
+}
+
+/// Returns the sum of the digests of the users whose ratings these are. The first of them has the
+/// number `first`.
+pub(super) fn digest_of(first: u32, train: &UserRows, held_out: &HeldOut) -> [u64; 4] {
+    let of_user = |user| digest_of_user(UserId(first + user), UserId(user), train, held_out);
+    (0..train.users() as u32)
+        .map(of_user)
+        .fold([0; 4], sum_of_lanes)
+}
+
 /// Returns the digest of a user's ratings, which stand at `place`.
-fn digest_of(
-    user: UserId,
-    place: UserId,
-    train: &UserRows,
-    held_out: &HeldOut,
-) -> [u8; blake3::OUT_LEN] {
+fn digest_of_user(user: UserId, place: UserId, train: &UserRows, held_out: &HeldOut) -> [u64; 4] {
     let mut digest = blake3::Hasher::new();
     digest.update(&user.0.to_le_bytes());
     let mut feed = |bytes: &[u8]| {
@@ -99,5 +98,10 @@ fn digest_of(
             .for_each(|item| feed(&item.to_le_bytes())),
         HeldOut::Ratings(rows) => rows.visit_user(place, &mut feed),
     }
-    *digest.finalize().as_bytes()
+    let mut lanes = [0; 4];
+    let bytes = digest.finalize();
+    for (lane, bytes) in lanes.iter_mut().zip(bytes.as_bytes().as_chunks().0) {
+        *lane = u64::from_le_bytes(*bytes);
+    }
+    lanes
 }

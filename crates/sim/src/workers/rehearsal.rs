@@ -78,7 +78,7 @@ fn middle_of(part: usize, parts: usize, length: usize) -> usize {
 pub(super) fn representatives(world: &World) -> Vec<Representative> {
     let ratings = |user: &UserId| world.dataset.own_data(*user).items.len();
     let mut users: Vec<UserId> = (0..world.dataset.users()).map(UserId::from).collect();
-    users.sort_by_key(|user| (ratings(user), *user));
+    users.sort_by_cached_key(|user| (ratings(user), *user));
     let count = REPRESENTATIVES.min(users.len());
     let representative = |part| {
         let user = users[middle_of(part, count, users.len())];
