@@ -1,14 +1,14 @@
-//! The figures of a run, and what has to be known of every user to compute them.
+//! The metrics of a run, and what has to be known of every user to compute them.
 
 use fedrecsim_core::metric::{Metric, Needs};
 use fedrecsim_core::{Error, Result};
 use fedrecsim_data::dataset::{Dataset, RatingScale};
 use fedrecsim_scenario::EvaluationSpec;
 
-/// The figures of a run, with what they need.
+/// The metrics of a run, with what they need.
 #[derive(Clone, Debug)]
 pub(crate) struct MetricSet {
-    /// The figures.
+    /// The metrics.
     pub metrics: Vec<Metric>,
     /// Whether one of them needs ranks among the candidates.
     pub among_candidates: bool,
@@ -19,7 +19,7 @@ pub(crate) struct MetricSet {
 }
 
 impl MetricSet {
-    /// Returns the figures that `spec` names, to be computed on `dataset`.
+    /// Returns the metrics that `spec` names, to be computed on `dataset`.
     ///
     /// # Errors
     /// [`Error::Dataset`] for a figure that the data set cannot have: an error of ratings where

@@ -32,7 +32,7 @@ pub struct World {
     pub dataset: Arc<Dataset>,
     /// The items against which held-out items are ranked.
     pub candidates: Candidates,
-    /// The figures of accuracy, with what they need.
+    /// The metrics, with what they need.
     pub(crate) metric_set: MetricSet,
     /// How the server runs its steps: the policy of the scenario's mode, or one that a program has
     /// given.

@@ -69,9 +69,9 @@ pub enum Ending {
     Late,
     /// The upload arrived but was computed from a model too old to be used.
     Stale,
-    /// A dropout, a departure or a fault cut it off.
+    /// A dropout, a departure or a fault ended it.
     Lost,
-    /// The server gave it up.
+    /// The server cancelled it.
     Cancelled,
     /// The run ended first.
     Unfinished,

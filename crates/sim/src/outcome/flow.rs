@@ -42,9 +42,9 @@ pub struct Flow {
     pub sent: u64,
     /// Bytes of frames that arrived whole.
     pub delivered: u64,
-    /// Bytes that were carried for frames that a dropout, a departure or a fault cut off.
+    /// Bytes that were carried for frames that were lost to a dropout, a departure or a fault.
     pub lost: u64,
-    /// Bytes that were carried for frames that the server gave up.
+    /// Bytes that were carried for frames that the server cancelled.
     pub cancelled: u64,
     /// Bytes of transfers in progress when the run ended.
     pub in_flight: u64,

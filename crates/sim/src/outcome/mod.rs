@@ -82,16 +82,16 @@ pub struct Outcome {
     pub uploads_were_empty: bool,
 }
 
-/// Accuracy figures by name: `hr@10`, `ndcg@10`, `mrr`, ...
+/// The values of metrics by name: `hr@10`, `ndcg@10`, `mrr`, ...
 pub type Accuracy = BTreeMap<String, f64>;
 
-/// The figures on the two held-out items.
+/// The accuracy on the two held-out items.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SplitAccuracy {
-    /// The figures on the validation item; absent where none is held out.
+    /// The accuracy on the validation item; absent where none is held out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validation: Option<Accuracy>,
-    /// The figures on the test item.
+    /// The accuracy on the test item.
     pub test: Accuracy,
 }
 
@@ -139,7 +139,7 @@ pub struct ProblemSize {
 pub struct WorkTotals {
     /// Row visits of trainings that were finished.
     pub finished: u64,
-    /// Row visits of trainings that were cut off, given up, or still going on when the run ended.
+    /// Row visits of trainings that were lost, cancelled or still under way when the run ended.
     pub lost: u64,
     /// Row visits of finished trainings whose update was not used.
     #[serde(default)]
@@ -212,9 +212,9 @@ pub struct RoundRecord {
     pub invited: u32,
     /// The number of updates that were averaged.
     pub aggregated: u32,
-    /// The number of participations that a dropout, a departure or a fault cut off.
+    /// The number of participations that were lost to a dropout, a departure or a fault.
     pub dropped: u32,
-    /// The number of participations that the server gave up.
+    /// The number of participations that the server cancelled.
     pub cancelled: u32,
     /// The number of updates that came after their step was over, or from a model too old to be
     /// used.
@@ -222,7 +222,7 @@ pub struct RoundRecord {
     /// Those of the late ones that came from a model too old to be used.
     #[serde(default)]
     pub stale: u32,
-    /// The participations that were cut off, by cause; their sum is `dropped`.
+    /// The participations that were lost, by cause; their sum is `dropped`.
     #[serde(default)]
     pub losses: Losses,
     /// The mean local loss over the averaged updates; absent where nothing was averaged.

@@ -28,9 +28,9 @@ pub struct UserAccount {
     pub late: u32,
     /// Participations whose update was computed from a model too old to be used.
     pub stale: u32,
-    /// Participations that a dropout, a departure or a fault cut off.
+    /// Participations that were lost to a dropout, a departure or a fault.
     pub lost: u32,
-    /// Participations that the server gave up.
+    /// Participations that the server cancelled.
     pub cancelled: u32,
     /// Participations that were under way when the run ended.
     pub under_way: u32,
