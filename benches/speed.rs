@@ -22,7 +22,7 @@ use fedrecsim_model::kernel::{BatchRows, PackedRows, RowWeights, TableRows, pack
 use fedrecsim_model::{SharedTable, Table, TableShape, TableUpdate};
 use fedrecsim_scenario::{self as scenario, CodecName};
 use fedrecsim_sim::World;
-use fedrecsim_sim::workers::{Pool, Threads, Workers};
+use fedrecsim_sim::workers::{FromClient, Pool, Threads, ToClient, Workers};
 
 /// Number of distinct rows in a median ML-100K user's round. D and C at k = 32 take 115 kB, which
 /// fits into L2.
@@ -266,7 +266,10 @@ fn actors(users: u32) {
     let tell_all = |what: &str| {
         let start = Instant::now();
         order.iter().for_each(|user| {
-            assert!(workers.break_off(*user).is_ok());
+            assert!(matches!(
+                workers.tell(*user, ToClient::BreakOff),
+                FromClient::Done
+            ))
         });
         let nanoseconds = start.elapsed().as_secs_f64() * 1e9;
         print(

@@ -14,11 +14,12 @@ use super::link::Parcel;
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{Error, InvitationId, Result, Step, UserId};
 use fedrecsim_methods::ThirdParty;
-use fedrecsim_model::archive::damaged;
-use fedrecsim_model::{Archive, ArchiveReader, StateVisitor};
+use fedrecsim_model::StateVisitor;
+use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
 use fedrecsim_sim::World;
 use fedrecsim_sim::workers::{
-    Consultation, Download, Effort, Invitation, Invited, ReplySource, StandIns, Upload, WorkedOut,
+    Consultation, Download, Effort, Invitation, Invited, ReplySource, StandIns, ToClient, Upload,
+    WorkedOut,
 };
 
 /// A question of rank 0.
@@ -57,22 +58,13 @@ pub(crate) enum Question {
     Stop,
 }
 
-/// What a rank is told of its users before a question.
-pub(crate) enum Note {
-    /// A user is invited, and submits its training.
-    Submit(Invited),
-    /// The training of a user has come to its virtual end.
-    EndTraining(UserId),
-    /// The participation of a user ends early.
-    BreakOff(UserId),
-}
-
-/// A note as it is written. A download follows an invitation, and then the source of replies.
+/// What a user was told, as it is written. A download follows an invitation, and then the source of
+/// replies.
 #[derive(Serialize, Deserialize)]
 enum SentNote {
-    Submit(UserId, Step, InvitationId, bool),
-    EndTraining(UserId),
-    BreakOff(UserId),
+    Participate(Step, InvitationId, bool),
+    TrainingEnded,
+    BreakOff,
 }
 
 /// The source of replies as it is written.
@@ -80,7 +72,7 @@ enum SentNote {
 enum SentSource {
     /// There is none.
     None,
-    /// A consultation follows.
+    /// An exchange follows.
     Saved,
     /// The third party of this number, which follows if it is new.
     ThirdParty(u32, bool),
@@ -138,15 +130,21 @@ impl Outbox {
     ///
     /// # Errors
     /// Those of downloads and of third parties.
-    pub(crate) fn message(&mut self, notes: Vec<Note>, question: Question) -> Result<Archive> {
+    pub(crate) fn message(
+        &mut self,
+        notes: Vec<(UserId, ToClient)>,
+        question: Question,
+    ) -> Result<Archive> {
         let mut archive = Archive::with_attachments();
         archive.put(&(self.downloads.forget(), self.third_parties.forget()));
         archive.put(&notes.len());
-        for note in notes {
+        for (user, note) in notes {
+            archive.put(&user);
             match note {
-                Note::Submit(invited) => self.put_invited(invited, &mut archive)?,
-                Note::EndTraining(user) => archive.put(&SentNote::EndTraining(user)),
-                Note::BreakOff(user) => archive.put(&SentNote::BreakOff(user)),
+                ToClient::Participate(invited) => self.put_invited(invited, &mut archive)?,
+                ToClient::TrainingEnded => archive.put(&SentNote::TrainingEnded),
+                // Nothing else is told in a note.
+                _ => archive.put(&SentNote::BreakOff),
             }
         }
         archive.put(&question);
@@ -154,9 +152,9 @@ impl Outbox {
     }
 
     fn put_invited(&mut self, invited: Invited, archive: &mut Archive) -> Result<()> {
-        let (user, Invitation { step, id, download }) = (invited.user, &invited.invitation);
-        archive.put(&SentNote::Submit(user, *step, *id, invited.keep));
-        self.put_download(download, user, archive)?;
+        let Invitation { step, id, download } = &invited.invitation;
+        archive.put(&SentNote::Participate(*step, *id, invited.keep));
+        self.put_download(download, invited.user, archive)?;
         match invited.reply_source {
             None => archive.put(&SentSource::None),
             Some(ReplySource::Saved(consultation)) => {
@@ -213,18 +211,21 @@ impl Inbox {
         &mut self,
         message: Parcel,
         world: &World,
-        tell: &mut dyn FnMut(Note) -> Result<()>,
+        tell: &mut dyn FnMut(UserId, ToClient) -> Result<()>,
     ) -> Result<(Question, ArchiveReader)> {
         let mut archive = message.open();
         let (downloads, third_parties): (Vec<u32>, Vec<u32>) = archive.take()?;
-        self.downloads
-            .retain(|number, _| !downloads.contains(number));
-        self.third_parties
-            .retain(|number, _| !third_parties.contains(number));
+        downloads
+            .iter()
+            .for_each(|number| drop(self.downloads.remove(number)));
+        third_parties
+            .iter()
+            .for_each(|number| drop(self.third_parties.remove(number)));
         let notes: usize = archive.take()?;
         for _ in 0..notes {
-            let note = match archive.take()? {
-                SentNote::Submit(user, step, id, keep) => Note::Submit(Invited {
+            let user = archive.take()?;
+            let message = match archive.take()? {
+                SentNote::Participate(step, id, keep) => ToClient::Participate(Invited {
                     user,
                     invitation: Invitation {
                         step,
@@ -234,10 +235,10 @@ impl Inbox {
                     reply_source: self.take_source(&mut archive, world)?,
                     keep,
                 }),
-                SentNote::EndTraining(user) => Note::EndTraining(user),
-                SentNote::BreakOff(user) => Note::BreakOff(user),
+                SentNote::TrainingEnded => ToClient::TrainingEnded,
+                SentNote::BreakOff => ToClient::BreakOff,
             };
-            tell(note)?;
+            tell(user, message)?;
         }
         let question = archive.take()?;
         Ok((question, archive))
@@ -294,14 +295,16 @@ impl Inbox {
 /// Appends the result of a training. Its upload is taken out, since it is needed here no more.
 pub(crate) fn put_trained(worked: &mut WorkedOut, archive: &mut Archive) {
     let effort = &worked.effort;
-    let consultations = [&effort.rows, &effort.third_party];
-    let has = consultations.map(Option::is_some);
+    let exchanges = [&effort.rows, &effort.third_party];
+    let has = exchanges.map(Option::is_some);
     archive.put(&(worked.invited.user, effort.work, has, worked.result.is_ok()));
-    for consultation in consultations.into_iter().flatten() {
+    for consultation in exchanges.into_iter().flatten() {
         consultation.save(archive);
     }
     match &mut worked.result {
-        Ok((_, upload)) => std::mem::replace(upload, Upload::handed_out()).save(archive),
+        Ok(trained) => {
+            std::mem::replace(&mut trained.upload, Upload::handed_out()).save(archive);
+        }
         Err(error) => errors::put(error, archive),
     }
 }
@@ -337,7 +340,7 @@ pub(crate) fn take_trained(
     let upload = result.as_ref().ok();
     let effort = Effort {
         work,
-        upload_size: upload.map(|upload: &Upload| world.upload_size(upload.parts())),
+        upload: upload.map(|upload: &Upload| world.upload_size(upload.parts())),
         rows,
         third_party,
     };

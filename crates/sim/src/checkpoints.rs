@@ -12,7 +12,7 @@ use actix::prelude::*;
 use fedrecsim_core::{Error, Result};
 use fedrecsim_model::{Archive, ArchiveReader};
 
-/// Network -> metrics: append your state to this archive, and give it back.
+/// Network -> server, third party and metrics: append your state to this archive, and give it back.
 #[derive(Message)]
 #[rtype(result = "Result<Archive>")]
 pub(crate) struct Save(pub Archive);

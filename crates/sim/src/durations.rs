@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
-use super::answers::unanswered;
 use super::outcome::{Distribution, Waits};
+use super::resident::unanswered;
 use fedrecsim_core::{Error, Result};
-use fedrecsim_model::archive::damaged;
-use fedrecsim_model::{Archive, ArchiveReader};
+use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
 
 /// The significant digits of a duration that the histogram keeps.
 const DIGITS: u8 = 3;

@@ -4,20 +4,20 @@
 //!   Simulation            step, step_until, save, restore, model, set_model, finish
 //!       |  commands
 //!  ─ ─ ─|─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ the simulation's own thread ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─
-//!       v    happened(news), upload_arrived, request_arrived, close_step
+//!       v    Happened{news}, UploadArrived, RequestArrived, CloseStep
 //!   Network ------------------------------------------------------> ServerActor
-//!    clock [ns],  <------------------------------------------------  shared model,
+//!    clock [ns],  <------------------------------------------------  global table,
 //!    calendar,       Orders{invitation, alarm, step_due},            cohorts,
-//!    links [bit/s],  StepOutcome{model, cancelled}                   averages
+//!    links [bit/s],  StepOutcome{model, given_up}                    averages
 //!    faults
-//!     |   |   |      submit(Invited), end_training, break_off
+//!     |   |   |      Participate, TrainingEnded, BreakOff
 //!     |   |   +---------------------------------------------------> ClientActor, one per user:
 //!     |   |                                                          private parameters
 //!     |   |                                                           |  submitted trainings
 //!     |   |          train -> Effort{row visits, bytes}               v
 //!     |   +-------------------------------------------------------> Workers ─ ─ ─ ─ ─ ─ ─ ─ ─ worker threads
 //!     |                                                              the users live with them
-//!     |   present, request_arrived, absorb_requests                   |
+//!     |   ConsultThirdParty, RequestArrived, AbsorbRequests           |
 //!     +-----------------> ThirdPartyActor (of methods that have one)  |
 //!     |                    state of its own                           |
 //!     |   RoundEnded{bookings}                                        |
@@ -38,7 +38,7 @@
 //!
 //! **Order.** Events happen in the calendar's order of (time, sequence). The network waits for
 //! every answer before it goes on, so no mailbox decides an order, and what is asked at every event
-//! goes past the mailboxes (`messages`).
+//! goes past the mailboxes (`resident`).
 //!
 //! **Modes.** The server decides and the network obeys: after every event the server says whom to
 //! invite, when to wake it and whether its step is due. A round of the report has one or more steps
@@ -70,7 +70,6 @@ pub mod checkpoint;
 pub mod privacy;
 pub mod testing;
 
-mod answers;
 mod audit;
 mod baselines;
 mod by_user;
@@ -96,7 +95,7 @@ pub mod outcome;
 mod overheads;
 mod phases;
 mod protection;
-
+mod resident;
 mod run;
 mod selection;
 mod server;

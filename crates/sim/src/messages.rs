@@ -1,78 +1,44 @@
-//! What the actors ask one another, in the order in which a step uses it.
+//! The messages between actors, in the order in which a step uses them.
 //!
-//! Every question has a typed answer, for which the asker waits. All actors of a simulation live on
-//! one thread, so a mailbox keeps no order that would not be kept without it, but it costs a queue,
-//! a wake-up and a poll of two tasks (200 to 700 ns). So the server and the third party are called
-//! directly. Only the metrics have a mailbox, since they wait for the workers.
+//! Every message is a question with a typed answer, for which the asker waits.
 
 use std::sync::Arc;
 
 use actix::prelude::*;
 use bytes::Bytes;
 
+use super::checkpoints::Save;
 use super::consultation::Consultation;
 use super::download::Download;
 use super::durations::Durations;
-use super::invitation::{Invitation, Participant};
+use super::invitation::{Invitation, Invited, Participant};
 use super::outcome::{
-    AuditRecord, Booking, ByDirection, Ending, Flow, Outcome, PrivacyRecord, RoundRecord,
-    RoundSpan, VersionsCost,
+    AuditRecord, ByDirection, Flow, Outcome, PrivacyRecord, RoundRecord, VersionsCost,
 };
+use super::outcome::{Booking, Ending, RoundSpan};
+use super::resident::Ask;
 use super::upload::Upload;
 use fedrecsim_core::legs::Peer;
 use fedrecsim_core::work::Work;
-use fedrecsim_core::{Bytes as Size, Result, SimTime, Step, UserId};
-use fedrecsim_methods::{Phase, ThirdParty};
+use fedrecsim_core::{Bytes as Size, Error, Result, SimTime, Step, UserId};
+use fedrecsim_methods::{PersonalTable, Phase, ThirdParty};
+use fedrecsim_model::Model;
 use fedrecsim_model::magnitude::{MagnitudeCounts, SupportCount};
-use fedrecsim_model::{Archive, Model};
 
-/// What the network asks the server.
-pub(crate) trait AskServer {
-    /// This has happened now. The answer says what to do.
-    fn happened(&mut self, now: SimTime, news: News) -> Result<Orders>;
-
-    /// A request for rows has arrived. The answer says whether it could be read.
-    fn request_arrived(&mut self, request: RequestArrived) -> Result<bool>;
-
-    /// An upload has arrived whole. The answer says what becomes of it: it is used, late, stale, or
-    /// lost if it is damaged. [`News::UploadBooked`] follows.
-    fn upload_arrived(
-        &mut self,
-        now: SimTime,
-        participant: Participant,
-        upload: Upload,
-    ) -> Result<Ending>;
-
-    /// The step is due, so make it. The round may end with it.
-    fn close_step(&mut self, ends_round: bool) -> Result<StepOutcome>;
-
-    /// Append your state to `archive`, for a checkpoint.
-    fn save(&mut self, archive: &mut Archive) -> Result<()>;
-}
-
-/// What the network asks the third party.
-pub(crate) trait AskThirdParty {
-    /// Hand yourself out as you are now, for the users who are invited now.
-    fn present(&self) -> Arc<dyn ThirdParty>;
-
-    /// A request has arrived. The answer says whether it could be read.
-    fn request_arrived(&mut self, request: RequestArrived) -> Result<bool>;
-
-    /// A step of the server is over. Take in the requests that have arrived.
-    fn absorb_requests(&mut self) -> Result<()>;
-
-    /// Append your state to `archive`, for a checkpoint.
-    fn save(&mut self, archive: &mut Archive) -> Result<()>;
+/// Network -> server: this has happened now.
+#[derive(Message)]
+#[rtype(result = "Result<Orders>")]
+pub(crate) struct Happened {
+    pub now: SimTime,
+    pub news: News,
 }
 
 /// What the server is told of, besides the frames that arrive.
 pub(crate) enum News {
     /// A new step begins.
     StepBegins(Step),
-    /// This participation is lost.
+    /// This participation was cut off.
     ParticipationLost(Participant),
-    /// The upload that has arrived now was booked.
-    UploadBooked,
     /// The server wanted to be woken at this time.
     AlarmRings,
 }
@@ -90,21 +56,53 @@ pub(crate) struct Orders {
     pub step_due: bool,
 }
 
+/// Network -> client. A user's actor has no mailbox but is called directly, see [`super::workers`].
+#[derive(Clone)]
+pub enum ToClient {
+    /// You are invited, and the download is on its way to you. Submit your training, since its
+    /// inputs are fixed by now.
+    Participate(Invited),
+    /// Your training has come to its virtual end, so upload its result.
+    TrainingEnded,
+    /// Somebody who studies the method asks for the item table that you keep for yourself, if you
+    /// have taken part.
+    ShowPersonalTable,
+    /// Your participation ends here. If your training has not ended, go back to the parameters from
+    /// before it.
+    BreakOff,
+}
+
+/// Client -> network: the answer to a [`ToClient`].
+pub enum FromClient {
+    /// The answer to [`ToClient::TrainingEnded`] if the training has succeeded.
+    Upload(Upload),
+    /// The answer to [`ToClient::TrainingEnded`] if the training has failed.
+    Failed(Error),
+    /// The answer to [`ToClient::ShowPersonalTable`]; `None` if the parameters are still as the
+    /// method makes them.
+    PersonalTable(Option<Result<Option<PersonalTable>>>),
+    /// The answer to the other messages.
+    Done,
+    /// The answer to a message that makes no sense in the client's state, which is a defect of the
+    /// simulator.
+    OutOfTurn,
+}
+
 /// Workers -> network: what a training takes, which decides how long it lasts in virtual time.
 #[derive(Clone, Debug, Default)]
 pub struct Effort {
     /// The work of the training. A training that fails does so at once, without any work.
     pub work: Work,
     /// The size of the upload; `None` if the training fails.
-    pub upload_size: Option<Size>,
+    pub upload: Option<Size>,
     /// The request for rows and the server's answer, where rows have to be asked for.
     pub rows: Option<Arc<Consultation>>,
-    /// The consultation of the third party; `None` if there is none, or if it failed.
+    /// The exchange with the third party; `None` if there is none, or if it failed.
     pub third_party: Option<Arc<Consultation>>,
 }
 
 impl Effort {
-    /// Returns the consultation of this peer before the training.
+    /// Returns the exchange with this peer before the training.
     pub(crate) fn consultation_with(&self, peer: Peer) -> Option<&Consultation> {
         match peer {
             Peer::Server => self.rows.as_deref(),
@@ -113,13 +111,64 @@ impl Effort {
     }
 }
 
-/// A request that has arrived at the server or the third party.
+/// What the network asks the server.
+pub(crate) trait AskServer:
+    Ask<Happened> + Ask<RequestArrived> + Ask<UploadArrived> + Ask<CloseStep> + Ask<Save>
+{
+}
+
+/// What the network asks the third party.
+pub(crate) trait AskThirdParty:
+    Ask<ConsultThirdParty> + Ask<RequestArrived> + Ask<AbsorbRequests> + Ask<Save>
+{
+}
+
+/// Network -> third party: hand yourself out as you are now, for the users who are invited now.
+#[derive(Message)]
+#[rtype(result = "Result<Arc<dyn ThirdParty>>")]
+pub(crate) struct ConsultThirdParty;
+
+/// Network -> server or third party: a request has arrived. The answer says whether it could be
+/// read.
+#[derive(Message)]
+#[rtype(result = "Result<bool>")]
 pub(crate) struct RequestArrived {
     pub participant: Participant,
     /// The phase of the method in which the sender takes part.
     pub phase: Phase,
     /// The frame as it came over the link.
     pub frame: Bytes,
+}
+
+/// Network -> third party: a step of the server is over; take in what has arrived.
+#[derive(Message)]
+#[rtype(result = "Result<()>")]
+pub(crate) struct AbsorbRequests;
+
+/// Network -> server: an upload has arrived whole.
+#[derive(Message)]
+#[rtype(result = "Result<Receipt>")]
+pub(crate) struct UploadArrived {
+    pub participant: Participant,
+    pub upload: Upload,
+    pub now: SimTime,
+}
+
+/// Server -> network: what became of an upload.
+#[derive(Debug)]
+pub(crate) struct Receipt {
+    /// How it ended: used, late, stale, or lost if it is damaged.
+    pub ending: Ending,
+    /// The orders for now, or the reason why the run ends.
+    pub orders: Result<Orders>,
+}
+
+/// Network -> server: the step is due, so make it.
+#[derive(Message)]
+#[rtype(result = "Result<StepOutcome>")]
+pub(crate) struct CloseStep {
+    /// Whether the round ends with this step.
+    pub ends_round: bool,
 }
 
 /// Server -> network: the step is made. The network adds up the outcomes of a round's steps.
@@ -137,8 +186,8 @@ pub(crate) struct StepOutcome {
     /// The sum of the mean local losses of the updates, which the network adds in the order of
     /// users.
     pub loss_sum: f64,
-    /// The users whose participations the server cancels, ascending.
-    pub cancelled: Vec<UserId>,
+    /// The users whose participations the server waits for no longer, ascending.
+    pub given_up: Vec<UserId>,
     /// The model after the step, and the download that participants will have of it; `None` unless
     /// a round ends here.
     pub model: Option<(Model, Arc<Download>)>,
@@ -185,8 +234,13 @@ pub(crate) struct RoundBooked {
     pub record: Result<RoundRecord>,
 }
 
-/// Simulation -> metrics: replace the model by this one. It is sent between two rounds.
+/// Simulation -> server: which model do you have?
 #[derive(Message)]
+#[rtype(result = "Result<Model>")]
+pub(crate) struct GetModel;
+
+/// Simulation -> server and metrics: replace the model by this one. It is sent between two rounds.
+#[derive(Clone, Message)]
 #[rtype(result = "Result<()>")]
 pub(crate) struct SetModel(pub Model);
 

@@ -5,10 +5,13 @@
 
 use std::sync::Arc;
 
-use super::answers::unanswered;
+use actix::prelude::*;
+
+use super::checkpoints::Save;
 use super::consultation;
 use super::invitation::Participant;
-use super::messages::{AskThirdParty, RequestArrived};
+use super::messages::{AbsorbRequests, AskThirdParty, ConsultThirdParty, RequestArrived};
+use super::resident::{Resident, unanswered};
 use super::world::World;
 use fedrecsim_core::{Error, Result};
 use fedrecsim_methods::third_party::ArrivedRequest;
@@ -28,7 +31,7 @@ impl ThirdPartyActor {
     /// Makes the actor for a run that begins; `None` if the method has no third party.
     ///
     /// # Errors
-    /// [`Error::Update`] if the method has consultations but makes no third party.
+    /// [`Error::Update`] if the method has exchanges but makes no third party.
     pub(crate) fn new(world: Arc<World>) -> Result<Option<Self>> {
         if !world.has_third_party() {
             return Ok(None);
@@ -65,17 +68,29 @@ impl ThirdPartyActor {
     }
 }
 
-impl AskThirdParty for ThirdPartyActor {
-    fn present(&self) -> Arc<dyn ThirdParty> {
-        Arc::clone(&self.third_party)
-    }
+impl Actor for ThirdPartyActor {
+    type Context = Context<Self>;
+}
 
-    fn request_arrived(&mut self, request: RequestArrived) -> Result<bool> {
+impl AskThirdParty for Resident<ThirdPartyActor> {}
+
+impl Handler<ConsultThirdParty> for ThirdPartyActor {
+    type Result = Result<Arc<dyn ThirdParty>>;
+
+    fn handle(&mut self, _: ConsultThirdParty, _context: &mut Self::Context) -> Self::Result {
+        Ok(Arc::clone(&self.third_party))
+    }
+}
+
+impl Handler<RequestArrived> for ThirdPartyActor {
+    type Result = Result<bool>;
+
+    fn handle(&mut self, arrival: RequestArrived, _context: &mut Self::Context) -> Result<bool> {
         let RequestArrived {
             participant,
             phase,
             frame,
-        } = request;
+        } = arrival;
         let Some(exchange) = self.world.exchange(phase) else {
             let reason = format!("{} sends a request in a phase without any", participant.0);
             return Err(unanswered("third party", reason));
@@ -86,8 +101,12 @@ impl AskThirdParty for ThirdPartyActor {
             .extend(decoded.map(|update| (participant, phase, update)));
         Ok(is_sound)
     }
+}
 
-    fn absorb_requests(&mut self) -> Result<()> {
+impl Handler<AbsorbRequests> for ThirdPartyActor {
+    type Result = Result<()>;
+
+    fn handle(&mut self, _: AbsorbRequests, _context: &mut Self::Context) -> Result<()> {
         if self.arrived.is_empty() {
             return Ok(());
         }
@@ -101,9 +120,15 @@ impl AskThirdParty for ThirdPartyActor {
             .collect();
         self.state().absorb(&requests)
     }
+}
 
-    fn save(&mut self, archive: &mut Archive) -> Result<()> {
+impl Handler<Save> for ThirdPartyActor {
+    type Result = Result<Archive>;
+
+    fn handle(&mut self, Save(mut archive): Save, _context: &mut Self::Context) -> Result<Archive> {
         // A checkpoint is made at the end of a step, when every request has been absorbed.
-        self.state().visit_state(&mut StateVisitor::Save(archive))
+        self.state()
+            .visit_state(&mut StateVisitor::Save(&mut archive))?;
+        Ok(archive)
     }
 }

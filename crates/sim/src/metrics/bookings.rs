@@ -10,9 +10,10 @@ use std::slice;
 
 use serde::{Deserialize, Serialize};
 
-use super::MetricsActor;
+use super::Books;
 use crate::by_user::ByUser;
-use crate::outcome::{Booking, Ending, LinkEvent, WorkTotals};
+use crate::outcome;
+use crate::outcome::{Booking, Ending, LinkEvent};
 use fedrecsim_core::legs::{Job, Route};
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{Direction, Result, UserId};
@@ -92,7 +93,7 @@ impl<'a> Iterator for Chain<'a> {
     }
 }
 
-impl MetricsActor {
+impl Books {
     /// Books all of `bookings`, which are in the order of time.
     ///
     /// # Errors
@@ -133,7 +134,7 @@ impl MetricsActor {
             .accounts
             .as_mut()
             .map(|accounts| accounts.remove(&user).unwrap_or_default());
-        let mut done = WorkTotals::default();
+        let mut done = outcome::Work::default();
         for &Booking {
             invitation_id,
             event,
@@ -144,7 +145,10 @@ impl MetricsActor {
                 own.book(&event);
             }
             match event {
-                LinkEvent::Sent(route, parts) => account.sent(invitation_id, route, parts)?,
+                LinkEvent::Sent(route, parts) => {
+                    let (_, account) = self.ledger.side(&mut account, route.peer);
+                    account.sent(invitation_id, route.direction, parts)?;
+                }
                 // These change no count. A frame is booked when it is sent and when its way ends.
                 LinkEvent::InLine(_) | LinkEvent::Connected(_) | LinkEvent::WorkBegan(_) => {}
                 LinkEvent::TransferEnded {
@@ -154,9 +158,9 @@ impl MetricsActor {
                     received,
                     took_ns,
                 } => {
-                    let of = (invitation_id, route);
-                    let carried = (carried, received);
-                    let bytes = self.ledger.ended(&mut account, of, ending, carried)?;
+                    let (ledger, account) = self.ledger.side(&mut account, route.peer);
+                    let of = (invitation_id, route.direction);
+                    let bytes = ledger.ended(account, of, ending, (carried, received))?;
                     if ending.is_arrival() {
                         self.record_duration(place_of(route), took_ns)?;
                     }
@@ -225,7 +229,7 @@ impl MetricsActor {
 }
 
 /// Books what a participation has taken as unused, if it ends without an update that is used.
-fn book_end(done: &mut WorkTotals, spent: Option<Spent>, ending: Ending) {
+fn book_end(done: &mut outcome::Work, spent: Option<Spent>, ending: Ending) {
     if let Some(spent) = spent.filter(|_| ending != Ending::Done) {
         done.unused += spent.work.row_visits;
         done.unused_multiply_adds += spent.work.multiply_adds;

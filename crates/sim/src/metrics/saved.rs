@@ -1,7 +1,8 @@
-//! The state of the metrics in a checkpoint.
+//! The state of the books in a checkpoint.
 
-use super::{Durations, MetricsActor};
+use super::{Books, Durations};
 use crate::outcome::{Accuracy, RoundRecord, SplitAccuracy};
+use crate::world::World;
 use fedrecsim_core::Result;
 use fedrecsim_model::state::{restore_model, save_model};
 use fedrecsim_model::{Archive, ArchiveReader};
@@ -10,8 +11,8 @@ use fedrecsim_model::{Archive, ArchiveReader};
 /// out.
 type SavedAccuracy = Option<(Option<Accuracy>, Accuracy)>;
 
-impl MetricsActor {
-    /// Appends everything recorded to `archive`.
+impl Books {
+    /// Appends the books to `archive`.
     pub(super) fn save(&self, archive: &mut Archive) {
         archive.put(&(&self.ledger, &self.under_way));
         archive.put(&self.accounts);
@@ -24,7 +25,7 @@ impl MetricsActor {
             let accuracy: SavedAccuracy = round
                 .accuracy
                 .as_ref()
-                .map(|accuracy| (accuracy.validation.clone(), accuracy.test.clone()));
+                .map(|figures| (figures.validation.clone(), figures.test.clone()));
             archive.put(&(
                 RoundRecord {
                     accuracy: None,
@@ -37,11 +38,11 @@ impl MetricsActor {
         save_model(archive, &self.model);
     }
 
-    /// Reads what [`Self::save`] appended.
+    /// Reads what [`Self::save`] appended, into books that are empty.
     ///
     /// # Errors
     /// As [`ArchiveReader::take`].
-    pub(crate) fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
+    pub(super) fn restore(&mut self, archive: &mut ArchiveReader, world: &World) -> Result<()> {
         (self.ledger, self.under_way) = archive.take()?;
         self.restore_accounts(archive.take()?)?;
         for durations in self.durations.iter_mut().chain([&mut self.waits]) {
@@ -54,7 +55,7 @@ impl MetricsActor {
             self.rounds.push(RoundRecord { accuracy, ..round });
         }
         self.digest = blake3::Hash::from_bytes(archive.take()?);
-        self.model = restore_model(archive, self.world.method.initial().layout())?;
+        self.model = restore_model(archive, world.method.initial().layout())?;
         Ok(())
     }
 }

@@ -7,10 +7,11 @@ use rayon::prelude::*;
 
 use super::participation::Participation;
 use super::{AHEAD, Network};
-use crate::answers::unanswered;
 use crate::consultation::ReplySource;
 use crate::invitation::{Invitation, Invited};
+use crate::messages::{ConsultThirdParty, FromClient, ToClient};
 use crate::outcome::LossCause;
+use crate::resident::unanswered;
 use fedrecsim_core::legs::{Leg, Peer, Route};
 use fedrecsim_core::{InvitationId, PortableDraws, Purpose, Result, UserId};
 use fedrecsim_data::population::Conditions;
@@ -24,8 +25,8 @@ impl Network {
     ) -> Result<()> {
         self.record.invited += cohort.len() as u32;
         let conditions = self.conditions_of(&cohort, invitation.id).await?;
-        let may_end_early = self.world.may_end_early();
-        let reply_source = self.reply_source();
+        let cut_short = self.world.may_be_cut_short();
+        let reply_source = self.reply_source()?;
         let legs = self.world.legs(invitation.download.phase());
         // If work comes first, its duration must be known at once, and so must what a user asks
         // for.
@@ -35,11 +36,11 @@ impl Network {
         );
         let now = self.now();
         for (&user, conditions) in cohort.iter().zip(conditions) {
-            self.peers.workers.submit(Invited {
+            self.submit(Invited {
                 user,
                 invitation: invitation.clone(),
                 reply_source: reply_source.clone(),
-                keep: may_end_early || conditions.dropout_at.is_some(),
+                keep: cut_short || conditions.dropout_at.is_some(),
             })?;
             // The place of a dropout can be told only if the durations of all legs are known.
             is_effort_needed |= conditions.dropout_at.is_some();
@@ -57,9 +58,10 @@ impl Network {
             .stream(Purpose::Line, 0, u64::from(invitation.id.0))
             .shuffle_portably(&mut order);
         for (position, user) in order.iter().enumerate() {
-            if let Some(later) = order.get(position + AHEAD) {
-                self.prefetch(*later);
-            }
+            order
+                .get(position + AHEAD)
+                .into_iter()
+                .for_each(|later| self.prefetch(*later));
             self.start(*user)?;
         }
         Ok(())
@@ -81,11 +83,21 @@ impl Network {
             .await
     }
 
+    /// Tells a user that it is invited, on which it submits its training.
+    pub(super) fn submit(&self, invited: Invited) -> Result<()> {
+        match self.tell(invited.user, ToClient::Participate(invited)) {
+            FromClient::Done => Ok(()),
+            _ => Err(unanswered("client", "it was invited while it was busy")),
+        }
+    }
+
     /// Returns the source of the third party's replies for participants who are invited now, if
     /// there is a third party.
-    pub(super) fn reply_source(&self) -> Option<ReplySource> {
-        let third_party = self.peers.third_party.as_ref()?;
-        Some(ReplySource::ThirdParty(third_party.borrow().present()))
+    pub(super) fn reply_source(&self) -> Result<Option<ReplySource>> {
+        let third_party = self.peers.third_party.as_ref();
+        third_party
+            .map(|peer| peer.ask(ConsultThirdParty).map(ReplySource::ThirdParty))
+            .transpose()
     }
 
     /// Starts the participation of `user` with its first leg.
@@ -98,8 +110,7 @@ impl Network {
         if first == Some(Leg::Transfer(Route::ROW_REQUEST))
             && participation.consultation_with(Peer::Server).is_none()
         {
-            // The training has failed, and says why.
-            self.peers.workers.end_training(user)?;
+            self.trained(user)?;
             return Err(unanswered("client", "it trained without what it asked for"));
         }
         traffic.begin_leg(participation)?;
@@ -113,8 +124,8 @@ impl Network {
     /// user until the virtual end of the training.
     ///
     /// # Errors
-    /// `Error::Interrupted`, and those of the workers themselves. An error in a training is kept
-    /// with it, and returned at its virtual end.
+    /// `Error::Interrupted`, and those of the workers
+    /// themselves. An error in a training is kept with it, and returned at its virtual end.
     pub(super) async fn work_out_trainings(&mut self) -> Result<()> {
         for (user, effort) in self.peers.workers.train().await? {
             if let Some(participation) = self.taking_part.get_mut(&user) {

@@ -1,11 +1,10 @@
-//! The network, which owns the clock, turns bytes into time, and decides who is lost when.
+//! The network, which owns the clock, turns bytes into time, and decides who is cut off when.
 //!
 //! A participation goes from leg to leg: in most methods from its download through its training to
 //! its upload. The calendar has what happens next to it. When something has happened, the server
 //! and the client are told, and it is booked for the metrics. The server says whom to invite, when
 //! to wake it and when a step is complete. Everything else follows from the clock.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::slice;
 use std::sync::Arc;
@@ -14,15 +13,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use actix::Recipient;
 use serde::{Deserialize, Serialize};
 
-use super::answers::{answer_of_metrics, unanswered};
 use super::by_user::ByUser;
 use super::calendar::Calendar;
 use super::checkpoints::Save;
 use super::invitation::Participant;
 use super::messages::{
-    AskServer, AskThirdParty, Book, News, Orders, RoundBooked, RoundEnded, StepOutcome,
+    AbsorbRequests, AskServer, AskThirdParty, Book, CloseStep, FromClient, Happened, News, Orders,
+    RoundBooked, RoundEnded, StepOutcome, ToClient,
 };
-use super::outcome::{Booking, GaugesSince, RoundRecord};
+use super::outcome::Booking;
+use super::outcome::GaugesSince;
+use super::outcome::RoundRecord;
+use super::resident::{answer_of_metrics, unanswered};
 use super::user_order::sort_by_user;
 use super::workers::{Pool, Workers};
 use super::world::World;
@@ -39,6 +41,7 @@ mod server_link;
 mod transfers;
 mod watch;
 
+use event_handlers::Followup;
 use participation::Participation;
 use server_link::ServerLink;
 use transfers::Traffic;
@@ -76,9 +79,9 @@ const BOOKED_AT_ONCE: usize = 1 << 17;
 
 /// The actors to which the network talks.
 pub(crate) struct Peers {
-    pub server: Rc<RefCell<dyn AskServer>>,
+    pub server: Rc<dyn AskServer>,
     /// The third party, in a method that has one.
-    pub third_party: Option<Rc<RefCell<dyn AskThirdParty>>>,
+    pub third_party: Option<Rc<dyn AskThirdParty>>,
     /// The workers, with the actors of all users.
     pub workers: Rc<dyn Workers>,
     /// Tells the metrics what has happened, in the middle of a round or at the end of the run.
@@ -216,11 +219,19 @@ impl Network {
             };
             self.prefetch_upcoming();
             self.watch_time_until(now);
-            if self.needs_trainings(event) {
+            let mut followup = self.happen(now, event)?;
+            if matches!(followup, Followup::WorkOutTrainings) {
                 self.work_out_trainings().await?;
+                followup = self.happen(now, event)?;
             }
-            let orders = self.happen(now, event)?;
-            due = self.obey(orders).await?;
+            due = match followup {
+                Followup::Nothing => false,
+                Followup::Obey(orders) if orders.invitation.is_none() => self.set_alarms(&orders),
+                Followup::Obey(orders) => self.obey(orders).await?,
+                Followup::WorkOutTrainings => {
+                    return Err(unanswered("workers", "they have not trained everybody"));
+                }
+            };
         }
         Ok(true)
     }
@@ -273,13 +284,19 @@ impl Network {
 
     /// Carries out the orders of the server, and returns whether its step is due.
     async fn obey(&mut self, orders: Orders) -> Result<bool> {
-        for time in orders.deadline.into_iter().chain(orders.alarm) {
-            self.traffic.calendar.schedule(time, Event::Alarm);
-        }
+        let step_due = self.set_alarms(&orders);
         if let Some((invitation, cohort)) = orders.invitation {
             self.invite(invitation, cohort).await?;
         }
-        Ok(orders.step_due)
+        Ok(step_due)
+    }
+
+    /// Sets the alarms that the server orders, and returns whether its step is due.
+    fn set_alarms(&mut self, orders: &Orders) -> bool {
+        for time in orders.deadline.into_iter().chain(orders.alarm) {
+            self.traffic.calendar.schedule(time, Event::Alarm);
+        }
+        orders.step_due
     }
 
     /// Takes back a list of bookings that is no longer needed, so that the next round's bookings
@@ -298,19 +315,25 @@ impl Network {
         made: &mut StepOutcome,
         tell: &mut dyn FnMut(Vec<Booking>),
     ) -> Result<()> {
-        let mut outcome = self.peers.server.borrow_mut().close_step(ends_round)?;
-        self.cancel(&outcome.cancelled)?;
+        let outcome = self.peers.server.ask(CloseStep { ends_round })?;
+        self.give_up(&outcome.given_up)?;
         if let Some(third_party) = &self.peers.third_party {
-            third_party.borrow_mut().absorb_requests()?;
+            third_party.ask(AbsorbRequests)?;
         }
         sort_by_user(&mut self.local_losses, |(participant, _)| *participant);
         let losses = self.local_losses.drain(..).map(|(_, loss)| loss);
-        outcome.loss_sum = losses.fold(made.loss_sum, |sum, loss| sum + loss);
-        outcome.steps += made.steps;
-        outcome.aggregated += made.aggregated;
-        outcome.uploads.add_times(&made.uploads, 1);
-        outcome.union += made.union;
-        *made = outcome;
+        let mut uploads = outcome.uploads;
+        uploads.add_times(&made.uploads, 1);
+        let mut union = outcome.union;
+        union += made.union;
+        *made = StepOutcome {
+            steps: made.steps + outcome.steps,
+            aggregated: made.aggregated + outcome.aggregated,
+            uploads,
+            union,
+            loss_sum: losses.fold(made.loss_sum, |sum, loss| sum + loss),
+            ..outcome
+        };
         if self.traffic.bookings.len() >= BOOKED_AT_ONCE {
             // The rest of the round will need room for as many again.
             let room = Vec::with_capacity(self.traffic.bookings.len());
@@ -355,7 +378,13 @@ impl Network {
 
     /// Tells the server what has happened now, and returns its orders.
     fn tell_server(&self, news: News) -> Result<Orders> {
-        self.peers.server.borrow_mut().happened(self.now(), news)
+        let now = self.now();
+        self.peers.server.ask(Happened { now, news })
+    }
+
+    fn tell(&self, user: UserId, message: ToClient) -> FromClient {
+        let _stage = enter(Stage::Actors);
+        self.peers.workers.tell(user, message)
     }
 
     /// Asks the processor for the participation to which something happens soon.

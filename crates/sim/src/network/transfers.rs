@@ -12,11 +12,11 @@ use super::Event;
 use super::participation::{Activity, Loss, Participation, Transfer, Way};
 use super::server_link::ServerLink;
 use super::watch::{Unshared, Watch};
-use crate::answers::unanswered;
 use crate::by_user::ByUser;
 use crate::calendar::{Appointment, Calendar};
 use crate::fair_link::FlowId;
 use crate::outcome::{Booking, Gauges, LinkEvent, LossCause};
+use crate::resident::unanswered;
 use crate::stop::Stop;
 use crate::world::World;
 use fedrecsim_core::legs::{Job, Leg, Peer, Route};
@@ -268,9 +268,9 @@ impl Traffic {
             return;
         };
         // A user has at most one transfer in a direction, so its number is free.
-        let link_share = participation.link(direction).share_at(now);
+        let claim = participation.link(direction).share_at(now);
         let lane = server.lanes.of_mut(direction);
-        let started = lane.link.start(now, FlowId(user.0), size, link_share);
+        let started = lane.link.start(now, FlowId(user.0), size, claim);
         debug_assert!(started, "{user} has two transfers in one direction");
         self.schedule_change(participation, direction);
     }
@@ -293,10 +293,9 @@ impl Traffic {
             return;
         };
         let (direction, flow) = (transfer.route.direction, FlowId(participation.user.0));
-        let link_share = participation.link(direction).share_at(now);
-        let link = &mut server.lanes.of_mut(direction).link;
+        let claim = participation.link(direction).share_at(now);
         // The last byte may have left at this very instant, which the next event tells.
-        if link.change(now, flow, link_share) {
+        if server.lanes.of_mut(direction).link.change(now, flow, claim) {
             self.schedule_change(participation, direction);
         }
     }
@@ -335,7 +334,8 @@ impl Traffic {
         });
     }
 
-    /// Schedules that a participation is lost at `at` for this cause, unless that happens earlier.
+    /// Schedules that a participation is cut off at `at` for this cause, unless that happens
+    /// earlier.
     pub(crate) fn schedule_loss(
         &mut self,
         participation: &mut Participation,
@@ -385,7 +385,7 @@ impl Traffic {
         }
     }
 
-    /// Returns the present values of everything that is watched.
+    /// Returns the present values of all quantities that are watched.
     fn gauges(&self, waiting_users: u64) -> Gauges<u64> {
         match &self.server_link {
             Some(server) => Gauges {

@@ -3,9 +3,13 @@
 
 use std::sync::Arc;
 
+use actix::Handler;
+
 use super::ServerActor;
 use crate::download::{Download, Versions};
+use crate::messages::RequestArrived;
 use crate::outcome::VersionsCost;
+use crate::resident::unanswered;
 use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_methods::server;
 
@@ -88,5 +92,21 @@ impl ServerActor {
             .iter()
             .for_each(|versions| cost += versions.cost());
         Some(cost)
+    }
+}
+
+impl Handler<RequestArrived> for ServerActor {
+    type Result = Result<bool>;
+
+    fn handle(&mut self, arrival: RequestArrived, _context: &mut Self::Context) -> Result<bool> {
+        let (user, invitation_id) = arrival.participant;
+        let open = self.open.get_mut(&user);
+        let Some(open) = open.filter(|open| open.invitation.id == invitation_id) else {
+            let reason = format!("{user} asks for rows without an invitation");
+            return Err(unanswered("server", reason));
+        };
+        let rows = open.invitation.download.read_request(&arrival.frame).ok();
+        open.asked = rows.map(Arc::from);
+        Ok(open.asked.is_some())
     }
 }

@@ -7,14 +7,19 @@
 
 use std::sync::Arc;
 
-use super::answers::unanswered;
+use actix::prelude::*;
+
 use super::audit::Audit;
 use super::by_user::ByUser;
+use super::checkpoints::Save;
 use super::download::{Download, Versions};
 use super::invitation::{Invitation, Participant};
-use super::messages::{AskServer, News, Orders, RequestArrived, StepOutcome};
+use super::messages::{
+    AskServer, CloseStep, GetModel, Happened, News, Orders, Receipt, SetModel, StepOutcome,
+    UploadArrived,
+};
 use super::outcome::Ending;
-use super::upload::Upload;
+use super::resident::{Resident, unanswered};
 use super::workers::Pool;
 use super::world::World;
 use fedrecsim_core::stages::{Stage, enter};
@@ -35,7 +40,7 @@ mod spending;
 mod steps;
 
 use alone::StepAlone;
-use averages::StepName;
+use averages::{Arrived, StepName};
 use cohort::Cohorts;
 use spending::Spending;
 use steps::OpenStep;
@@ -66,8 +71,7 @@ pub(crate) struct ServerActor {
     /// The participations under way, of this step or an earlier one.
     open: ByUser<Open>,
     step: OpenStep,
-    /// The uploads that the open step uses, with the participations that they end.
-    arrived: Vec<(Open, Upload)>,
+    arrived: Vec<Arrived>,
     /// The number of steps in a row without an update.
     empty_steps: u32,
     /// The number of participations in a row that ended without an update that was used.
@@ -79,7 +83,6 @@ pub(crate) struct ServerActor {
 
 /// A participation as the server knows it.
 struct Open {
-    user: UserId,
     invitation: Invitation,
     began: SimTime,
     /// The rows that the user has asked for, once it has.
@@ -111,21 +114,6 @@ impl ServerActor {
         }
     }
 
-    /// Returns the model.
-    pub(crate) fn model(&self) -> Model {
-        self.server.model().clone()
-    }
-
-    /// Replaces the model between two rounds.
-    ///
-    /// # Errors
-    /// Whatever error the method's server side returns.
-    pub(crate) fn set_model(&mut self, model: Model) -> Result<()> {
-        self.server.set_model(model)?;
-        self.forget_download();
-        Ok(())
-    }
-
     /// Names the step that is open.
     fn step_name(&self) -> StepName {
         StepName {
@@ -135,8 +123,8 @@ impl ServerActor {
         }
     }
 
-    /// Removes and returns a participation that has come to an end; `None` if the server had
-    /// cancelled it before.
+    /// Removes and returns a participation that has come to an end; `None` if the server had given
+    /// it up before.
     fn account_for(&mut self, (user, invitation_id): Participant) -> Option<Open> {
         self.open
             .get(&user)
@@ -173,53 +161,52 @@ impl ServerActor {
         }
     }
 
-    /// Cancels the participations for which the step did not wait, if the policy says so, and
+    /// Gives up the participations for which the step did not wait, if the policy says so, and
     /// returns their users.
-    fn cancel_stragglers(&mut self) -> Vec<UserId> {
+    fn give_up(&mut self) -> Vec<UserId> {
         if self.world.policy.stragglers == Stragglers::Late {
             return Vec::new();
         }
-        let cancelled: Vec<UserId> = self.open.drain().map(|(user, _)| user).collect();
-        cancelled
+        let given_up: Vec<UserId> = self.open.drain().map(|(user, _)| user).collect();
+        given_up
             .iter()
             .for_each(|user| self.cohorts.released(*user));
-        cancelled
+        given_up
     }
 }
 
-impl AskServer for ServerActor {
-    fn happened(&mut self, now: SimTime, news: News) -> Result<Orders> {
-        let _stage = enter(Stage::Actors);
+impl Actor for ServerActor {
+    type Context = Context<Self>;
+}
+
+impl AskServer for Resident<ServerActor> {}
+
+impl Handler<Happened> for ServerActor {
+    type Result = Result<Orders>;
+
+    fn handle(&mut self, happened: Happened, _context: &mut Self::Context) -> Result<Orders> {
+        let Happened { now, news } = happened;
         match news {
             News::StepBegins(step) => return self.begin_step(step, now),
             News::ParticipationLost(participant) => {
                 self.account_for(participant);
                 self.count_ended_participation(false);
             }
-            News::UploadBooked | News::AlarmRings => {}
+            News::AlarmRings => {}
         }
         self.advance(now)
     }
+}
 
-    fn request_arrived(&mut self, request: RequestArrived) -> Result<bool> {
-        let (user, invitation_id) = request.participant;
-        let open = self.open.get_mut(&user);
-        let Some(open) = open.filter(|open| open.invitation.id == invitation_id) else {
-            let reason = format!("{user} asks for rows without an invitation");
-            return Err(unanswered("server", reason));
-        };
-        let rows = open.invitation.download.read_request(&request.frame).ok();
-        open.asked = rows.map(Arc::from);
-        Ok(open.asked.is_some())
-    }
+impl Handler<UploadArrived> for ServerActor {
+    type Result = Result<Receipt>;
 
-    fn upload_arrived(
-        &mut self,
-        now: SimTime,
-        participant: Participant,
-        upload: Upload,
-    ) -> Result<Ending> {
-        let _stage = enter(Stage::Actors);
+    fn handle(&mut self, arrival: UploadArrived, _context: &mut Self::Context) -> Result<Receipt> {
+        let UploadArrived {
+            participant,
+            upload,
+            now,
+        } = arrival;
         let user = participant.0;
         let Some(open) = self.account_for(participant) else {
             let reason = format!("{user} uploads without an invitation");
@@ -252,14 +239,24 @@ impl AskServer for ServerActor {
         }
         if ending == Ending::Done {
             self.cohorts.used(user, self.step.step);
-            self.arrived.push((open, upload));
+            self.arrived.push(Arrived { user, upload, open });
         }
         self.count_ended_participation(ending == Ending::Done);
-        Ok(ending)
+        Ok(Receipt {
+            ending,
+            orders: self.advance(now),
+        })
     }
+}
 
-    fn close_step(&mut self, ends_round: bool) -> Result<StepOutcome> {
-        let _stage = enter(Stage::Actors);
+impl Handler<CloseStep> for ServerActor {
+    type Result = Result<StepOutcome>;
+
+    fn handle(
+        &mut self,
+        CloseStep { ends_round }: CloseStep,
+        _context: &mut Self::Context,
+    ) -> Result<StepOutcome> {
         let room = Vec::with_capacity(self.arrived.len());
         let arrived = std::mem::replace(&mut self.arrived, room);
         let aggregated = arrived.len() as u32;
@@ -294,7 +291,7 @@ impl AskServer for ServerActor {
             true => self.audit.end_round(step.round, &self.world),
             false => None,
         };
-        let cancelled = self.cancel_stragglers();
+        let given_up = self.give_up();
         // The model is passed on only at the end of a round, since while there is a copy the next
         // step cannot change its tables in place.
         let model = match ends_round {
@@ -307,16 +304,39 @@ impl AskServer for ServerActor {
             uploads: report.uploads,
             union: report.union,
             loss_sum: 0.0,
-            cancelled,
+            given_up,
             model,
             versions: self.versions_cost(),
             audit,
             privacy: self.spending.record(self.step.step, &self.world),
         })
     }
+}
 
-    fn save(&mut self, archive: &mut Archive) -> Result<()> {
-        self.append_to(archive)
+impl Handler<GetModel> for ServerActor {
+    type Result = Result<Model>;
+
+    fn handle(&mut self, _: GetModel, _context: &mut Self::Context) -> Result<Model> {
+        Ok(self.server.model().clone())
+    }
+}
+
+impl Handler<SetModel> for ServerActor {
+    type Result = Result<()>;
+
+    fn handle(&mut self, SetModel(model): SetModel, _context: &mut Self::Context) -> Result<()> {
+        self.server.set_model(model)?;
+        self.forget_download();
+        Ok(())
+    }
+}
+
+impl Handler<Save> for ServerActor {
+    type Result = Result<Archive>;
+
+    fn handle(&mut self, Save(mut archive): Save, _context: &mut Self::Context) -> Result<Archive> {
+        self.save(&mut archive)?;
+        Ok(archive)
     }
 }
 

@@ -8,8 +8,8 @@ use crate::identity::Identity;
 use crate::invitation::Invitation;
 use fedrecsim_core::{InvitationId, Result, SimTime, Step, UserId};
 use fedrecsim_methods::Phase;
-use fedrecsim_model::state::{restore_model, save_model};
-use fedrecsim_model::{Archive, ArchiveReader, StateVisitor};
+use fedrecsim_model::state::{StateVisitor, restore_model, save_model};
+use fedrecsim_model::{Archive, ArchiveReader};
 
 /// A participation in a checkpoint, where its download follows apart.
 type SavedOpen = (UserId, Step, InvitationId, SimTime, Option<Vec<u32>>);
@@ -54,7 +54,6 @@ impl ServerActor {
         for (user, step, id, began, asked) in open {
             let download = downloads.take(archive, &world)?;
             let open = Open {
-                user,
                 invitation: Invitation { step, id, download },
                 began,
                 asked: asked.map(Arc::from),
@@ -66,7 +65,7 @@ impl ServerActor {
 
     /// Appends the server to `archive`. At the end of a step, the state of the step and the list of
     /// arrivals are empty.
-    pub(super) fn append_to(&mut self, archive: &mut Archive) -> Result<()> {
+    pub(super) fn save(&mut self, archive: &mut Archive) -> Result<()> {
         archive.put(&Identity::of(&self.world));
         let saved = |(user, open): (UserId, &Open)| {
             let Invitation { step, id, .. } = open.invitation;

@@ -204,7 +204,6 @@ impl ServerActor {
         };
         for user in cohort {
             let open = Open {
-                user: *user,
                 invitation: invitation.clone(),
                 began: now,
                 asked: None,

@@ -4,7 +4,6 @@
 //! This is the only module that knows every actor's type. All actors live on one arbiter, on a
 //! runtime of this thread alone. The workers have threads of their own.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -15,18 +14,19 @@ use actix::prelude::*;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::RunControl;
-use crate::answers::answer_of_metrics;
 use crate::baselines;
 use crate::download::RestoredDownloads;
-use crate::messages::{Collect, RoundBooked, SetModel};
+use crate::messages::{AskThirdParty, Collect, FromClient, RoundBooked, SetModel, ToClient};
 use crate::metrics::MetricsActor;
 use crate::network::{Network, Peers};
 use crate::outcome::{Booking, ByDirection, Flow, GaugesSince, Outcome, SplitAccuracy};
+use crate::resident::{Ask, Resident, answer_of_metrics};
 use crate::server::ServerActor;
 use crate::third_party::ThirdPartyActor;
 use crate::workers::{MakeWorkers, Pool, Workers};
 use crate::world::World;
-use fedrecsim_core::{Error, Result, SimTime};
+use fedrecsim_core::{Error, Result, SimTime, UserId};
+use fedrecsim_methods::PersonalTable;
 use fedrecsim_model::{ArchiveReader, Model};
 
 /// A command of the simulation's owner, which sends its own answer.
@@ -98,8 +98,9 @@ pub(super) fn live(
 /// The actors that carry out commands.
 pub(super) struct Actors {
     pub network: Network,
-    pub server: Rc<RefCell<ServerActor>>,
+    pub server: Rc<Resident<ServerActor>>,
     metrics: Addr<MetricsActor>,
+    world: Arc<World>,
     pub workers: Rc<dyn Workers>,
 }
 
@@ -120,7 +121,7 @@ impl Actors {
             server.restore(archive, &mut downloads)?;
             workers.restore(archive)?;
         }
-        let baselines = baselines::accuracy(workers.baselines().await?, &world);
+        let baselines = baselines::figures(workers.baselines().await?, &world);
         let mut third_party = ThirdPartyActor::new(Arc::clone(&world))?;
         let mut metrics = MetricsActor::new(Arc::clone(&world), Rc::clone(&workers))?;
         if let Some(archive) = &mut archive {
@@ -130,16 +131,18 @@ impl Actors {
             metrics.restore(archive)?;
         }
         let total = metrics.total();
-        let (server, metrics) = (Rc::new(RefCell::new(server)), metrics.start());
+        let (server, metrics) = (Rc::new(Resident::new(server)), metrics.start());
+        let third_party =
+            third_party.map(|actor| -> Rc<dyn AskThirdParty> { Rc::new(Resident::new(actor)) });
         let peers = Peers {
             server: Rc::clone(&server) as _,
-            third_party: third_party.map(|actor| Rc::new(RefCell::new(actor)) as _),
+            third_party,
             workers: Rc::clone(&workers),
             book: metrics.clone().recipient(),
             round_ended: metrics.clone().recipient(),
             save_metrics: metrics.clone().recipient(),
         };
-        let mut network = Network::new(world, pool, peers, control.interrupted);
+        let mut network = Network::new(Arc::clone(&world), pool, peers, control.interrupted);
         if let Some(archive) = &mut archive {
             network.restore(archive, &mut downloads).await?;
         }
@@ -153,14 +156,27 @@ impl Actors {
             network,
             server,
             metrics,
+            world,
             workers,
         };
         Ok((actors, started))
     }
 
     pub(crate) async fn set_model(&self, model: Model) -> Result<()> {
-        self.server.borrow_mut().set_model(model.clone())?;
-        answer_of_metrics(self.metrics.send(SetModel(model))).await
+        let set = SetModel(model);
+        self.server.ask(set.clone())?;
+        answer_of_metrics(self.metrics.send(set)).await
+    }
+
+    /// Returns the item table that `user` keeps for itself.
+    pub(crate) fn personal_table(&self, user: UserId) -> Result<Option<PersonalTable>> {
+        match self.workers.tell(user, ToClient::ShowPersonalTable) {
+            FromClient::PersonalTable(Some(table)) => table,
+            FromClient::PersonalTable(None) => self.world.method.client(user).personal_table(),
+            _ => Err(Error::Usage(format!(
+                "{user} is in training, and its item table cannot be seen now"
+            ))),
+        }
     }
 
     /// Lets time run to the end of a round, or to an earlier instant. In a round in which much

@@ -7,12 +7,15 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 
-use super::messages::RoundBooked;
+use super::messages::{GetModel, RoundBooked};
 use super::observer::RoundObserver;
-use super::outcome::{Booking, ByDirection, Flow, Outcome, RoundRecord, SplitAccuracy};
+use super::outcome::Booking;
+use super::outcome::{ByDirection, Flow, Outcome, RoundRecord, SplitAccuracy};
+use super::resident::Ask;
 use super::stop::Stop;
 use super::workers::{MakeWorkers, all_users_here};
 use super::world::World;
@@ -308,7 +311,7 @@ impl Simulation {
     /// Defects of the simulator.
     pub fn model(&self) -> Result<Model> {
         self.actors
-            .ask(async |actors| actors.server.borrow().model())
+            .ask(async |actors| actors.server.ask(GetModel))?
     }
 
     /// Returns the item table that `user` keeps for itself, for whoever studies the method; `None`
@@ -320,7 +323,7 @@ impl Simulation {
     pub fn personal_table(&self, user: UserId) -> Result<Option<PersonalTable>> {
         self.check_is_there(user)?;
         self.actors
-            .ask(async move |actors| actors.workers.personal_table(user))?
+            .ask(async move |actors| actors.personal_table(user))?
             .map_err(|error| self.with_way_on(error))
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::answers::unanswered;
+use crate::resident::unanswered;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::{Error, Result, memory};
 

@@ -13,22 +13,20 @@ use tokio::sync::mpsc::unbounded_channel;
 use super::saved::{SavedPart, put_device, put_end, take_devices, take_parts};
 use super::scoring::{Donated, MADE_TOGETHER, Scoring, donor_of, own_downloads, scored};
 use super::{Pool, Workers, Working};
-use crate::answers::unanswered;
 use crate::baselines::{self, UserAccuracies};
 use crate::by_user::ByUser;
 use crate::client::ClientActor;
 use crate::device::Device;
 use crate::download::Download;
 use crate::evaluation::Scored;
-use crate::invitation::Invited;
-use crate::messages::Effort;
-use crate::training::WorkedOut;
-use crate::upload::Upload;
+use crate::messages::{Effort, FromClient, ToClient};
+use crate::resident::unanswered;
+use crate::training::{Assignment, WorkedOut};
 use crate::world::World;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_data::dataset::KeptItems;
-use fedrecsim_methods::{PersonalTable, Placement};
+use fedrecsim_methods::Placement;
 use fedrecsim_model::{Archive, ArchiveReader, Model, StateVisitor};
 use fedrecsim_scenario::ItemTable;
 
@@ -54,9 +52,6 @@ pub struct Threads {
     devices: RefCell<Devices>,
 }
 
-/// A training that was submitted, with the user's device if that has been made.
-type Submitted = (Invited, Option<Box<Device>>);
-
 /// The users' actors.
 #[derive(Default)]
 struct Devices {
@@ -64,8 +59,8 @@ struct Devices {
     /// its number, so a million users of whom ten thousand take part cost as much memory as ten
     /// thousand do.
     clients: ByUser<ClientActor>,
-    /// The users who have submitted a training since the last batch, in that order. Some of these
-    /// participations may be over.
+    /// The users who have submitted a training since the last batch, in that order. Some may have
+    /// been cut off since.
     submitted: Vec<UserId>,
 }
 
@@ -133,7 +128,7 @@ impl Threads {
                 continue;
             };
             if actor.is_away() {
-                return Err(unlendable(user));
+                return Err(in_training(user, "be saved"));
             }
             if let Some(device) = actor.device() {
                 put_device(user, device, archive)?;
@@ -144,17 +139,23 @@ impl Threads {
         Ok(())
     }
 
-    /// Returns the device of `user`, if it has been made, for [`take_devices`].
+    /// Appends the device of `user`, if it has been made, and the end of the devices. Returns
+    /// whether this is possible; it is not while the device is in training.
     ///
     /// # Errors
-    /// [`Error::Usage`] while the device is in training, and those of [`put_device`].
-    pub fn device_of(&self, user: UserId) -> Result<Vec<u8>> {
-        let mut archive = Archive::default();
-        if let Some(device) = self.devices.borrow_mut().idle_device(user)? {
-            put_device(user, device, &mut archive)?;
+    /// As [`put_device`].
+    pub fn show_device(&self, user: UserId, archive: &mut Archive) -> Result<bool> {
+        let clients = &mut self.devices.borrow_mut().clients;
+        if let Some(actor) = clients.get_mut(&user) {
+            if actor.is_away() {
+                return Ok(false);
+            }
+            actor
+                .device()
+                .map_or(Ok(()), |device| put_device(user, device, archive))?;
         }
-        put_end(&mut archive);
-        archive.take()
+        put_end(archive);
+        Ok(true)
     }
 
     /// Works out all trainings that were submitted, as [`Workers::train`] does, and shows `each` of
@@ -168,8 +169,7 @@ impl Threads {
     ) -> Result<()> {
         let batch = self.devices.borrow_mut().begin_trainings();
         let (world, interrupted) = (Arc::clone(&self.world), Arc::clone(&self.interrupted));
-        let work_out =
-            move |(invited, device): Submitted| invited.work_out(device, &world, &interrupted);
+        let work_out = move |training: Assignment| training.work_out(&world, &interrupted);
         let mut result = Ok(());
         let mut take = |mut worked: WorkedOut| {
             if result.is_ok() {
@@ -321,24 +321,10 @@ impl Threads {
 }
 
 impl Devices {
-    fn client(&mut self, user: UserId) -> &mut ClientActor {
-        self.clients.get_or_insert_with(user, ClientActor::default)
-    }
-
-    /// Returns the device of a user who is not in training; `None` if it has not been made yet.
-    fn idle_device(&mut self, user: UserId) -> Result<Option<&mut Device>> {
-        match self.clients.get_mut(&user) {
-            Some(actor) if actor.is_away() => Err(Error::Usage(format!(
-                "{user} is in training, and its item table cannot be seen now"
-            ))),
-            actor => Ok(actor.and_then(ClientActor::device)),
-        }
-    }
-
     /// Lends the devices of `users`; `None` for those that have not been made yet.
     fn lend(&mut self, users: &[UserId]) -> Result<Vec<(UserId, Option<Box<Device>>)>> {
         let lend = |user: &UserId| match self.clients.get_mut(user) {
-            Some(actor) if actor.is_away() => Err(unlendable(*user)),
+            Some(actor) if actor.is_away() => Err(in_training(*user, "lend its parameters")),
             Some(actor) if actor.is_made() => Ok((*user, actor.lend())),
             _ => Ok((*user, None)),
         };
@@ -346,7 +332,7 @@ impl Devices {
     }
 
     /// Takes the submitted trainings that are still wanted.
-    fn begin_trainings(&mut self) -> Vec<Submitted> {
+    fn begin_trainings(&mut self) -> Vec<Assignment> {
         let submitted = std::mem::take(&mut self.submitted);
         let clients = &mut self.clients;
         submitted
@@ -356,40 +342,30 @@ impl Devices {
     }
 }
 
-fn unlendable(user: UserId) -> Error {
-    let reason = format!("{user} cannot lend its parameters: they are in training");
+fn in_training(user: UserId, what: &str) -> Error {
+    let reason = format!("{user} cannot {what}: its parameters are in training");
     unanswered("client", reason)
 }
 
 impl Workers for Threads {
-    fn submit(&self, invited: Invited) -> Result<()> {
+    fn tell(&self, user: UserId, message: ToClient) -> FromClient {
         let mut devices = self.devices.borrow_mut();
-        devices.submitted.push(invited.user);
-        devices.client(invited.user).submit(invited)
-    }
-
-    fn expect_end_of_training(&self, user: UserId) {
-        if let Some(client) = self.devices.borrow().clients.get(&user) {
-            client.prefetch();
+        if let ToClient::Participate { .. } = message {
+            devices.submitted.push(user);
         }
-    }
-
-    fn end_training(&self, user: UserId) -> Result<Upload> {
-        self.devices.borrow_mut().client(user).end_training()
-    }
-
-    fn break_off(&self, user: UserId) -> Result<()> {
-        self.devices.borrow_mut().client(user).break_off()
+        devices
+            .clients
+            .get_or_insert_with(user, ClientActor::default)
+            .receive(message)
     }
 
     fn items_of(&self, user: UserId) -> Result<KeptItems> {
         Ok(self.world.dataset.kept_items(user))
     }
 
-    fn personal_table(&self, user: UserId) -> Result<Option<PersonalTable>> {
-        match self.devices.borrow_mut().idle_device(user)? {
-            Some(device) => device.client.personal_table(),
-            None => self.world.method.client(user).personal_table(),
+    fn expect_end_of_training(&self, user: UserId) {
+        if let Some(client) = self.devices.borrow().clients.get(&user) {
+            client.prefetch();
         }
     }
 

@@ -7,7 +7,7 @@ use crate::tests::small;
 use crate::upload::Upload;
 use crate::workers::Pool;
 use fedrecsim_core::{InvitationId, SimDuration, SimTime};
-use fedrecsim_model::codec::{Codec, Frame};
+use fedrecsim_model::codec::Codec;
 use fedrecsim_model::{Model, SharedTable, Table, TableUpdate, ValueType};
 use fedrecsim_scenario::CodecName;
 
@@ -30,6 +30,7 @@ impl ServerActor {
 struct Conversation {
     server: ServerActor,
     now: SimTime,
+    context: Context<ServerActor>,
 }
 
 impl Conversation {
@@ -37,22 +38,20 @@ impl Conversation {
         Self {
             server: server(overrides),
             now: SimTime::ZERO,
+            context: Context::new(),
         }
     }
 
-    fn tell(&mut self, news: News) -> Result<Orders> {
-        self.server.happened(self.now, news)
+    fn news(&self, news: News) -> Happened {
+        Happened {
+            now: self.now,
+            news,
+        }
     }
 
     fn begin(&mut self, step: u32) -> Orders {
-        self.tell(News::StepBegins(Step(step))).unwrap()
-    }
-
-    fn send(&mut self, user: u32, invitation_id: u32, frame: Frame) -> Ending {
-        let participant = (UserId(user), InvitationId(invitation_id));
-        let upload = Upload::encoded(frame, 0.0);
-        let ending = self.server.upload_arrived(self.now, participant, upload);
-        ending.unwrap()
+        let began = self.news(News::StepBegins(Step(step)));
+        self.server.handle(began, &mut self.context).unwrap()
     }
 
     /// Uploads a table that has this value everywhere.
@@ -60,8 +59,13 @@ impl Conversation {
         let table = Table::from_fn(self.server.table().shape(), || value);
         let frame =
             CodecName::DenseF32.encode(&TableUpdate::whole(table.clone()), &self.server.table());
-        let ending = self.send(user, invitation_id, frame);
-        (ending, self.tell(News::UploadBooked).unwrap())
+        let arrival = UploadArrived {
+            participant: (UserId(user), InvitationId(invitation_id)),
+            upload: Upload::encoded(frame, 0.0),
+            now: self.now,
+        };
+        let Receipt { ending, orders } = self.server.handle(arrival, &mut self.context).unwrap();
+        (ending, orders.unwrap())
     }
 
     /// Uploads a frame of a rows codec, with this value everywhere or with the table as it was
@@ -73,23 +77,32 @@ impl Conversation {
             None => TableUpdate::nothing(table.shape(), ValueType::F32),
         };
         let frame = CodecName::RowsF32.encode(&update, &table);
-        assert_eq!(self.send(user, invitation_id, frame), Ending::Done);
-        self.tell(News::UploadBooked).unwrap();
+        let arrival = UploadArrived {
+            participant: (UserId(user), InvitationId(invitation_id)),
+            upload: Upload::encoded(frame, 0.0),
+            now: self.now,
+        };
+        let receipt = self.server.handle(arrival, &mut self.context).unwrap();
+        assert_eq!(receipt.ending, Ending::Done);
     }
 
     /// Rings the alarm so many seconds after the beginning of the run.
     fn ring(&mut self, seconds: f64) -> Orders {
         self.now = instant(seconds);
-        self.tell(News::AlarmRings).unwrap()
+        let rings = self.news(News::AlarmRings);
+        self.server.handle(rings, &mut self.context).unwrap()
     }
 
     fn lose(&mut self, user: u32, invitation_id: u32) -> Orders {
         let participant = (UserId(user), InvitationId(invitation_id));
-        self.tell(News::ParticipationLost(participant)).unwrap()
+        let lost = self.news(News::ParticipationLost(participant));
+        self.server.handle(lost, &mut self.context).unwrap()
     }
 
     fn close(&mut self) -> StepOutcome {
-        self.server.close_step(true).unwrap()
+        self.server
+            .handle(CloseStep { ends_round: true }, &mut self.context)
+            .unwrap()
     }
 }
 
@@ -174,7 +187,8 @@ fn an_empty_step_leaves_the_model_as_it_is_and_too_many_of_them_end_the_run() {
             "it must not even pass it through the downlink's codec"
         );
     }
-    let ended = talk.tell(News::StepBegins(Step(2))).unwrap_err();
+    let began = talk.news(News::StepBegins(Step(2)));
+    let ended = talk.server.handle(began, &mut talk.context).unwrap_err();
     assert!(
         matches!(
             ended.ended_by(),

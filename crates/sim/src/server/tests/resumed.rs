@@ -90,6 +90,7 @@ fn downloads_that_say_the_same_stay_apart() {
     let mut resumed = Conversation {
         server,
         now: whole.now,
+        context: Context::new(),
     };
     let (resumed, whole) = (third_step(&mut resumed), third_step(&mut whole));
     assert!(

@@ -31,7 +31,6 @@ fn cohorts(steps: u32, overrides: &[&str]) -> Vec<Vec<u32>> {
 
 fn open_participation(download: &Arc<Download>) -> Open {
     Open {
-        user: UserId(0),
         invitation: Invitation {
             step: Step(0),
             id: InvitationId(0),
@@ -281,7 +280,8 @@ fn if_nobody_is_available_the_server_waits_for_the_next_arrival() {
             "{mode}"
         );
         talk.now = arrival;
-        let orders = talk.tell(News::AlarmRings).unwrap();
+        let rings = talk.news(News::AlarmRings);
+        let orders = talk.server.handle(rings, &mut talk.context).unwrap();
         let there = (0..21)
             .filter(|user| clock.is_available(UserId(*user), arrival))
             .collect::<Vec<_>>();
@@ -303,7 +303,8 @@ fn one_alarm_wakes_the_server_however_many_steps_end_before_it() {
         assert_eq!(talk.begin(step + 1).alarm, None, "there is one already");
     }
     talk.now = alarm;
-    let orders = talk.tell(News::AlarmRings).unwrap();
+    let rings = talk.news(News::AlarmRings);
+    let orders = talk.server.handle(rings, &mut talk.context).unwrap();
     assert_eq!(invited(&orders).len(), 1, "the one who came");
     assert!(
         orders.alarm.is_some_and(|next| next > alarm),
@@ -362,7 +363,8 @@ fn a_run_ends_if_nobody_is_available_within_the_limit() {
     talk.now = { seconds }
         .find(|at| anyone_after(&mut clock, *at).unwrap() > *at + SimDuration::from_secs_f64(1.0))
         .unwrap();
-    let error = talk.tell(News::StepBegins(Step(0))).unwrap_err();
+    let began = talk.news(News::StepBegins(Step(0)));
+    let error = talk.server.handle(began, &mut talk.context).unwrap_err();
     assert!(
         matches!(error.ended_by(), Some(Stop::NobodyAvailable { round: Round(0), at, .. }) if *at == talk.now),
         "{error}"
@@ -389,8 +391,17 @@ fn where_all_have_to_rest_the_message_says_so() {
     }
     let table = talk.server.table().clone();
     let frame = CodecName::DenseF32.encode(&TableUpdate::whole(table.clone()), &table);
-    talk.send(user, 20, frame);
-    let error = talk.tell(News::UploadBooked).unwrap_err();
+    let last = UploadArrived {
+        participant: (UserId(user), InvitationId(20)),
+        upload: Upload::encoded(frame, 0.0),
+        now: talk.now,
+    };
+    let error = talk
+        .server
+        .handle(last, &mut talk.context)
+        .unwrap()
+        .orders
+        .unwrap_err();
     assert!(
         matches!(
             error.ended_by(),
@@ -488,8 +499,14 @@ fn an_upload_after_which_nobody_comes_is_judged_before_the_run_ends() {
         .unwrap();
     let table = talk.server.table().clone();
     let frame = CodecName::DenseF32.encode(&TableUpdate::whole(table.clone()), &table);
-    assert_eq!(talk.send(user, 0, frame), Ending::Done);
-    let error = talk.tell(News::UploadBooked).unwrap_err();
+    let arrival = UploadArrived {
+        participant: (UserId(user), InvitationId(0)),
+        upload: Upload::encoded(frame, 0.0),
+        now: talk.now,
+    };
+    let receipt = talk.server.handle(arrival, &mut talk.context).unwrap();
+    assert_eq!(receipt.ending, Ending::Done);
+    let error = receipt.orders.unwrap_err();
     assert!(
         matches!(error.ended_by(), Some(Stop::NobodyAvailable { .. })),
         "{error}"
