@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::file_names::RUN_JSON;
 use super::frame::Frame;
 use super::record::{FORMAT, RunRecord};
+use super::study::as_saved;
 use super::{metrics, rounds};
 use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::migrate::migrate;
@@ -108,6 +109,12 @@ impl SavedRun {
         serde_json::from_value(json(&path)?).map_err(|reason| refused(&path, reason))
     }
 
+    /// Returns whether the run came to its end and had the scenario `saved`, which is as
+    /// [`as_saved`] returns it.
+    pub fn completes(&self, saved: &Value, vocabulary: &[MethodVocabulary]) -> bool {
+        self.complete && brought_up_to_date(&self.name, &self.scenario, vocabulary) == *saved
+    }
+
     /// Returns why the run has no result to compare: it stopped early, or it learned nothing;
     /// `None` if it has one.
     pub fn failure(&self) -> Option<String> {
@@ -198,6 +205,19 @@ pub(crate) fn scenario_of(
         parameters.extend(others);
     }
     Ok(scenario)
+}
+
+/// Returns a saved scenario with its keys where they stand now, so that reports of different
+/// versions can be compared. A scenario that this program does not know stays as it is, as one of
+/// another program's method.
+pub(crate) fn brought_up_to_date(
+    name: &str,
+    saved: &Value,
+    vocabulary: &[MethodVocabulary],
+) -> Value {
+    scenario_of(name, saved, vocabulary)
+        .and_then(|scenario| as_saved(&scenario))
+        .unwrap_or_else(|_| saved.clone())
 }
 
 #[cfg(test)]

@@ -55,7 +55,9 @@ impl OpenStudy<'_> {
             )));
         }
         let (record, earlier) = self.record()?;
-        let changes = earlier.map_or(Vec::new(), |earlier| earlier.changes(&record));
+        let changes = earlier.map_or(Vec::new(), |earlier| {
+            earlier.changes(&record, &self.session.vocabulary())
+        });
         if !changes.is_empty() {
             return Err(Error::Usage(format!(
                 "the study has changed since its runs in {} began: {}; undo that, or name another folder with --out",
@@ -104,7 +106,8 @@ impl OpenStudy<'_> {
     pub(super) fn to_do(&self, run: RunId) -> Result<ToDo> {
         let (folder, scenario) = (self.folder_of(run), self.plan.scenario(run));
         let saved = as_saved(&scenario)?;
-        if SavedRun::read(&folder).is_ok_and(|report| report.complete && report.scenario == saved) {
+        let vocabulary = self.session.vocabulary();
+        if SavedRun::read(&folder).is_ok_and(|report| report.completes(&saved, &vocabulary)) {
             return Ok(ToDo::Nothing);
         }
         let table = |text: &str| text.parse::<toml::Table>().ok();

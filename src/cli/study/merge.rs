@@ -23,12 +23,13 @@ const LAST: &str = "run.json";
 /// [`Error::Usage`] for a part of another study, naming what differs; [`Error::Read`] and
 /// [`Error::Write`].
 pub(super) fn merge(work: &OpenStudy, record: &StudyRecord, parts: &[PathBuf]) -> Result<()> {
+    let vocabulary = work.session.vocabulary();
     for part in parts {
         let of_part = StudyRecord {
             shard: None,
             ..record_in(part)?
         };
-        let mut changes = of_part.changes(record);
+        let mut changes = of_part.changes(record, &vocabulary);
         let size = |record: &StudyRecord| record.arms.len() + record.seeds.len();
         if changes.is_empty() && size(&of_part) != size(record) {
             changes.push("arms or seeds were added since".to_owned());
@@ -45,7 +46,7 @@ pub(super) fn merge(work: &OpenStudy, record: &StudyRecord, parts: &[PathBuf]) -
             continue;
         }
         let (saved, to) = (as_saved(&work.plan.scenario(run))?, work.folder_of(run));
-        let is_whole = |report: SavedRun| report.complete && report.scenario == saved;
+        let is_whole = |report: SavedRun| report.completes(&saved, &vocabulary);
         for from in parts.iter().map(|part| part.join(work.plan.folder(run))) {
             if SavedRun::read(&from).is_ok_and(is_whole) {
                 take_run(&from, &to)?;

@@ -38,7 +38,7 @@ pub fn results(
     wanted: Wanted,
     vocabulary: &[MethodVocabulary],
 ) -> Result<Results> {
-    let groups = grouped(reports)?;
+    let groups = grouped(reports, vocabulary)?;
     let names = names_of(&groups);
     let mut arms = Vec::new();
     let mut shown = wanted.metrics;
@@ -98,10 +98,11 @@ pub fn results(
 
 /// Returns the reports by their scenarios, in the order in which they are given; seeds of one arm
 /// are sorted.
-fn grouped(reports: Vec<SavedReport>) -> Result<Vec<Group>> {
+fn grouped(reports: Vec<SavedReport>, vocabulary: &[MethodVocabulary]) -> Result<Vec<Group>> {
     let mut groups: Vec<Group> = Vec::new();
     for report in reports {
-        let mut scenario = report.run.scenario.clone();
+        let run = &report.run;
+        let mut scenario = read::brought_up_to_date(&run.name, &run.scenario, vocabulary);
         if let Some(table) = scenario.as_object_mut() {
             table.shift_remove("seed");
         }
@@ -210,6 +211,23 @@ mod tests {
         assert_eq!(names, ["training.rounds=5", "training.rounds=9"]);
         let seeds: Vec<u64> = results.arms[0].runs.iter().map(|run| run.seed).collect();
         assert_eq!((seeds, results.compared_by_all()), (vec![1, 2], Some(1)));
+    }
+
+    /// If this fails, runs of one scenario are two arms because an older program wrote some of them.
+    #[test]
+    fn a_report_of_an_older_program_is_in_the_arm_of_its_scenario() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/old-report");
+        let old = SavedReport::read(&folder).unwrap();
+        let mut new = old.clone();
+        let run = &mut new.run;
+        let scenario = read::scenario_of(&run.name, &run.scenario, &vocabulary()).unwrap();
+        (run.format, run.seed) = (2, 2);
+        run.scenario = serde_json::to_value(scenario).unwrap();
+        run.scenario["seed"] = 2.into();
+        assert_ne!(run.scenario["evaluation"], old.run.scenario["evaluation"]);
+        let results = results(vec![old, new], wanted(None), &vocabulary()).unwrap();
+        let seeds = results.arms.iter().map(|arm| arm.runs.len());
+        assert_eq!(seeds.collect::<Vec<_>>(), [2]);
     }
 
     #[test]

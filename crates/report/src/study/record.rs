@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::plan::{Plan, Shard};
-use crate::read::check_format;
+use crate::read::{self, check_format};
 use fedrecsim_core::{Error, Result};
-use fedrecsim_scenario as scenario;
+use fedrecsim_scenario::{self as scenario, MethodVocabulary};
 
 /// The version of its layout.
 const FORMAT: u32 = 1;
@@ -118,7 +118,7 @@ impl StudyRecord {
     /// Returns, as sentences, the changes from this record, which was read from its file, to `now`
     /// after which results of both must not stand in one table. Arms and seeds that were added are
     /// no such change.
-    pub fn changes(&self, now: &Self) -> Vec<String> {
+    pub fn changes(&self, now: &Self, vocabulary: &[MethodVocabulary]) -> Vec<String> {
         let mut told = Vec::new();
         let part = |of: &Self| of.shard.clone().unwrap_or_else(|| "all runs".to_owned());
         if self.shard != now.shard {
@@ -139,7 +139,15 @@ impl StudyRecord {
             match now.arms.iter().find(|other| other.name == arm.name) {
                 None => told.push(format!("arm `{}` is gone", arm.name)),
                 Some(other) => {
-                    let differences = scenario::differences(&arm.scenario, &other.scenario);
+                    let current = |of: &ArmRecord| {
+                        let mut scenario =
+                            read::brought_up_to_date(&of.name, &of.scenario, vocabulary);
+                        if let Some(table) = scenario.as_object_mut() {
+                            table.shift_remove("seed");
+                        }
+                        scenario
+                    };
+                    let differences = scenario::differences(&current(arm), &current(other));
                     let keys: Vec<String> = differences.iter().map(ToString::to_string).collect();
                     if !keys.is_empty() {
                         told.push(format!("arm `{}`: {}", arm.name, keys.join("; ")));
@@ -156,6 +164,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::tests::results as sample;
+    use fedrecsim_methods::registry::vocabulary;
 
     fn record(values: &[&str], seeds: &[u64], shard: Option<Shard>) -> StudyRecord {
         let plan = sample::plan(&[("rounds", values)], seeds);
@@ -167,20 +176,33 @@ mod tests {
     fn only_what_changes_results_that_exist_counts_as_a_change() {
         let before = record(&["2", "3"], &[1, 2], None);
         assert_eq!(
-            before.changes(&record(&["2", "3", "4"], &[1, 2, 3], None)),
+            before.changes(&record(&["2", "3", "4"], &[1, 2, 3], None), &vocabulary()),
             [""; 0],
             "something was added"
         );
         assert_eq!(
-            before.changes(&record(&["2"], &[1], None)),
+            before.changes(&record(&["2"], &[1], None), &vocabulary()),
             ["seed 2 is gone", "arm `rounds=3` is gone"]
         );
         let mut other = before.clone();
         other.arms[1].scenario["training"]["rounds"] = 9.into();
         assert_eq!(
-            before.changes(&other),
+            before.changes(&other, &vocabulary()),
             ["arm `rounds=3`: training.rounds: 3 and 9"]
         );
+    }
+
+    /// If this fails, a study that an older program began cannot go on.
+    #[test]
+    fn keys_that_have_moved_are_no_change() {
+        let now = record(&["2"], &[1], None);
+        let mut before = now.clone();
+        let dataset = before.arms[0].scenario["dataset"].as_object_mut().unwrap();
+        let split = dataset["split"]["leave-one-out"].clone();
+        dataset["split"] = "leave-one-out".into();
+        dataset.extend(split.as_object().unwrap().clone());
+        assert_ne!(before, now);
+        assert_eq!(before.changes(&now, &vocabulary()), [""; 0]);
     }
 
     /// If this fails, two parts of a study that were made of different lists are put together, with
@@ -190,16 +212,16 @@ mod tests {
         let shard = |index, count| Some(Shard { index, count });
         let before = record(&["2", "3"], &[1, 2], shard(1, 2));
         assert_eq!(
-            before.changes(&record(&["2", "3"], &[1, 2], shard(1, 2))),
+            before.changes(&record(&["2", "3"], &[1, 2], shard(1, 2)), &vocabulary()),
             [""; 0]
         );
         assert_eq!(
             before
-                .changes(&record(&["2", "3"], &[1, 2, 3], shard(1, 2)))
+                .changes(&record(&["2", "3"], &[1, 2, 3], shard(1, 2)), &vocabulary())
                 .len(),
             1
         );
-        let told = before.changes(&record(&["2", "3"], &[1, 2], shard(2, 2)));
+        let told = before.changes(&record(&["2", "3"], &[1, 2], shard(2, 2)), &vocabulary());
         assert_eq!(told, ["the part: it was 1/2, and is 2/2"]);
     }
 
