@@ -59,13 +59,13 @@ pub struct Timeline {
     /// The rows from top to bottom.
     pub rows: Vec<Row>,
     /// The vertical lines and their times, in seconds.
-    pub rules: Vec<(Rule, f64)>,
+    pub rules: Vec<(LineStyle, f64)>,
     /// The colours of bars with their names in the legend.
     pub bars: Vec<(usize, String)>,
     /// The marks with their names in the legend.
     pub marks: Vec<(Mark, String)>,
     /// The styles of vertical lines with their names in the legend.
-    pub lines: Vec<(Rule, String)>,
+    pub lines: Vec<(LineStyle, String)>,
 }
 
 /// A row of a time line.
@@ -96,7 +96,7 @@ pub enum Mark {
 
 /// How a vertical line is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
+pub enum LineStyle {
     /// Without gaps.
     Solid,
     /// With gaps.

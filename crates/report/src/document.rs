@@ -29,7 +29,7 @@ pub enum Block {
     /// A paragraph that warns, with its beginning in bold.
     Note {
         /// The beginning; it may be empty.
-        headline: String,
+        title: String,
         /// The rest.
         text: String,
     },
@@ -144,9 +144,9 @@ impl Block {
     }
 
     /// Returns a paragraph that warns.
-    pub(crate) fn note(headline: impl Into<String>, text: impl Into<String>) -> Self {
+    pub(crate) fn note(title: impl Into<String>, text: impl Into<String>) -> Self {
         Self::Note {
-            headline: headline.into(),
+            title: title.into(),
             text: text.into(),
         }
     }
@@ -258,10 +258,10 @@ impl Document {
                     parts.push(format!("## {text}"));
                 }
                 Block::Text(text) => parts.push(text.clone()),
-                Block::Note { headline, text } if headline.is_empty() => {
+                Block::Note { title, text } if title.is_empty() => {
                     parts.push(format!("> {text}"));
                 }
-                Block::Note { headline, text } => parts.push(format!("> **{headline}** {text}")),
+                Block::Note { title, text } => parts.push(format!("> **{title}** {text}")),
                 Block::List(terms) => {
                     let lines = terms
                         .iter()
@@ -293,7 +293,7 @@ impl Document {
         for block in &self.blocks {
             text += &match block {
                 Block::Text(text) => format!("{text}\n"),
-                Block::Note { headline, text } => format!("{headline} {text}\n"),
+                Block::Note { title, text } => format!("{title} {text}\n"),
                 Block::List(terms) => {
                     let line = |(term, text): &(String, String)| format!("  {term:<14}{text}\n");
                     terms.iter().map(line).collect()

@@ -324,7 +324,7 @@ mod tests {
     /// Returns what the first of some caveats says.
     fn said(caveats: &[Block]) -> String {
         match caveats {
-            [Block::Note { headline, text }, ..] => format!("{headline} {text}"),
+            [Block::Note { title, text }, ..] => format!("{title} {text}"),
             other => panic!("{other:?}"),
         }
     }

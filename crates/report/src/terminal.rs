@@ -57,8 +57,8 @@ pub fn summary(record: &RunRecord, report: Option<&Path>) -> String {
         ""
     };
     for caveat in setup::protocol_caveats(&record.scenario, record.draws_negatives) {
-        if let Block::Note { headline, .. } = caveat {
-            blocks.push(Block::Text(format!("note: {headline}{see}")));
+        if let Block::Note { title, .. } = caveat {
+            blocks.push(Block::Text(format!("note: {title}{see}")));
         }
     }
     let document = Document {

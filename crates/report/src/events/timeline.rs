@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::stretch::{Phase, Stretch};
-use crate::chart::{self, Axis, Chart, Kind, Mark, Row, Rule};
+use crate::chart::{self, Axis, Chart, Kind, LineStyle, Mark, Row};
 use crate::column::Unit;
 use crate::overrides::changed_by_set;
 use crate::plot::draw;
@@ -137,7 +137,7 @@ impl Timeline {
             .map(|stretches| row(stretches, seconds))
             .collect();
         let ends = self.rounds.iter().map(|round| seconds(round.ended));
-        let mut rules: Vec<(Rule, f64)> = ends.map(|end| (Rule::Solid, end)).collect();
+        let mut rules: Vec<(LineStyle, f64)> = ends.map(|end| (LineStyle::Solid, end)).collect();
         let last_bar = rows
             .iter()
             .flat_map(|row| &row.bars)
@@ -153,8 +153,8 @@ impl Timeline {
             .filter(near)
             .collect();
         let length_s = deadlines.iter().copied().fold(happened_s, f64::max);
-        rules.extend(deadlines.iter().map(|at_s| (Rule::Dashed, *at_s)));
-        let mut lines = vec![(Rule::Solid, "end of a round".to_owned())];
+        rules.extend(deadlines.iter().map(|at_s| (LineStyle::Dashed, *at_s)));
+        let mut lines = vec![(LineStyle::Solid, "end of a round".to_owned())];
         lines.extend(self.deadline.map(|deadline| {
             let beyond = if deadlines.is_empty() {
                 ", beyond the picture"
@@ -163,7 +163,7 @@ impl Timeline {
             };
             let deadline = duration(deadline.as_secs_f64());
             (
-                Rule::Dashed,
+                LineStyle::Dashed,
                 format!("deadline: {deadline} after the invitation{beyond}"),
             )
         }));
@@ -383,7 +383,7 @@ mod tests {
             ]
         );
         assert!(
-            chart.rules.contains(&(Rule::Dashed, 8e-6)),
+            chart.rules.contains(&(LineStyle::Dashed, 8e-6)),
             "{:?}",
             chart.rules
         );
@@ -403,7 +403,10 @@ mod tests {
         };
         let chart = chart_of(&far);
         assert!(
-            chart.rules.iter().all(|(rule, _)| *rule == Rule::Solid),
+            chart
+                .rules
+                .iter()
+                .all(|(rule, _)| *rule == LineStyle::Solid),
             "{:?}",
             chart.rules
         );

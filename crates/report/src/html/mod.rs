@@ -79,10 +79,10 @@ fn write(block: &Block, number: usize, html: &mut String) {
     let _ = match block {
         Block::Heading(text) => writeln!(html, "<h2>{}</h2>", with_code(text)),
         Block::Text(text) => writeln!(html, "<p>{}</p>", with_code(text)),
-        Block::Note { headline, text } => writeln!(
+        Block::Note { title, text } => writeln!(
             html,
             "<p class=\"note\" role=\"note\"><strong>{}</strong>{}</p>",
-            with_code(headline),
+            with_code(title),
             with_code(&format!(" {text}"))
         ),
         Block::List(terms) => {

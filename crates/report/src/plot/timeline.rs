@@ -10,7 +10,7 @@ use super::canvas::{
     picture, subtitle_lines,
 };
 use super::svg::Dashes;
-use crate::chart::{Chart, Mark, Rule, Timeline};
+use crate::chart::{Chart, LineStyle, Mark, Timeline};
 use crate::words::lines;
 use fedrecsim_core::Result;
 
@@ -49,9 +49,9 @@ pub(super) fn draw(
         draw_rows(root, timeline, &plane)?;
         // Dashed lines are drawn after the solid ones, which would hide them where both are at one
         // instant.
-        for rule in [Rule::Solid, Rule::Dashed] {
+        for rule in [LineStyle::Solid, LineStyle::Dashed] {
             for (_, at_s) in timeline.rules.iter().filter(|(other, _)| *other == rule) {
-                draw_rule(root, plane.at(*at_s), plane.y, rule)?;
+                draw_line(root, plane.at(*at_s), plane.y, rule)?;
             }
         }
         draw_marks(root, timeline, &plane)?;
@@ -186,9 +186,9 @@ fn draw_mark(root: &Surface, (x, y): (i32, i32), mark: Mark) -> Drawn {
     }
 }
 
-fn draw_rule(root: &Surface, x: i32, (top, bottom): (i32, i32), rule: Rule) -> Drawn {
+fn draw_line(root: &Surface, x: i32, (top, bottom): (i32, i32), rule: LineStyle) -> Drawn {
     let line = [(x, top), (x, bottom)];
-    if rule == Rule::Solid {
+    if rule == LineStyle::Solid {
         return root.draw(&PathElement::new(line.to_vec(), INK.stroke_width(2)));
     }
     for (color, width) in [(WHITE, 7), (DASHED, 3)] {
@@ -238,7 +238,7 @@ fn draw_legend(root: &Surface, timeline: &Timeline, top: i32) -> Drawn {
     }
     y += 14;
     for (rule, name) in &timeline.lines {
-        draw_rule(root, left + 17, (y - 4, y + 24), *rule)?;
+        draw_line(root, left + 17, (y - 4, y + 24), *rule)?;
         label(name, &mut y)?;
     }
     Ok(())
@@ -269,7 +269,7 @@ mod tests {
                 bars,
                 mark: None,
             }],
-            rules: vec![(Rule::Dashed, 2.0), (Rule::Solid, 2.0)],
+            rules: vec![(LineStyle::Dashed, 2.0), (LineStyle::Solid, 2.0)],
             ..Timeline::default()
         };
         let chart = Chart {
