@@ -109,7 +109,7 @@ fn execute(
             |other| follow::follow_resume(&arguments, session, other),
             |crew| resume::resume(&arguments, session, crew),
         )?,
-        Command::Diff(arguments) => reports::diff(&arguments)?,
+        Command::Diff(arguments) => reports::diff(&arguments, &vocabulary)?,
         Command::Study(arguments) => study(&arguments, session)?,
         Command::Compare(arguments) => reports::compare(&arguments, &vocabulary)?.into(),
         Command::Html(arguments) => Finished::in_files(reports::html(&arguments, &vocabulary)?),

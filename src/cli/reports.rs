@@ -18,8 +18,8 @@ const NAME: &str = "compare";
 ///
 /// # Errors
 /// [`Error::Read`] for a report that cannot be read.
-pub(crate) fn diff(arguments: &DiffArgs) -> Result<Finished> {
-    let comparison = report::compare(&arguments.one, &arguments.other)?;
+pub(crate) fn diff(arguments: &DiffArgs, vocabulary: &[MethodVocabulary]) -> Result<Finished> {
+    let comparison = report::compare(&arguments.one, &arguments.other, vocabulary)?;
     Ok(Finished {
         differs: !comparison.is_equal(),
         ..comparison.to_string().into()

@@ -2,6 +2,7 @@ use std::fs;
 use std::process::{Command, Output};
 
 use fedrecsim_core::Error;
+use fedrecsim_methods::registry::vocabulary;
 use fedrecsim_report::{Comparison, compare};
 use fedrecsim_sim::Stop;
 use serde_json::Value;
@@ -18,7 +19,7 @@ fn fedrecsim(workshop: &Workshop, arguments: &[&str]) -> Output {
 }
 
 fn diff(workshop: &Workshop, one: &str, other: &str) -> fedrecsim_core::Result<Comparison> {
-    compare(&workshop.path(one), &workshop.path(other))
+    compare(&workshop.path(one), &workshop.path(other), &vocabulary())
 }
 
 /// Runs the small scenario with its report in the folder `name`, and returns its digest.

@@ -150,11 +150,11 @@ fn figures_that_do_not_fit_the_split_are_refused() {
         ),
         (
             &["evaluation.metrics=[\"ndgc\"]"],
-            &["unknown figure `ndgc`", "did you mean `ndcg`?"],
+            &["unknown metric `ndgc`", "did you mean `ndcg`?"],
         ),
         (
             &["evaluation.headline=\"hr\""],
-            &["`headline` names one figure: write `hr@10`"],
+            &["`headline` names one metric: write `hr@10`"],
         ),
         (
             &[

@@ -30,7 +30,7 @@ fn a_program_without_mpi_says_how_to_get_it() {
         let told = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{told}");
         assert!(
-            told.contains("one of 2 processes") && told.contains("--features mpi"),
+            told.contains("has started 2 processes") && told.contains("--features mpi"),
             "{told}"
         );
         assert!(!workshop.path("report").exists());

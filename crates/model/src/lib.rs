@@ -10,10 +10,6 @@
 //! networks and their optimisers. [`archive`] stores the state of a run, from which it can be
 //! continued.
 
-/// The path that the crate's modules had before.
-#[doc(hidden)]
-pub extern crate self as model;
-
 pub mod aggregate;
 pub mod algebra;
 pub mod archive;

@@ -10,10 +10,11 @@ use super::frame::Frame;
 use super::read;
 use super::rounds::ROUND;
 use fedrecsim_core::{Error, Result};
-use fedrecsim_scenario::{self as scenario, Difference};
+use fedrecsim_scenario::{self as scenario, Difference, MethodVocabulary};
 
 /// Keys of `run.json` that do not belong to the result, or are compared for themselves.
-const NOT_COMPARED: [&str; 9] = [
+const NOT_COMPARED: [&str; 10] = [
+    "format",
     "name",
     "command",
     "versions",
@@ -36,17 +37,17 @@ pub(crate) struct Report {
 
 impl Report {
     /// Reads a report: `path` is its folder or its `run.json`. Its `rounds.csv` is read if it is in
-    /// the folder.
+    /// the folder. The scenario of an older program has its keys where they stand now.
     ///
     /// # Errors
     /// [`Error::Read`] for a file that is not there or is not that of a report.
-    pub(crate) fn read(path: &Path) -> Result<Self> {
+    pub(crate) fn read(path: &Path, vocabulary: &[MethodVocabulary]) -> Result<Self> {
         let file = if path.is_dir() {
             path.join(RUN_JSON)
         } else {
             path.to_owned()
         };
-        let run = read::json(&file)?;
+        let mut run = read::json(&file)?;
         for key in ["digest", "rounds", "scenario"] {
             if run.get(key).is_none() {
                 let reason = format!("it is not the run.json of a report: it has no `{key}`");
@@ -60,11 +61,9 @@ impl Report {
             .filter(|path| path.exists())
             .map(|path| Frame::read(&path, |_| true))
             .transpose()?;
-        Ok(Self {
-            shown: path.display().to_string(),
-            run,
-            rounds,
-        })
+        let shown = path.display().to_string();
+        run["scenario"] = read::brought_up_to_date(&shown, &run["scenario"], vocabulary);
+        Ok(Self { shown, run, rounds })
     }
 
     fn digest(&self) -> &Value {
@@ -224,10 +223,36 @@ fn first_total(one: &Report, other: &Report) -> Option<String> {
     Some(format!("The totals differ in {first}{others}."))
 }
 
-/// Returns the comparison of the reports at two paths.
+/// Returns the comparison of the reports at two paths. `vocabulary` lists the methods that a
+/// scenario may name.
 ///
 /// # Errors
 /// As [`Report::read`].
-pub fn compare(one: &Path, other: &Path) -> Result<Comparison> {
-    Ok(Comparison::of(&Report::read(one)?, &Report::read(other)?))
+pub fn compare(one: &Path, other: &Path, vocabulary: &[MethodVocabulary]) -> Result<Comparison> {
+    let one = Report::read(one, vocabulary)?;
+    Ok(Comparison::of(&one, &Report::read(other, vocabulary)?))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::record::FORMAT;
+    use fedrecsim_methods::registry::vocabulary;
+
+    /// If this fails, `diff` says that two runs of one scenario differ in keys that have only moved.
+    #[test]
+    fn keys_that_have_moved_are_no_difference() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/old-report");
+        let old = read::json(&folder.join(RUN_JSON)).unwrap();
+        let scenario = read::scenario_of("old", &old["scenario"], &vocabulary()).unwrap();
+        let mut new = old.clone();
+        new["scenario"] = serde_json::to_value(scenario).unwrap();
+        new["format"] = FORMAT.into();
+        assert_ne!(old["scenario"], new["scenario"]);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), new.to_string()).unwrap();
+        let comparison = compare(&folder.join(RUN_JSON), file.path(), &vocabulary()).unwrap();
+        assert!(comparison.is_equal(), "{comparison}");
+    }
 }

@@ -12,7 +12,6 @@ use serde_json::Value;
 use super::file_names::RUN_JSON;
 use super::frame::Frame;
 use super::record::{FORMAT, RunRecord};
-use super::study::as_saved;
 use super::{metrics, rounds};
 use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::migrate::migrate;
@@ -205,6 +204,16 @@ pub(crate) fn scenario_of(
         parameters.extend(others);
     }
     Ok(scenario)
+}
+
+/// Returns a scenario as it is read back from `run.json`. It is written and read here, too, as the
+/// last bit of a number may change on that way.
+///
+/// # Errors
+/// [`Error::Usage`] for a scenario that JSON cannot express, which no file gives.
+pub fn as_saved(scenario: &Scenario) -> Result<Value> {
+    let saved = serde_json::to_string(scenario).and_then(|text| serde_json::from_str(&text));
+    saved.map_err(|reason| Error::Usage(format!("scenario {}: {reason}", scenario.name)))
 }
 
 /// Returns a saved scenario with its keys where they stand now, so that reports of different

@@ -37,8 +37,9 @@ mod values;
 
 pub use self::{
     columns::reference,
-    plan::{Plan, PlannedArm, RunId, Shard, as_saved},
+    plan::{Plan, PlannedArm, RunId, Shard},
     record::{ArmRecord, StudyRecord},
     results::{ArmResults, Results, RunResult, RunState},
     sharing::depends_on_timing,
 };
+pub use crate::read::as_saved;

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::file::{Arm, Study};
 use crate::metrics;
+use crate::read::as_saved;
 use crate::rounds::is_sparsity;
 use fedrecsim_core::metric::Metric;
 use fedrecsim_core::{Error, Result};
@@ -176,16 +177,6 @@ impl PlannedArm {
         }
         Ok(value)
     }
-}
-
-/// Returns a scenario as it is read back from `run.json`. It is written and read here, too, as the
-/// last bit of a number may change on that way.
-///
-/// # Errors
-/// [`Error::Usage`] for a scenario that JSON cannot express, which no file gives.
-pub fn as_saved(scenario: &Scenario) -> Result<Value> {
-    let saved = serde_json::to_string(scenario).and_then(|text| serde_json::from_str(&text));
-    saved.map_err(|reason| Error::Usage(format!("scenario {}: {reason}", scenario.name)))
 }
 
 /// Returns a fault with the arms that have it, of which there is at least one.
