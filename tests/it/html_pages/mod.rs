@@ -342,7 +342,7 @@ fn markup_in_names_does_not_run() {
     };
     let blocks = vec![
         Block::Note {
-            headline: attack.to_owned(),
+            title: attack.to_owned(),
             text: attack.to_owned(),
         },
         Block::List(vec![(attack.to_owned(), attack.to_owned())]),
