@@ -97,8 +97,7 @@ fn row_visits() {
         let epochs = 100;
         let nanoseconds = median_ns(31, || {
             for _ in 0..epochs {
-                let parameters = (&mut w[..], &mut b);
-                black_box(additive::step(&mut rows, &weights, parameters, &step, None));
+                black_box(additive::step(&mut rows, &weights, &mut w, &mut b, &step));
             }
         });
         print(

@@ -4,7 +4,7 @@ use super::moving_rows::{C, D, MovingRows};
 use super::noise::Disturbance;
 use super::parameters::{FedRap, Objective};
 use crate::prelude::*;
-use fedrecsim_model::kernel::additive::{self, AdditiveStep, RowMover};
+use fedrecsim_model::kernel::additive::{self, AdditiveStep};
 use fedrecsim_model::kernel::{Block as Lanes, PackedRows, RoundRows, RowWeights, packed_vector};
 
 /// Holds the state of a participation's epochs.
@@ -126,15 +126,17 @@ impl<'a> Epochs<'a> {
         self.steps += 1;
         let decay = step.table_rate * step.weight_decay;
         self.others_scale *= 1.0 - decay;
-        let parameters = (&mut self.w[..], &mut self.b);
+        let (w, b) = (&mut self.w, &mut self.b);
         let is_last = self.steps == self.last_step && self.steps > 1;
         let has_both = plan.shares() && plan.keeps_d();
         let moves_out = is_last && has_both && self.disturbance.is_none();
         if moves_out {
             moving.turn_round(self.others_scale);
         }
-        let mover = (moves_out || self.steps == 1).then_some(moving as &mut dyn RowMover);
-        let loss = additive::step(packed, weights, parameters, &step, mover);
+        let loss = match moves_out || self.steps == 1 {
+            true => additive::step_while_moving(packed, weights, w, b, &step, moving),
+            false => additive::step(packed, weights, w, b, &step),
+        };
         // An ablated table is zero and stays zero.
         for (table, is_there) in [(D, plan.keeps_d()), (C, plan.shares())] {
             if !is_there {

@@ -51,7 +51,7 @@ pub fn sigmoid(x: &Lanes) -> Lanes {
 
 /// Returns the logistic function, given `e = exp(-|x|)`.
 #[inline(always)]
-fn sigmoid_from(x: &Lanes, e: &Lanes) -> Lanes {
+pub(crate) fn sigmoid_from(x: &Lanes, e: &Lanes) -> Lanes {
     std::array::from_fn(|lane| {
         let numerator = if x[lane] >= 0.0 { 1.0 } else { e[lane] };
         numerator / (1.0 + e[lane])
@@ -61,7 +61,7 @@ fn sigmoid_from(x: &Lanes, e: &Lanes) -> Lanes {
 /// Returns `ln(1 + exp(x))` of every lane, given `e = exp(-|x|)`, with an absolute error below 2e-7
 /// where the result is below 1, and a relative error below 2e-7 above.
 #[inline(always)]
-fn softplus_from(x: &Lanes, e: &Lanes) -> Lanes {
+pub(crate) fn softplus_from(x: &Lanes, e: &Lanes) -> Lanes {
     std::array::from_fn(|lane| {
         // ln(1 + e) = 2 artanh(s) with s = e / (2 + e) <= 1/3, whose series needs seven terms.
         let s = e[lane] / (2.0 + e[lane]);

@@ -101,16 +101,16 @@ impl Column {
         bytes: &mut Vec<u8>,
         largest: &mut LargestMagnitude,
     ) {
-        append_bytes(blocks, self, rows, dimension, bytes, largest);
+        for_vectors!(self.vectors, append_bytes[](blocks, self, rows, dimension, bytes, largest));
     }
 
-    /// Returns the rows of the table in `blocks`, padded to whole vectors. `vectors` is their number
-    /// in a row, which may be known to the compiler.
+    /// Returns the rows of the table in `blocks`, padded to whole vectors; `V` is the number of
+    /// vectors in a row.
     #[inline(always)]
-    fn rows_in(self, vectors: usize, blocks: &[Block]) -> impl Iterator<Item = &[Block]> {
+    fn rows_in<const V: usize>(self, blocks: &[Block]) -> impl Iterator<Item = &[Block]> {
         blocks
-            .chunks_exact(vectors * self.tables)
-            .map(move |row| &row[self.table * vectors..(self.table + 1) * vectors])
+            .chunks_exact(V * self.tables)
+            .map(move |row| &row[self.table * V..(self.table + 1) * V])
     }
 }
 
@@ -220,7 +220,7 @@ per_instruction_set! {
         largest: &mut LargestMagnitude,
     ) {
         let mut noted = *largest;
-        for (position, row) in positions.zip(column.rows_in(V, blocks)) {
+        for (position, row) in positions.zip(column.rows_in::<V>(blocks)) {
             noted.note(row);
             let values = sink.row_mut(position);
             if values.len() == V * LANES {
@@ -237,7 +237,7 @@ per_instruction_set! {
 }
 
 per_instruction_set! {
-    fn append_bytes(
+    fn append_bytes<const V: usize>(
         blocks: &[Block],
         column: Column,
         rows: usize,
@@ -246,17 +246,18 @@ per_instruction_set! {
         largest: &mut LargestMagnitude,
     ) {
         let mut noted = *largest;
-        for row in column.rows_in(column.vectors, blocks).take(rows) {
+        for row in column.rows_in::<V>(blocks).take(rows) {
             noted.note(row);
-            let mut rest = 4 * dimension;
-            for block in row {
-                let values = little_endian(&block.0);
-                // A copy of known length is a few moves.
-                match rest < values.len() {
-                    true => bytes.extend_from_slice(&values[..rest]),
-                    false => bytes.extend_from_slice(&values),
+            if dimension == V * LANES {
+                row.iter()
+                    .for_each(|block| bytes.extend_from_slice(&little_endian(&block.0)));
+            } else {
+                let mut rest = 4 * dimension;
+                for block in row {
+                    let part = rest.min(4 * LANES);
+                    bytes.extend_from_slice(&little_endian(&block.0)[..part]);
+                    rest -= part;
                 }
-                rest = rest.saturating_sub(values.len());
             }
         }
         *largest = noted;

@@ -2,7 +2,9 @@
 //! D and C.
 
 use super::{Block, PackedRows, RowWeights, for_vectors};
-use crate::kernel::lane_math::{LANES, Lanes, cross_entropy, quad, quad_sum, quads_to_sums};
+use crate::kernel::lane_math::{
+    LANES, Lanes, exp_neg_abs, quad, quad_sum, quads_to_sums, sigmoid_from, softplus_from,
+};
 use crate::per_instruction_set;
 
 /// Names how C is penalised.
@@ -36,6 +38,25 @@ pub struct AdditiveStep {
     pub penalty: Penalty,
 }
 
+/// Takes one step over `rows` (table 0 is D, table 1 is C), with all gradients taken at the
+/// parameters before it:
+///
+/// loss = data_weight * sum_j (count_j softplus(z_j) - positive_j z_j)
+///        + sum_j penalty_j (mu |C_j| - lambda (D_j - C_j)^2).
+///
+/// Rows with weight zero only decay. Returns the loss before the step. Source: mtics/FedRAP d6ee2ac
+/// for the batch means and the subgradient; the paper's Eq. 3 and 13 for whole-matrix sums and
+/// soft-thresholding.
+pub fn step(
+    rows: &mut PackedRows,
+    weights: &RowWeights,
+    w: &mut [Block],
+    b: &mut f32,
+    step: &AdditiveStep,
+) -> f32 {
+    step_while_moving(rows, weights, w, b, step, &mut InPlace)
+}
+
 /// Moves rows into place and away while a step goes through them, sixteen at a time, so that a row
 /// is in the cache when it is trained and still there when it leaves.
 pub trait RowMover {
@@ -48,41 +69,45 @@ pub trait RowMover {
     fn move_out(&mut self, first: usize, rows: &[Block]);
 }
 
-/// Takes one step over `rows` (table 0 is D, table 1 is C), with all gradients taken at the
-/// parameters before it:
-///
-/// loss = data_weight * sum_j (count_j softplus(z_j) - positive_j z_j)
-///        + sum_j penalty_j (mu |C_j| - lambda (D_j - C_j)^2).
-///
-/// Rows with weight zero only decay. Without a `mover`, rows stay where they are. Returns the loss
-/// before the step. Source: mtics/FedRAP d6ee2ac for the batch means and the subgradient; the paper's
-/// Eq. 3 and 13 for whole-matrix sums and soft-thresholding.
-pub fn step(
+/// Leaves every row where it is.
+struct InPlace;
+
+impl RowMover for InPlace {
+    #[inline(always)]
+    fn move_in(&mut self, _first: usize, _rows: &mut [Block]) {}
+
+    #[inline(always)]
+    fn move_out(&mut self, _first: usize, _rows: &[Block]) {}
+}
+
+/// Takes a step as [`step`] does, over rows that `mover` moves.
+pub fn step_while_moving<M: RowMover>(
     rows: &mut PackedRows,
     weights: &RowWeights,
-    (w, b): (&mut [Block], &mut f32),
+    w: &mut [Block],
+    b: &mut f32,
     step: &AdditiveStep,
-    mover: Option<&mut dyn RowMover>,
+    mover: &mut M,
 ) -> f32 {
     let vectors = rows.vectors();
     let blocks = rows.blocks_mut();
     match step.penalty {
-        Penalty::L1 => for_vectors!(vectors, dispatch[0](blocks, weights, w, b, step, mover)),
-        Penalty::L2 => for_vectors!(vectors, dispatch[1](blocks, weights, w, b, step, mover)),
+        Penalty::L1 => for_vectors!(vectors, dispatch[0, M](blocks, weights, w, b, step, mover)),
+        Penalty::L2 => for_vectors!(vectors, dispatch[1, M](blocks, weights, w, b, step, mover)),
         Penalty::L1Proximal => {
-            for_vectors!(vectors, dispatch[2](blocks, weights, w, b, step, mover))
+            for_vectors!(vectors, dispatch[2, M](blocks, weights, w, b, step, mover))
         }
     }
 }
 
 per_instruction_set! {
-    fn dispatch<const V: usize, const PENALTY: u8>(
+    fn dispatch<const V: usize, const PENALTY: u8, M: RowMover>(
         blocks: &mut [Block],
         weights: &RowWeights,
         w: &mut [Block],
         b: &mut f32,
         step: &AdditiveStep,
-        mut mover: Option<&mut dyn RowMover>,
+        mover: &mut M,
     ) -> f32 {
         let mut w_before = [Block::ZERO; V];
         w_before.copy_from_slice(w);
@@ -98,15 +123,19 @@ per_instruction_set! {
         // compiled for.
         let mut z = [0f32; LANES];
         if let Some((first, _)) = blocks.split_at_mut_checked(LANES * 2 * V) {
-            if let Some(mover) = &mut mover {
-                mover.move_in(0, first);
-            }
+            mover.move_in(0, first);
             z = logits::<V, PENALTY>(first, &w_before, *b, &penalties[0], step, &mut penalty_loss);
         }
         for (group, count) in groups.iter().enumerate() {
             let positive = &positives[group];
-            let gradient = cross_entropy(&z, count, positive, step.data_weight, &mut data_loss);
+            let e = exp_neg_abs(&z);
+            let (p, softplus) = (sigmoid_from(&z, &e), softplus_from(&z, &e));
+            let mut gradient = [0f32; LANES];
+            // One loop for all three sums. As a function of its own, the cross-entropy keeps its results
+            // in memory here, and a step takes a twentieth longer.
             for i in 0..LANES {
+                gradient[i] = (count[i] * p[i] - positive[i]) * step.data_weight;
+                data_loss[i] += count[i] * softplus[i] - positive[i] * z[i];
                 b_gradient[i] += gradient[i];
             }
             let coefficients = RowCoefficients::new::<PENALTY>(&gradient, &penalties[group], step);
@@ -115,9 +144,7 @@ per_instruction_set! {
             // step.
             let (rows, rest) = blocks[group * LANES * 2 * V..].split_at_mut(LANES * 2 * V);
             if let Some((next, _)) = rest.split_at_mut_checked(LANES * 2 * V) {
-                if let Some(mover) = &mut mover {
-                    mover.move_in((group + 1) * LANES, next);
-                }
+                mover.move_in((group + 1) * LANES, next);
                 z = logits::<V, PENALTY>(
                     next,
                     &w_before,
@@ -128,9 +155,7 @@ per_instruction_set! {
                 );
             }
             update_rows::<V, PENALTY>(rows, &w_before, &gradient, &coefficients, &mut w_gradient);
-            if let Some(mover) = &mut mover {
-                mover.move_out(group * LANES, rows);
-            }
+            mover.move_out(group * LANES, rows);
         }
         let decay = 1.0 - step.network_rate * step.weight_decay;
         for v in 0..V {

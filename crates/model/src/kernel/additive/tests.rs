@@ -128,7 +128,7 @@ impl Problem {
             weights.penalty[row] = self.row_penalty[row] as f32;
         }
         let (mut w, mut b) = (packed_vector(&single(&self.w)), self.b as f32);
-        let loss = step(&mut rows, &weights, (&mut w, &mut b), step_scalars, None);
+        let loss = step(&mut rows, &weights, &mut w, &mut b, step_scalars);
         let mut after = vec![0.0; dimension];
         unpack_into(&w, &mut after);
         after.push(b);
@@ -310,9 +310,15 @@ fn rows_that_move_on_the_way_are_trained_as_those_in_place_are() {
         let step = scalars(penalty, rows as f64);
         let start = (packed_vector(&vec![0.1; dimension]), 0.5);
         let ((mut w, mut b), (mut w_moving, mut b_moving)) = (start.clone(), start);
-        let loss = super::step(&mut in_place, &weights, (&mut w, &mut b), &step, None);
-        let parameters = (&mut w_moving[..], &mut b_moving);
-        let loss_moving = super::step(&mut moving, &weights, parameters, &step, Some(&mut mover));
+        let loss = super::step(&mut in_place, &weights, &mut w, &mut b, &step);
+        let loss_moving = step_while_moving(
+            &mut moving,
+            &weights,
+            &mut w_moving,
+            &mut b_moving,
+            &step,
+            &mut mover,
+        );
         assert_eq!(mover.moved_in, rows.next_multiple_of(LANES));
         assert_eq!(
             (loss.to_bits(), b.to_bits()),
