@@ -167,24 +167,7 @@ impl Threads {
         &self,
         each: &mut dyn FnMut(&mut WorkedOut) -> Result<()>,
     ) -> Result<()> {
-        let batch = self.devices.borrow_mut().begin_trainings();
-        let (world, interrupted) = (Arc::clone(&self.world), Arc::clone(&self.interrupted));
-        let work_out = move |training: Assignment| training.work_out(&world, &interrupted);
-        let mut result = Ok(());
-        let mut take = |mut worked: WorkedOut| {
-            if result.is_ok() {
-                result = each(&mut worked);
-            }
-            // All are taken back, whatever becomes of them.
-            let clients = &mut self.devices.borrow_mut().clients;
-            if let Some(actor) = clients.get_mut(&worked.invited.user) {
-                actor.worked_out(worked);
-            }
-        };
-        if batch.len() <= 1 {
-            batch.into_iter().map(work_out).for_each(take);
-            return result;
-        }
+        let (batch, work_out) = self.begin_trainings();
         let _waiting = enter(Stage::Wait);
         let (sender, mut ready) = unbounded_channel();
         let training = self.pool.begin(move || {
@@ -198,10 +181,39 @@ impl Threads {
                     let _ = sender.send(worked);
                 });
         });
+        let mut result = Ok(());
         while let Some(worked) = ready.recv().await {
-            worked.into_iter().for_each(&mut take);
+            for mut worked in worked {
+                if result.is_ok() {
+                    result = each(&mut worked);
+                }
+                // All are taken back, whatever becomes of them.
+                self.take_back(worked);
+            }
         }
         training.await.and(result)
+    }
+
+    /// Takes the submitted trainings that are still wanted, and what works one out.
+    fn begin_trainings(
+        &self,
+    ) -> (
+        Vec<Assignment>,
+        impl Fn(Assignment) -> WorkedOut + Send + Sync + 'static,
+    ) {
+        let batch = self.devices.borrow_mut().begin_trainings();
+        let (world, interrupted) = (Arc::clone(&self.world), Arc::clone(&self.interrupted));
+        (batch, move |training| {
+            training.work_out(&world, &interrupted)
+        })
+    }
+
+    /// Gives what was worked out back to its device.
+    fn take_back(&self, worked: WorkedOut) {
+        let clients = &mut self.devices.borrow_mut().clients;
+        if let Some(actor) = clients.get_mut(&worked.invited.user) {
+            actor.worked_out(worked);
+        }
     }
 
     /// Scores the evaluated users at these `places` of their list.
@@ -371,12 +383,22 @@ impl Workers for Threads {
 
     fn train(&self) -> Working<'_, Vec<(UserId, Effort)>> {
         Box::pin(async move {
-            let mut efforts = Vec::new();
-            let mut take = |worked: &mut WorkedOut| {
-                efforts.push((worked.invited.user, std::mem::take(&mut worked.effort)));
-                Ok(())
+            let (batch, work_out) = self.begin_trainings();
+            // They are taken back together: to wake this thread for each would cost more than some
+            // methods' trainings.
+            let worked: Vec<WorkedOut> = match batch.len() {
+                0 | 1 => batch.into_iter().map(work_out).collect(),
+                _ => {
+                    let batch = batch.into_par_iter().with_max_len(TAKEN_AT_ONCE);
+                    let train = move || batch.map(work_out).collect();
+                    self.pool.run(train).await?
+                }
             };
-            self.train_each(&mut take).await?;
+            let mut efforts = Vec::new();
+            for mut worked in worked {
+                efforts.push((worked.invited.user, std::mem::take(&mut worked.effort)));
+                self.take_back(worked);
+            }
             Ok(efforts)
         })
     }
