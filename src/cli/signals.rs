@@ -12,25 +12,28 @@ use crate::{Error, Result};
 const ENDED_BY_INTERRUPT: i32 = 130;
 
 /// Has the first Ctrl-C, SIGTERM or SIGHUP set `flag`, so that the finished rounds are reported. A
-/// Ctrl-C after that ends the process at once. Another SIGTERM or SIGHUP does not, because
-/// schedulers and terminals send one to every process of a job and some send both: the process
-/// would be ended while it writes its report.
+/// second Ctrl-C ends the process at once. Another SIGTERM or SIGHUP does not, because schedulers
+/// and terminals send one to every process of a job and some send both: the process would be ended
+/// while it writes its report.
 ///
 /// SIGHUP is left alone where it is ignored, as it is under `nohup`.
 ///
 /// # Errors
 /// [`Error::Usage`] if the system does not let this process listen.
 pub(super) fn listen(flag: &Arc<AtomicBool>) -> Result<()> {
-    let set = |signal| flag::register(signal, Arc::clone(flag)).map(drop);
-    // What is registered first acts first, so the Ctrl-C that sets the flag does not end the
-    // process.
-    flag::register_conditional_shutdown(SIGINT, ENDED_BY_INTERRUPT, Arc::clone(flag))
-        .and_then(|_| set(SIGINT))
-        .and_then(|()| set(SIGTERM))
+    let set = |signal, flag| flag::register(signal, flag).map(drop);
+    // Ctrl-C has a flag of its own: of two signals that arrive together, the system may run the
+    // handler of the second first. What is registered first acts first, so the Ctrl-C that sets
+    // the flag does not end the process.
+    let is_second = Arc::new(AtomicBool::new(false));
+    flag::register_conditional_shutdown(SIGINT, ENDED_BY_INTERRUPT, Arc::clone(&is_second))
+        .and_then(|_| set(SIGINT, is_second))
+        .and_then(|()| set(SIGINT, Arc::clone(flag)))
+        .and_then(|()| set(SIGTERM, Arc::clone(flag)))
         .and_then(|()| {
             #[cfg(unix)]
             if !is_hangup_ignored() {
-                set(signal_hook::consts::SIGHUP)?;
+                set(signal_hook::consts::SIGHUP, Arc::clone(flag))?;
             }
             Ok(())
         })

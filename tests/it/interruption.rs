@@ -223,9 +223,10 @@ fn assert_of_a_process_ends_with_a_report(before: &[&str], signal: &str) {
             .unwrap(),
     );
     wait_for_folder(&mut child.0, &workshop.report());
-    // A scheduler sends the same signal to each process of a job, and some send several.
+    // A scheduler sends the same signal to each process of a job, and some send several. The process
+    // is stopped meanwhile, so that they arrive together.
     let pid = child.0.id().to_string();
-    for signal in [signal, "-TERM"] {
+    for signal in ["-STOP", signal, "-TERM", "-CONT"] {
         assert!(
             Command::new("kill")
                 .args([signal, &pid])
