@@ -19,8 +19,8 @@ use fedrecsim_scenario::{self as scenario, CodecSpec, MethodVocabulary};
 /// The codecs that are measured, as values of `codec.uplink`, one a line.
 const MEASURED: &str = include_str!("codecs.txt");
 
-/// Each codec is measured for this long in each direction, and at least once.
-const MEASURED_FOR: Duration = Duration::from_millis(200);
+/// How long the command measures each codec in each direction.
+pub(super) const MEASURED_FOR: Duration = Duration::from_millis(200);
 
 /// The least scenario, for reading a codec.
 const SCENARIO: &str =
@@ -37,19 +37,28 @@ struct Measured {
 }
 
 /// Returns a table of what each codec makes of the table in a file, and those that the user names
-/// besides.
+/// besides. Each is measured for `measured_for` in each direction, and at least once.
 ///
 /// # Errors
 /// [`Error::Read`] for a file that is no table of floating-point numbers, and [`Error::Scenario`]
 /// for a codec that cannot be read.
-pub(crate) fn bench(arguments: &CodecBenchArgs, vocabulary: &[MethodVocabulary]) -> Result<String> {
+pub(crate) fn bench(
+    arguments: &CodecBenchArgs,
+    vocabulary: &[MethodVocabulary],
+    measured_for: Duration,
+) -> Result<String> {
     let table = read(&arguments.file)?;
     let shape = table.shape();
     let named = arguments.codecs.iter().map(String::as_str);
+    let specs: Vec<(&str, CodecSpec)> = MEASURED
+        .lines()
+        .chain(named)
+        .map(|name| Ok((name, codec_of(name, vocabulary)?)))
+        .collect::<Result<_>>()?;
     let (mut rows, mut remarks) = (Vec::new(), Vec::new());
-    for name in MEASURED.lines().chain(named) {
-        let spec = codec_of(name, vocabulary)?;
-        let cells = match measure(&BlockCodecs::new(Direction::Up, &spec), &table) {
+    for (name, spec) in specs {
+        let codecs = BlockCodecs::new(Direction::Up, &spec);
+        let cells = match measure(&codecs, &table, measured_for) {
             Ok(measured) => measured.cells(shape).map(Cell::from).to_vec(),
             Err(error) => {
                 remarks.push(Block::text(format!("{name}: {error}")));
@@ -126,7 +135,7 @@ fn read(path: &Path) -> Result<Table> {
 }
 
 /// Encodes the whole table and decodes it again, several times.
-fn measure(codecs: &BlockCodecs, table: &Table) -> Result<Measured> {
+fn measure(codecs: &BlockCodecs, table: &Table, measured_for: Duration) -> Result<Measured> {
     let layout = Layout::of_table("table", table.shape());
     let update = ModelUpdate::whole(&Model::of_table("table", table.clone()));
     let base = Model::of_table("table", Table::zeros(table.shape()));
@@ -154,17 +163,19 @@ fn measure(codecs: &BlockCodecs, table: &Table) -> Result<Measured> {
     Ok(Measured {
         relative_error,
         largest_error: errors().fold(0.0, |largest, error| error.abs().max(largest)),
-        encode_s: seconds(|| encode().map(drop))?,
-        decode_s: seconds(|| codecs.decode(&frame.bytes, &layout, &base).map(drop))?,
+        encode_s: seconds(measured_for, || encode().map(drop))?,
+        decode_s: seconds(measured_for, || {
+            codecs.decode(&frame.bytes, &layout, &base).map(drop)
+        })?,
         frame,
     })
 }
 
-/// Returns the least time that `work` takes.
-fn seconds(mut work: impl FnMut() -> Result<()>) -> Result<f64> {
+/// Returns the least time that `work` takes, of as many times as `measured_for` lasts.
+fn seconds(measured_for: Duration, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
     let began = Instant::now();
     let mut least = f64::INFINITY;
-    while least.is_infinite() || began.elapsed() < MEASURED_FOR {
+    while least.is_infinite() || began.elapsed() < measured_for {
         let start = Instant::now();
         work()?;
         least = least.min(start.elapsed().as_secs_f64());
@@ -197,7 +208,7 @@ mod tests {
             file: file.clone(),
             codecs,
         };
-        let text = bench(&arguments, &vocabulary()).unwrap();
+        let text = bench(&arguments, &vocabulary(), Duration::ZERO).unwrap();
         assert!(
             text.starts_with(&format!("{}: 20 x 6 values, 480 bytes", file.display())),
             "{text}"
@@ -232,6 +243,7 @@ mod tests {
                     codecs,
                 },
                 &vocabulary(),
+                Duration::ZERO,
             )
             .unwrap_err()
             .to_string()

@@ -123,7 +123,7 @@ fn execute(
         Command::Codecs => explain::codecs(&vocabulary, columns).into(),
         Command::Table(arguments) => table::table(&arguments)?.into(),
         Command::Codec(CodecCommand::Bench(arguments)) => {
-            codec_bench::bench(&arguments, &vocabulary)?.into()
+            codec_bench::bench(&arguments, &vocabulary, codec_bench::MEASURED_FOR)?.into()
         }
         Command::Data(DataCommand::List(arguments)) => data::list(&arguments, columns).into(),
         Command::Data(DataCommand::Fetch(arguments)) => data::fetch(&arguments, session.visible),
