@@ -13,7 +13,7 @@ use crate::method::Entry;
 use crate::{Error, Result};
 use fedrecsim_data::dataset::public::known;
 use fedrecsim_report::words::counted;
-use fedrecsim_scenario::migrate::migrate as migrated;
+use fedrecsim_scenario::migrate::{Migrated, migrate as migrated};
 use fedrecsim_scenario::{self as scenario, Loaded, MethodVocabulary, Scenario};
 
 /// Checks every file, even if others before it are wrong, and returns a line for each valid one, a
@@ -107,20 +107,23 @@ pub(crate) fn presets(width: usize) -> String {
 /// keys have moved.
 ///
 /// # Errors
-/// [`Error::Read`] and [`Error::Write`] for a file that cannot be read or written, and
-/// [`Error::Usage`] for one that is no TOML. Files before it have been rewritten then.
+/// [`Error::Read`] for a file that cannot be read, and those of [`migrated`]: no file has been
+/// rewritten then. [`Error::Write`] for a file that cannot be written.
 pub(crate) fn migrate(arguments: &MigrateArgs) -> Result<String> {
-    let mut told = String::new();
+    let mut found = Vec::new();
     for path in &arguments.files {
         let text = std::fs::read_to_string(path).map_err(|reason| Error::read(path, reason))?;
-        let name = path.display().to_string();
-        let found = migrated(&text, &name)?;
-        if found.moves.is_empty() {
+        found.push((path, migrated(&text, &path.display().to_string())?));
+    }
+    let mut told = String::new();
+    for (path, Migrated { text, moves }) in found {
+        let name = path.display();
+        if moves.is_empty() {
             told.push_str(&format!("{name}: nothing to move\n"));
             continue;
         }
-        write_file(path, found.text.as_bytes(), true)?;
-        for moved in found.moves {
+        write_file(path, text.as_bytes(), true)?;
+        for moved in moves {
             told.push_str(&format!("{name}: {moved}\n"));
         }
     }

@@ -76,6 +76,10 @@ impl OutputFile {
                 &format!("what was written is in {}; ", partial.display()),
             ));
         }
+        // A file that is replaced keeps its permissions, if the system lets it.
+        if let Ok(replaced) = fs::metadata(&self.path) {
+            let _ = fs::set_permissions(&partial, replaced.permissions());
+        }
         fs::rename(&partial, &self.path).map_err(|reason| {
             // The first error is the one to report. What may be left over is a hidden file with a
             // telling name.

@@ -1,19 +1,12 @@
 //! Rewrites files of older versions: keys that stand elsewhere now are moved there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use toml_edit::visit_mut::{VisitMut, visit_table_like_mut};
-use toml_edit::{DocumentMut, Formatted, Item, Key, Table, TableLike};
+use toml_edit::{Decor, DocumentMut, Formatted, Item, Key, RawString, Table, TableLike};
 
 use fedrecsim_core::{Error, Result};
-
-/// Choices by a word beside which a key with a new place stands. The word and the key would say the
-/// same thing twice, so that the word goes.
-const WORDS: &[(&str, &str, &str)] = &[
-    ("dataset", "split", "leave-one-out"),
-    ("evaluation", "ranking", "sampled"),
-];
 
 /// A file as it is written now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,43 +39,69 @@ fn new_name(table: &str, key: &str) -> Option<&'static str> {
 /// Moves the keys of a scenario or a study, whose file is called `file`, to where they stand now.
 ///
 /// # Errors
-/// [`Error::Usage`] if `text` is no TOML.
+/// [`Error::Usage`] if `text` is no TOML, or if something else stands where a key would go.
 pub fn migrate(text: &str, file: &str) -> Result<Migrated> {
-    let mut document: DocumentMut = text
-        .parse()
-        .map_err(|error| Error::Usage(format!("{file}: {error}")))?;
+    let refuse = |reason: String| Error::Usage(format!("{file}: {reason}"));
+    let mut document: DocumentMut = text.parse().map_err(|error| refuse(format!("{error}")))?;
     let mut moves = Vec::new();
     for table in moved().keys() {
         if let Some(inner) = document.get_mut(table).and_then(Item::as_table_like_mut) {
-            move_keys(table, inner, &mut moves);
+            move_keys(table, inner, &mut moves).map_err(refuse)?;
         }
     }
-    Overrides { moves: &mut moves }.visit_document_mut(&mut document);
-    Ok(Migrated {
-        text: document.to_string(),
+    let mut overrides = Overrides {
         moves,
+        blocked: None,
+    };
+    overrides.visit_document_mut(&mut document);
+    if let Some(reason) = overrides.blocked {
+        return Err(refuse(reason));
+    }
+    let mut migrated = document.to_string();
+    if text.contains("\r\n") {
+        migrated = migrated.replace("\r\n", "\n").replace('\n', "\r\n");
+    }
+    Ok(Migrated {
+        text: migrated,
+        moves: overrides.moves,
     })
 }
 
-fn move_keys(name: &str, table: &mut dyn TableLike, moves: &mut Vec<String>) {
+/// Moves the keys of the table `name`.
+///
+/// # Errors
+/// What stands in the way of a key.
+fn move_keys(name: &str, table: &mut dyn TableLike, moves: &mut Vec<String>) -> Result<(), String> {
     let is_word = |table: &dyn TableLike, key: &str, word: &str| {
         table.get(key).and_then(Item::as_str) == Some(word)
     };
     let ranks_all = is_word(table, "ranking", "full-catalogue");
-    if table.iter().all(|(key, _)| new_name(name, key).is_none()) {
-        return;
-    }
-    for (_, key, word) in WORDS.iter().filter(|(table, ..)| *table == name) {
-        if is_word(table, key, word) {
-            table.remove(key);
+    // A number of candidates has no meaning where all items are ranked.
+    let has_no_effect = |new: &str| ranks_all && new.starts_with("ranking.");
+    let moving: Vec<(String, &str)> = table
+        .iter()
+        .filter_map(|(key, _)| Some((key.to_owned(), new_name(name, key)?)))
+        .collect();
+    let mut taken = BTreeSet::new();
+    for (key, new) in &moving {
+        // A choice by a word, below which the key stands now, would say the same thing twice.
+        let mut way = new.split('.');
+        if let (Some(choice), Some(word)) = (way.next(), way.next())
+            && is_word(table, choice, word)
+        {
+            table.remove(choice);
+        }
+        if !has_no_effect(new) && (!taken.insert(*new) || is_taken(table, new)) {
+            return Err(format!(
+                "`{name}.{key}` cannot move to `{name}.{new}`, as something else stands there; take one of the two out"
+            ));
         }
     }
     rebuild(table, |table, written, item| {
         let key = written.get();
         match new_name(name, key) {
-            None => drop(table.entry_format(written).or_insert(item)),
-            // A number of candidates has no meaning where all items are ranked.
-            Some(new) if ranks_all && new.starts_with("ranking.") => {
+            None => put(table, key, written, item),
+            Some(new) if has_no_effect(new) => {
                 moves.push(format!("{name}.{key} had no effect and is left out"));
             }
             Some(new) => {
@@ -91,65 +110,138 @@ fn move_keys(name: &str, table: &mut dyn TableLike, moves: &mut Vec<String>) {
             }
         }
     });
+    Ok(())
+}
+
+/// Returns whether something stands at `path` below `table`, or on the way to it.
+fn is_taken(table: &dyn TableLike, path: &str) -> bool {
+    let (first, rest) = path.split_once('.').unwrap_or((path, ""));
+    match table.get(first) {
+        None => false,
+        Some(_) if rest.is_empty() => true,
+        Some(item) => item
+            .as_table_like()
+            .is_none_or(|inner| is_taken(inner, rest)),
+    }
 }
 
 /// Takes everything out of a table and has it put back, so that the order stays.
 fn rebuild(table: &mut dyn TableLike, mut put_back: impl FnMut(&mut dyn TableLike, &Key, Item)) {
     let keys: Vec<Key> = table.iter().map(|(key, _)| key.into()).collect();
-    for key in keys {
-        let written = table.key(&key).cloned();
-        if let (Some(written), Some(item)) = (written, table.remove(&key)) {
-            put_back(table, &written, item);
-        }
+    let taken: Vec<(Key, Item)> = keys
+        .iter()
+        .filter_map(|key| Some((table.key(key)?.clone(), table.remove(key)?)))
+        .collect();
+    for (written, item) in taken {
+        put_back(table, &written, item);
     }
 }
 
-/// Puts `item` at `path` below `table`, as a dotted key with the comments of the key `written`.
-fn put(table: &mut dyn TableLike, path: &str, written: &Key, item: Item) {
-    match path.split_once('.') {
-        None => {
-            let key = Key::new(path).with_leaf_decor(written.leaf_decor().clone());
-            table.entry_format(&key).or_insert(item);
+/// Puts `item` at `path` below `table`, as a dotted key with the comments of the key `written`. A
+/// table joins the one that stands there.
+fn put(table: &mut dyn TableLike, path: &str, written: &Key, mut item: Item) {
+    let Some((first, rest)) = path.split_once('.') else {
+        let there = table.get_mut(path).and_then(Item::as_table_like_mut);
+        if let (Some(there), Some(joining)) = (there, item.as_table_like_mut()) {
+            return rebuild(joining, |_, written, item| {
+                put(there, written.get(), written, item);
+            });
         }
-        Some((first, rest)) => {
-            let mut dotted = Table::new();
-            dotted.set_implicit(true);
-            dotted.set_dotted(true);
-            let inner = table.entry(first).or_insert(Item::Table(dotted));
-            if let Some(inner) = inner.as_table_like_mut() {
-                put(inner, rest, written, item);
+        let key = Key::new(path).with_leaf_decor(written.leaf_decor().clone());
+        table.entry_format(&key).or_insert(item);
+        return;
+    };
+    let mut dotted = Table::new();
+    dotted.set_implicit(true);
+    dotted.set_dotted(true);
+    table.entry(first).or_insert(Item::Table(dotted));
+    let comments = [written.leaf_decor().prefix(), suffix_of(&item)];
+    if comments.iter().flatten().any(|text| is_comment(text)) {
+        spell_out(table, first);
+    }
+    if let Some(inner) = table.get_mut(first).and_then(Item::as_table_like_mut) {
+        put(inner, rest, written, item);
+    }
+}
+
+fn suffix_of(item: &Item) -> Option<&RawString> {
+    item.as_value()?.decor().suffix()
+}
+
+fn is_comment(text: &RawString) -> bool {
+    text.as_str().is_some_and(|text| text.contains('#'))
+}
+
+/// Writes the table `name` with dotted keys if it stands in a line, which has no room for comments.
+fn spell_out(table: &mut dyn TableLike, name: &str) {
+    let above = table.key(name).map(|key| key.leaf_decor().clone());
+    let Some(item) = table.get_mut(name).filter(|item| item.is_inline_table()) else {
+        return;
+    };
+    let behind = suffix_of(item).cloned().unwrap_or_default();
+    let Ok(mut dotted) = std::mem::take(item).into_table() else {
+        return;
+    };
+    dotted.set_implicit(true);
+    dotted.set_dotted(true);
+    let last = dotted.len().saturating_sub(1);
+    for (place, (mut key, value)) in dotted.iter_mut().enumerate() {
+        *key.leaf_decor_mut() = match &above {
+            Some(above) if place == 0 => above.clone(),
+            _ => Decor::default(),
+        };
+        if let Some(value) = value.as_value_mut() {
+            *value.decor_mut() = Decor::default();
+            if place == last {
+                value.decor_mut().set_suffix(behind.clone());
             }
         }
     }
+    *item = Item::Table(dotted);
 }
 
 /// Renames the keys that a study sets, which are dotted texts (`"evaluation.candidates" = 50`), and
 /// those that its axes name.
-struct Overrides<'m> {
-    moves: &'m mut Vec<String>,
+struct Overrides {
+    moves: Vec<String>,
+    /// What stands in the way of a key.
+    blocked: Option<String>,
 }
 
-impl Overrides<'_> {
-    /// Returns the name that a dotted key has now, if it has moved.
+impl Overrides {
+    /// Returns the name that a dotted key has now, if it or a table that it is in has moved.
     fn renamed(&mut self, key: &str) -> Option<String> {
         let (table, below) = key.split_once('.')?;
-        let new = format!("{table}.{}", new_name(table, below)?);
+        let end = below.find('.').unwrap_or(below.len());
+        let new = format!(
+            "{table}.{}{}",
+            new_name(table, &below[..end])?,
+            &below[end..]
+        );
         self.moves.push(format!("{key} is {new}"));
         Some(new)
     }
 }
 
-impl VisitMut for Overrides<'_> {
+impl VisitMut for Overrides {
     fn visit_table_like_mut(&mut self, table: &mut dyn TableLike) {
         visit_table_like_mut(self, table);
+        let mut blocked = None;
         rebuild(table, |table, written, item| {
             let new = self.renamed(written.get());
             let key = new.map_or_else(
                 || written.clone(),
                 |new| Key::new(new).with_leaf_decor(written.leaf_decor().clone()),
             );
+            if table.contains_key(&key) {
+                let key = key.get();
+                blocked = Some(format!(
+                    "a key is `{key}` now, which is set too; take one of the two out"
+                ));
+            }
             table.entry_format(&key).or_insert(item);
         });
+        self.blocked = self.blocked.take().or(blocked);
     }
 
     fn visit_string_mut(&mut self, text: &mut Formatted<String>) {
@@ -212,12 +304,80 @@ mod tests {
     /// If this fails, a study sets a key that is not there any more.
     #[test]
     fn the_keys_that_a_study_sets_are_renamed() {
-        let old = "[set]\n\"evaluation.candidates\" = 50 # few\n[[axes]]\nkey = \"network.correlation\"\n\
+        let old = "[set]\n\"evaluation.candidates\" = 50 # few\n\"availability.on-off.mean_on_s\" = 3\n[[axes]]\n\
+                   key = \"network.correlation\"\n\
                    values = [{ set = { \"devices.memory_mb\" = 5 } }]\n";
-        let new = "[set]\n\"evaluation.ranking.sampled.candidates\" = 50 # few\n[[axes]]\n\
+        let new = "[set]\n\"evaluation.ranking.sampled.candidates\" = 50 # few\n\
+                   \"availability.pattern.on-off.mean_on_s\" = 3\n[[axes]]\n\
                    key = \"network.rates.lognormal.correlation\"\n\
                    values = [{ set = { \"devices.memory.median_mb\" = 5 } }]\n";
         assert_eq!(migrated(old), new);
+    }
+
+    /// If this fails, the file cannot be read any more, or a comment is lost.
+    #[test]
+    fn a_comment_finds_room_where_a_table_stood_in_a_line() {
+        let old = "[evaluation]\n# Among few.\nranking = { sampled = { candidates = 20 } } # as others\n\
+                   shared_candidates = false # own draws\n";
+        let new = "[evaluation]\n# Among few.\nranking.sampled.candidates = 20 # as others\n\
+                   ranking.sampled.shared_candidates = false # own draws\n";
+        assert_eq!(migrated(old), new);
+        let in_a_line = "evaluation = { candidates = 3, users = 2 } # few\n";
+        let table: toml::Table = toml::from_str(&migrated(in_a_line)).unwrap();
+        let ranking = &table["evaluation"]["ranking"];
+        assert_eq!(ranking["sampled"]["candidates"].as_integer(), Some(3));
+    }
+
+    /// If this fails, a key is lost without a word.
+    #[test]
+    fn a_key_whose_place_is_taken_is_refused() {
+        let refused = |text: &str| migrate(text, "a.toml").unwrap_err().to_string();
+        let evaluation = "[evaluation]\ncandidates = 50\nranking.sampled.candidates = 20\n";
+        assert_eq!(
+            refused(evaluation),
+            "a.toml: `evaluation.candidates` cannot move to `evaluation.ranking.sampled.candidates`, \
+             as something else stands there; take one of the two out"
+        );
+        for (text, key) in [
+            (
+                "[network]\nrates = \"trace\"\ncorrelation = 0.3\n",
+                "network.correlation",
+            ),
+            (
+                "[devices]\nmemory_mb = 5\nmemory_median_mb = 50\n",
+                "devices.memory_median_mb",
+            ),
+            (
+                "[availability]\npattern = \"always\"\ndaily = {}\n",
+                "availability.daily",
+            ),
+            (
+                "[set]\n\"devices.memory_mb\" = 5\n\"devices.memory_median_mb\" = 6\n",
+                "is set too",
+            ),
+        ] {
+            assert!(refused(text).contains(key), "{}", refused(text));
+        }
+        let both =
+            "[evaluation]\ncandidates = 5\nranking.sampled.shared_candidates = false # own\n";
+        assert_eq!(
+            migrated(both),
+            "[evaluation]\nranking.sampled.candidates = 5\nranking.sampled.shared_candidates = false # own\n"
+        );
+        let word = "[network]\nrates = \"lognormal\"\ncorrelation = 0.3\n";
+        assert_eq!(
+            migrated(word),
+            "[network]\nrates.lognormal.correlation = 0.3\n"
+        );
+    }
+
+    #[test]
+    fn the_ends_of_lines_stay() {
+        let old = "# A.\r\n[evaluation]\r\ncandidates = 50 # few\r\n";
+        assert_eq!(
+            migrated(old),
+            "# A.\r\n[evaluation]\r\nranking.sampled.candidates = 50 # few\r\n"
+        );
     }
 
     #[test]
