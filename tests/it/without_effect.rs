@@ -487,6 +487,25 @@ fn contradictions_are_told_beside_faults_of_single_keys() {
             &["`path` has no meaning", "`users` is 50", "3 faults"],
         );
     }
+    // A table in which a key is wrong is there, and it is not empty.
+    for (wrong, count) in [
+        (
+            "[dataset]\nname = \"delimited\"\npath = \"a.csv\"\n[dataset.columns]\nusr = 1\nitem = 2\n",
+            "2 faults",
+        ),
+        (
+            "[dataset]\nname = \"ml-100k\"\nsubset.users = \"x\"\n",
+            "1 fault",
+        ),
+        (
+            "dataset.name = \"ml-100k\"\n[[faults]]\nkind = \"x\"\n",
+            "1 fault",
+        ),
+    ] {
+        let file = format!("method = \"fedmf\"\ntraining.rounds = 1\n{wrong}");
+        let error = load(&file, &[], Strictness::Lenient).unwrap_err();
+        assert_refusal(&error, &[count]);
+    }
     // What depends on the value that is wrong is not guessed, and a key with a slip counts as what
     // it resembles.
     let error = load(

@@ -58,11 +58,6 @@ impl Fault {
             other: None,
         }
     }
-
-    /// Returns whether a fault in the value or the key at `place` may be why this was found.
-    pub(super) fn is_about(&self, place: &Place) -> bool {
-        self.place == *place || self.other.as_ref() == Some(place)
-    }
 }
 
 /// Returns `message`, or its beginning and end if it is too long for a reader.

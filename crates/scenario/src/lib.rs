@@ -253,8 +253,9 @@ fn across_keys(
 /// Returns the faults across keys that a file has besides `faults` of single keys, if nothing is
 /// missing without these.
 ///
-/// What is said of a key that is itself at fault would be a guess and is left out. A file with more
-/// faults than are shown is mended in several steps anyway.
+/// What is said of a key that is itself at fault would be a guess and is left out, and so is what is
+/// said of a table in which a key is. A file with more faults than are shown is mended in several
+/// steps anyway.
 fn across_keys_besides(
     file: &Node,
     faults: &[Fault],
@@ -266,9 +267,11 @@ fn across_keys_besides(
     }
     let found = across_keys(file, faults, rules, vocabulary);
     let mut found = found.err().unwrap_or_default();
+    let places: Vec<&Place> = faults.iter().map(|fault| &fault.place).collect();
     found.retain(|found| {
-        let is_guess = |fault: &Fault| found.is_about(&fault.place);
-        found.place != Place::FILE && !faults.iter().any(is_guess)
+        let about = [Some(&found.place), found.other.as_ref()];
+        let is_guess = |place: &&Place| file.has_within(place, &places);
+        found.place != Place::FILE && !about.iter().flatten().any(is_guess)
     });
     found
 }

@@ -122,6 +122,26 @@ impl Node {
         }
     }
 
+    /// Returns the values in a table or an array.
+    fn inner(&self) -> Box<dyn Iterator<Item = &Self> + '_> {
+        match &self.value {
+            Value::Table(table) => Box::new(table.values()),
+            Value::Array(items) => Box::new(items.iter()),
+            _ => Box::new(std::iter::empty()),
+        }
+    }
+
+    /// Returns whether something within the value that is shown at `shown` stands at one of
+    /// `places`, or does itself, from this node on.
+    pub(super) fn has_within(&self, shown: &Place, places: &[&Place]) -> bool {
+        fn any(node: &Node, is: &dyn Fn(&Node) -> bool) -> bool {
+            is(node) || node.inner().any(|inner| any(inner, is))
+        }
+        let stands = |node: &Self| places.contains(&&node.key) || places.contains(&&node.place);
+        let is_shown = |node: &Self| node.key == *shown || node.place == *shown;
+        any(self, &|node| is_shown(node) && any(node, &stands))
+    }
+
     /// Returns the table in the node, after replacing any other value with an empty table for the
     /// sake of a key below it.
     pub(super) fn table_mut(&mut self) -> &mut Table {

@@ -319,21 +319,19 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
         "dataset.columns",
         "`columns` belongs to `name = \"delimited\"` only",
     );
-    checker.refuse_if(
-        dataset.columns.is_none() && is_delimited,
-        "dataset.name",
-        "`name = \"delimited\"` needs the table `[dataset.columns]`",
-    );
+    if dataset.columns.is_none() && is_delimited {
+        let message = "`name = \"delimited\"` needs the table `[dataset.columns]`";
+        checker.contradiction("dataset.name", "dataset.columns", message);
+    }
     checker.refuse_if(
         dataset.path.is_some() && is_generated,
         "dataset.path",
         "a generated population is not read from a file: `path` has no meaning here",
     );
-    checker.refuse_if(
-        dataset.path.is_none() && is_delimited,
-        "dataset.name",
-        "`name = \"delimited\"` needs the key `path`, the ratings file",
-    );
+    if dataset.path.is_none() && is_delimited {
+        let message = "`name = \"delimited\"` needs the key `path`, the ratings file";
+        checker.contradiction("dataset.name", "dataset.path", message);
+    }
     checker.refuse_if(
         subset.is_some() && is_generated,
         "dataset.subset",
@@ -380,11 +378,10 @@ fn check_columns(columns: &DelimitedSpec, checker: &mut Checker<'_>) {
             format!("`rating_range` is [{lowest}, {highest}]: write the lower rating first");
         checker.refuse_if(lowest >= highest, range_key, &message);
     }
-    checker.refuse_if(
-        columns.rating_range.is_some() && columns.rating.is_none(),
-        range_key,
-        "`rating_range` needs a column of ratings: give `rating`",
-    );
+    if columns.rating_range.is_some() && columns.rating.is_none() {
+        let message = "`rating_range` needs a column of ratings: give `rating`";
+        checker.contradiction(range_key, "dataset.columns.rating", message);
+    }
     let mut fault =
         |key: &str, message: String| checker.fault(&format!("dataset.columns.{key}"), message);
     let named = [

@@ -310,8 +310,9 @@ fn check_needs(scenario: &Scenario, checker: &mut Checker<'_>) {
         && is_k_fold
         && columns.rating.is_none()
     {
-        checker.fault(
+        checker.contradiction(
             "dataset.split",
+            "dataset.columns.rating",
             "`k-fold` holds ratings out, but `dataset.columns` names no column of ratings: give \
              `rating`",
         );
