@@ -13,7 +13,7 @@ use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::{self as scenario, Difference, MethodVocabulary};
 
 /// Keys of `run.json` that do not belong to the result, or are compared for themselves.
-const NOT_COMPARED: [&str; 10] = [
+const NOT_COMPARED: [&str; 11] = [
     "format",
     "name",
     "command",
@@ -24,6 +24,8 @@ const NOT_COMPARED: [&str; 10] = [
     "scenario",
     "digest",
     "stopped_by",
+    // They follow from the scenario, in words and with lines of its file.
+    "warnings",
 ];
 
 /// What is compared of a report.
