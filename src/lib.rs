@@ -46,7 +46,7 @@
 //!                              ledger, accuracy
 //! ```
 //!
-//! [`sim`] has the picture with the names of the messages.
+//! [`fedrecsim_sim`] has the picture with the names of the messages.
 //!
 //! # Running a scenario from a program
 //!

@@ -222,7 +222,8 @@ fn sound(path: &Path, magic: [u8; 8], each: &mut dyn FnMut(&[u8])) -> Result<Arc
     let version = u32::from_le_bytes(version.try_into().unwrap_or_default());
     if version != VERSION {
         return refuse(&format!(
-            "is a checkpoint of version {version}; this program reads version {VERSION}"
+            "is a checkpoint of version {version}; this program reads version {VERSION}; go on with the program that \
+             wrote it, or begin the run anew"
         ));
     }
     let mut digest = blake3::Hasher::new();
