@@ -185,12 +185,8 @@ pub(crate) fn scenario_of(
     saved: &Value,
     vocabulary: &[MethodVocabulary],
 ) -> Result<Scenario> {
-    let text = toml::to_string(saved)
-        .map_err(|reason| Error::Usage(format!("scenario {name}: {reason}")))?;
     let file = format!("{name}.toml");
-    // A report of an older version has keys where they stood then.
-    let text = migrate(&text, &file)?.text;
-    let mut scenario = scenario::parse(&text, &file, &[], vocabulary)?;
+    let mut scenario = scenario::parse(&text_of(&file, saved)?, &file, &[], vocabulary)?;
     // A table of TOML is sorted by its keys, and the parameters had an order of their own.
     let order = saved["method"]
         .get(&scenario.method.name)
@@ -206,6 +202,14 @@ pub(crate) fn scenario_of(
     Ok(scenario)
 }
 
+/// Returns a saved scenario as the text of `file`. A report of an older version has keys where they
+/// stood then.
+fn text_of(file: &str, saved: &Value) -> Result<String> {
+    let text = toml::to_string(saved)
+        .map_err(|reason| Error::Usage(format!("scenario {file}: {reason}")))?;
+    Ok(migrate(&text, file)?.text)
+}
+
 /// Returns a scenario as it is read back from `run.json`. It is written and read here, too, as the
 /// last bit of a number may change on that way.
 ///
@@ -217,16 +221,17 @@ pub fn as_saved(scenario: &Scenario) -> Result<Value> {
 }
 
 /// Returns a saved scenario with its keys where they stand now, so that reports of different
-/// versions can be compared. A scenario that this program does not know stays as it is, as one of
-/// another program's method.
+/// versions can be compared. One that this program does not know, as one of another program's method,
+/// has no defaults for what it leaves out.
 pub(crate) fn brought_up_to_date(
     name: &str,
     saved: &Value,
     vocabulary: &[MethodVocabulary],
 ) -> Value {
-    scenario_of(name, saved, vocabulary)
-        .and_then(|scenario| as_saved(&scenario))
-        .unwrap_or_else(|_| saved.clone())
+    let known = scenario_of(name, saved, vocabulary);
+    let known = known.and_then(|scenario| as_saved(&scenario));
+    let moved = || toml::from_str(&text_of(name, saved).ok()?).ok();
+    (known.ok().or_else(moved)).unwrap_or_else(|| saved.clone())
 }
 
 #[cfg(test)]
@@ -244,6 +249,18 @@ mod tests {
             .write(record)
             .unwrap();
         folder
+    }
+
+    /// If this fails, reports of one scenario by two versions are told apart where the program does
+    /// not know the method.
+    #[test]
+    fn the_scenario_of_an_unknown_method_has_its_keys_where_they_stand_now() {
+        let saved = |evaluation: Value| serde_json::json!({ "method": { "own": { "rate": 0.5 } }, "evaluation": evaluation });
+        let old = saved(serde_json::json!({ "candidates": 50, "ranking": "sampled" }));
+        let new = saved(serde_json::json!({ "ranking": { "sampled": { "candidates": 50 } } }));
+        for scenario in [old, new.clone()] {
+            assert_eq!(brought_up_to_date("a", &scenario, &[]), new);
+        }
     }
 
     /// If this fails, a table of a study shows other figures than the reports of its runs.
