@@ -2,7 +2,7 @@
 //! called.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
@@ -19,9 +19,13 @@ const OTHERS: [(&str, &[u8]); 4] = [
     ("7z", b"7z\xbc\xaf\x27\x1c"),
 ];
 
+/// The binary logarithm of the most bytes that zstd looks back, those of `zstd --long=31`. A smaller
+/// one would refuse files that are sound.
+const LARGEST_WINDOW_LOG: u32 = 31;
+
 /// Opens the text of the file at `path`: the file itself, or what it holds if it was compressed
 /// with gzip or zstd. A compressed file is unpacked while it is read, in memory that does not
-/// depend on its length.
+/// depend on the file's length.
 ///
 /// # Errors
 /// [`Error::Read`] for a file that cannot be opened, or is compressed in another way.
@@ -40,14 +44,32 @@ fn text_of(mut file: impl BufRead + 'static, path: &Path) -> Result<Box<dyn BufR
         return Err(Error::read(path, message));
     }
     if begins.starts_with(GZIP) {
-        return Ok(Box::new(BufReader::new(MultiGzDecoder::new(file))));
-    }
-    if begins.starts_with(ZSTD) {
-        let decoder = zstd::Decoder::with_buffer(file);
-        let decoder = decoder.map_err(|error| Error::read(path, error))?;
+        let decoder = Unpacked(MultiGzDecoder::new(file));
         return Ok(Box::new(BufReader::new(decoder)));
     }
+    if begins.starts_with(ZSTD) {
+        let decoder = zstd::Decoder::with_buffer(file).and_then(|mut decoder| {
+            decoder.window_log_max(LARGEST_WINDOW_LOG)?;
+            Ok(decoder)
+        });
+        let decoder = decoder.map_err(|error| Error::read(path, error))?;
+        return Ok(Box::new(BufReader::new(Unpacked(decoder))));
+    }
     Ok(Box::new(file))
+}
+
+/// What a decoder unpacks. Its errors say what to do about them.
+struct Unpacked<D>(D);
+
+impl<D: Read> Read for Unpacked<D> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer).map_err(|error| {
+            let message = format!(
+                "{error}; the compressed file is cut off or damaged: fetch or compress it again"
+            );
+            io::Error::new(error.kind(), message)
+        })
+    }
 }
 
 #[cfg(test)]
@@ -122,12 +144,23 @@ mod tests {
             }
             let mut damaged = file.clone();
             *damaged.last_mut().unwrap() ^= 1;
-            assert!(read(&damaged).is_err(), "the checksum is wrong");
+            let error = read(&damaged).unwrap_err().to_string();
+            assert!(error.contains("cut off or damaged"), "{error}");
             assert!(
                 read(&[file, b"1,2\n".to_vec()].concat()).is_err(),
                 "text behind it"
             );
         }
+    }
+
+    /// If this fails, a file of `zstd --long` cannot be read.
+    #[test]
+    fn a_file_that_looks_back_far_is_read() {
+        let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+        encoder.window_log(28).unwrap();
+        encoder.write_all(b"1,2\n").unwrap();
+        encoder.flush().unwrap();
+        assert_eq!(read(&encoder.finish().unwrap()).unwrap(), "1,2\n");
     }
 
     #[test]
