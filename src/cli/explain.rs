@@ -7,7 +7,7 @@ use crate::method::{Entry, vocabulary_of};
 use crate::{Error, Result};
 use fedrecsim_report::study;
 use fedrecsim_scenario::reference::{self, Key};
-use fedrecsim_scenario::{self as scenario, MethodVocabulary};
+use fedrecsim_scenario::{self as scenario, MethodVocabulary, migrate};
 
 /// The key whose choices `codecs` lists. Those of the other direction are the same.
 const CODEC: &str = "codec.uplink";
@@ -36,7 +36,9 @@ pub(crate) fn explain(
         let hint = nearest.map_or("; `fedrecsim explain` lists all keys".to_owned(), |key| {
             format!("; did you mean `{key}`?")
         });
-        Error::Usage(format!("there is no key `{asked}`{hint}"))
+        let moved = asked.split_once('.');
+        let moved = moved.and_then(|(table, key)| migrate::advice(table, key));
+        Error::Usage(moved.unwrap_or_else(|| format!("there is no key `{asked}`{hint}")))
     })?;
     let words: Vec<String> = found.iter().map(|key| in_words(key, width)).collect();
     Ok(words.join("\n"))

@@ -9,6 +9,7 @@ use crate::scenario::MethodVocabulary;
 use crate::{Error, Result};
 use fedrecsim_report::study::compare::{self, Wanted};
 use fedrecsim_report::study::{saved, tables};
+use fedrecsim_report::words::counted;
 use fedrecsim_report::{self as report, SavedReport, html};
 
 /// The name of the tables' files.
@@ -38,7 +39,7 @@ pub(crate) fn compare(arguments: &CompareArgs, vocabulary: &[MethodVocabulary]) 
         .map(|folder| SavedReport::read(folder))
         .collect::<Result<_>>()?;
     let wanted = Wanted {
-        title: format!("Comparison of {} reports", reports.len()),
+        title: format!("Comparison of {}", counted(reports.len() as u64, "report")),
         compare_to: arguments.to.clone(),
         metrics: arguments.figures.clone(),
     };

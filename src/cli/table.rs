@@ -102,7 +102,10 @@ fn array(reader: &mut Reader, name: &str, path: &Path) -> Result<Array2<f64>> {
     let values = found.map_err(|reason| match names(reader, path) {
         Ok(names) if !names.iter().any(|known| known == name) => Error::read(
             path,
-            format!("it has no array `{name}`; it has {}", names.join(", ")),
+            format!(
+                "it has no array `{name}`; it has {}. A user's own arrays are there after `--save-users`",
+                names.join(", ")
+            ),
         ),
         _ => Error::read(path, format!("`{name}`: {reason}")),
     })?;

@@ -18,7 +18,7 @@ pub struct Migrated {
 }
 
 /// Returns what to write instead of the key `key` of `table`, if that has moved.
-pub(super) fn advice(table: &str, key: &str) -> Option<String> {
+pub fn advice(table: &str, key: &str) -> Option<String> {
     let new = new_name(table, key)?;
     Some(format!(
         "`{key}` stands elsewhere now: write `{table}.{new}`, or have `fedrecsim migrate` rewrite the file"
@@ -32,7 +32,8 @@ fn moved() -> &'static BTreeMap<String, BTreeMap<String, String>> {
     MOVED.get_or_init(|| toml::from_str(include_str!("moved.toml")).unwrap_or_default())
 }
 
-fn new_name(table: &str, key: &str) -> Option<&'static str> {
+/// Returns where the key `key` of `table` stands in it now, if it has moved.
+pub fn new_name(table: &str, key: &str) -> Option<&'static str> {
     Some(moved().get(table)?.get(key)?)
 }
 

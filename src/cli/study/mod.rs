@@ -28,6 +28,7 @@ use fedrecsim_core::{Error, ErrorKind, Result};
 use fedrecsim_data::dataset;
 use fedrecsim_report::study::file::{self, Changes, MissingData};
 use fedrecsim_report::study::{Plan, Results, RunId, against, tables};
+use fedrecsim_report::words::counted;
 use folder::ToDo;
 
 /// The name of the tables' files.
@@ -187,11 +188,12 @@ impl<'a> OpenStudy<'a> {
         let (arguments, plan) = (self.arguments, &self.plan);
         let seeds: Vec<String> = plan.study.seeds.iter().map(u64::to_string).collect();
         let mut text = format!(
-            "{}: valid, {} arms with the seeds {}: {} runs",
+            "{}: valid, {} with the {} {}: {}",
             arguments.study.display(),
-            plan.arms.len(),
+            counted(plan.arms.len() as u64, "arm"),
+            if seeds.len() == 1 { "seed" } else { "seeds" },
             seeds.join(", "),
-            plan.runs(None).len(),
+            counted(plan.runs(None).len() as u64, "run"),
         );
         if let Some(part) = arguments.shard {
             let runs = plan.runs(Some(part)).len();

@@ -124,7 +124,7 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
             checker.contradiction(
                 &key("until_s"),
                 &key("from_s"),
-                format!("the rule ends at {until_s} s, but begins at {from_s} s (`from_s`)"),
+                format!("the rule ends at {until_s} s, which is not after its beginning at {from_s} s (`from_s`)"),
             );
         }
         if let Some((name, message)) = nobody(rule.users.as_ref(), scenario) {

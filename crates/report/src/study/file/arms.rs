@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use toml::{Spanned, Table, Value};
 
 use super::{Arm, Faults, RawArm, RawAxis};
+use fedrecsim_scenario::migrate::new_name;
 
 /// The most arms of a study. A longer list is a mistake in the axes.
 const MOST_ARMS: usize = 10_000;
@@ -233,7 +234,8 @@ fn overrides(set: &Table, span: &Range<usize>, faults: &mut Faults) -> Vec<Strin
                 .and_then(|table| table.keys().next())
                 .map_or("KEY", String::as_str);
             let message = format!(
-                "`{key}` would be replaced as a whole; write the key to change in quotation marks: \"{key}.{inner}\" = ..."
+                "`{key}` would be replaced as a whole; write the key to change in quotation marks: \"{key}.{}\" = ...",
+                new_name(key, inner).unwrap_or(inner)
             );
             faults.at(span.clone(), message);
         }
