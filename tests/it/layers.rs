@@ -118,7 +118,9 @@ pub fn sources() -> Vec<(String, String, String)> {
 fn exported(crate_name: &str) -> BTreeMap<String, Vec<String>> {
     let root = repository("crates").join(crate_name).join("src/lib.rs");
     let text = std::fs::read_to_string(root).unwrap_or_default();
-    let paths = resolved(&code_of(&text), &[]).into_iter();
+    // Paths at the root begin there, with or without a word for it.
+    let code = code_of(&text).replace("use ", "use crate::");
+    let paths = resolved(&code, &[]).into_iter();
     paths
         .filter(|reference| reference.path.len() > 1)
         .filter_map(|Reference { path, .. }| Some((path.last()?.clone(), path)))

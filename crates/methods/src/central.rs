@@ -10,17 +10,18 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::declare::{Block, Declare, Memory, Own, Trained, item_table};
 use super::network;
 use super::server::{
     Accumulator, Contribution, Download, Server, StepContext, StepReport, downcast,
 };
 use super::user_vector::{last_ratings, score_items};
-use super::{Averager, LocalTask, Parameters, Placement, Problem, Scorer, ScoringContext, Scratch};
+use super::{
+    Averager, LocalTask, Parameters, Placement, Problem, Scorer, ScoringContext, Scratch,
+    UserRatings,
+};
+use fedrecsim_core::Result;
 use fedrecsim_core::work::Work;
-use fedrecsim_core::{Result, UserId};
 use fedrecsim_model::neural::optimizer::AdamParameters;
 use fedrecsim_model::table::{TableShape, TableUpdate, floats};
 use fedrecsim_model::{Model, StateVisitor};
@@ -212,18 +213,6 @@ impl<M: Central> Declare for AtServer<M> {
             ratings: Vec::new(),
         })
     }
-}
-
-/// Holds the ratings that one user has sent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct UserRatings {
-    /// The user.
-    pub user: UserId,
-    /// The items that the user has rated, ascending, each once.
-    pub items: Vec<u32>,
-    /// The rating of each item, which is the last one if the user has rated the item more than
-    /// once.
-    pub ratings: Vec<f32>,
 }
 
 /// Implements the server side of a central method.

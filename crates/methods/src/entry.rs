@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::central::{AtServer, Central};
 use super::declare::{Declare, Declared};
-use super::{Method, Parameters, Problem};
+use super::{Method, Parameters, Placement, Problem};
 use fedrecsim_core::{Error, Result};
 use fedrecsim_model::{BlockLayout, Layout};
 use fedrecsim_scenario::sizes::{BlockSize, ProblemSize};
@@ -145,34 +145,6 @@ impl fmt::Debug for Entry {
             .field("placement", &self.placement)
             .field("draws_negatives", &self.draws_negatives);
         entry.finish_non_exhaustive()
-    }
-}
-
-/// Says where a method runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placement {
-    /// The method runs nowhere in the simulated world. It is ready at once, knows the ratings of
-    /// all users, and takes part in no round.
-    Untrained,
-    /// The method runs at the server. Users send their ratings once, and the server works on them
-    /// at a speed of its own.
-    Central,
-    /// The method runs on the devices. Users keep their ratings and send updates.
-    Federated,
-    /// The method runs on the devices, and a third party computes for them at the speed of the
-    /// server, as [`Method::exchange`] describes it.
-    Assisted,
-}
-
-impl Placement {
-    /// Returns whether there is anything to train.
-    pub const fn trains(self) -> bool {
-        !matches!(self, Self::Untrained)
-    }
-
-    /// Returns whether training takes place on the devices.
-    pub const fn is_on_devices(self) -> bool {
-        matches!(self, Self::Federated | Self::Assisted)
     }
 }
 

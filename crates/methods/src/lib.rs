@@ -120,14 +120,12 @@ pub mod third_party;
 mod user_vector;
 
 pub use averager::Averager;
-pub use entry::{
-    Build, Entry, Placement, SchemaOf, TrafficWith, no_blocks, parameters, sizes_by, sizes_of,
-};
+pub use entry::{Build, Entry, SchemaOf, TrafficWith, no_blocks, parameters, sizes_by, sizes_of};
 pub use fedrecsim_model::magnitude::largest_magnitude;
 pub use keys::Parameters;
 pub(crate) use keys::without_effect;
 pub use own_noise::OwnNoise;
-pub use problem::Problem;
+pub use problem::{Placement, Problem, UserRatings};
 pub use server::Server;
 pub use task::{LocalTask, LocalUpdate, Phase, SampleScratch, Scorer, ScoringContext};
 pub use third_party::{Exchange, LocalRequest, ThirdParty};

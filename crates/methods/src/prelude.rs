@@ -1,6 +1,7 @@
 //! Holds what most methods use, for `use fedrecsim::method::prelude::*`.
 
-pub use super::central::{Central, Pass, UserRatings};
+pub use super::UserRatings;
+pub use super::central::{Central, Pass};
 pub use super::declare::{
     Block, Counts, Declare, Loss, Memory, Optimizer, Own, Remembered, Score, Start, Trained,
     Training, constant, each, item_table, normal, perceptron, table_of, uniform, vector, weights,

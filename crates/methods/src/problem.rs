@@ -7,13 +7,53 @@
 
 use std::sync::Arc;
 
-use super::Placement;
-use super::central::UserRatings;
+use serde::{Deserialize, Serialize};
+
 use fedrecsim_core::{Error, Result, Stream, Streams, UserId};
 use fedrecsim_data::dataset::Dataset;
 use fedrecsim_data::dataset::negatives::{NegativeSampler, Samples};
 use fedrecsim_scenario::NegativesSpec;
 use fedrecsim_scenario::sizes::ProblemSize;
+
+/// Says where a method runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// The method runs nowhere in the simulated world. It is ready at once, knows the ratings of
+    /// all users, and takes part in no round.
+    Untrained,
+    /// The method runs at the server. Users send their ratings once, and the server works on them
+    /// at a speed of its own.
+    Central,
+    /// The method runs on the devices. Users keep their ratings and send updates.
+    Federated,
+    /// The method runs on the devices, and a third party computes for them at the speed of the
+    /// server, as [`Method::exchange`](super::Method::exchange) describes it.
+    Assisted,
+}
+
+impl Placement {
+    /// Returns whether there is anything to train.
+    pub const fn trains(self) -> bool {
+        !matches!(self, Self::Untrained)
+    }
+
+    /// Returns whether training takes place on the devices.
+    pub const fn is_on_devices(self) -> bool {
+        matches!(self, Self::Federated | Self::Assisted)
+    }
+}
+
+/// Holds the ratings that one user has sent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UserRatings {
+    /// The user.
+    pub user: UserId,
+    /// The items that the user has rated, ascending, each once.
+    pub items: Vec<u32>,
+    /// The rating of each item, which is the last one if the user has rated the item more than
+    /// once.
+    pub ratings: Vec<f32>,
+}
 
 /// Describes the problem for which a method is built. A method learns the sizes and, if it trains,
 /// nobody's ratings, but for what the protocol of the experiment leaks to a server.

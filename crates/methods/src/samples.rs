@@ -1,6 +1,7 @@
 //! Holds the samples that methods at the server train on by mini-batches.
 
-use super::central::{Pass, UserRatings};
+use super::UserRatings;
+use super::central::Pass;
 use super::largest_magnitude;
 use super::server::StepReport;
 use fedrecsim_core::{PortableDraws, Result};

@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use super::central::{Central, Pass, UserRatings};
+use super::UserRatings;
+use super::central::{Central, Pass};
 use super::declare::tests::start_of;
 use super::server::{StepContext, StepReport};
 use super::*;
