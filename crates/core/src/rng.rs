@@ -144,9 +144,9 @@ pub trait PortableDraws: Rng {
         -mean * math::ln(self.open_unit())
     }
 
-    /// Moves `count` of `values` to their front, drawn uniformly without replacement; all of them
-    /// if there are fewer.
-    fn draw_to_front<T>(&mut self, values: &mut [T], count: usize)
+    /// Keeps `count` of `values`, drawn uniformly without replacement and in the order of the draws;
+    /// all of them if there are fewer.
+    fn keep_drawn<T>(&mut self, values: &mut Vec<T>, count: usize)
     where
         Self: Sized,
     {
@@ -154,6 +154,7 @@ pub trait PortableDraws: Rng {
             let chosen = place + self.below((values.len() - place) as u32) as usize;
             values.swap(place, chosen);
         }
+        values.truncate(count);
     }
 
     /// Shuffles `values` in place into a uniformly random permutation (Fisher-Yates from the end).
@@ -237,10 +238,10 @@ mod tests {
         let mut stream = Streams::new(1).stream(Purpose::Shuffle, 0, 0);
         let mut counts = [0; 5];
         for _ in 0..5_000 {
-            let mut values = [0, 1, 2, 3, 4];
-            stream.draw_to_front(&mut values, 2);
-            assert_ne!(values[0], values[1]);
-            values[..2].iter().for_each(|value| counts[*value] += 1);
+            let mut values = vec![0, 1, 2, 3, 4];
+            stream.keep_drawn(&mut values, 2);
+            assert!(values.len() == 2 && values[0] != values[1]);
+            values.iter().for_each(|value| counts[*value] += 1);
         }
         assert!(
             counts.iter().all(|count| (1_850..2_150).contains(count)),

@@ -6,6 +6,7 @@ use fedrecsim_core::work::Work;
 use fedrecsim_core::{Error, InvitationId, Purpose, Result, Round, Step, Stream, Streams, UserId};
 use fedrecsim_data::dataset::negatives::{NegativeSampler, Samples};
 use fedrecsim_data::dataset::{Dataset, OwnData};
+use fedrecsim_model::magnitude::largest_magnitude;
 use fedrecsim_model::{Model, ModelUpdate};
 use fedrecsim_scenario::NegativesSpec;
 
@@ -180,6 +181,14 @@ impl<'a> LocalTask<'a> {
             u64::from(self.user.0),
             u64::from(self.invitation_id.0),
         )
+    }
+
+    /// Refuses a parameter of these values by [`Self::check_magnitude`].
+    ///
+    /// # Errors
+    /// As [`Self::check_magnitude`].
+    pub(crate) fn check_values(&self, parameter: &'static str, values: &[f32]) -> Result<()> {
+        self.check_magnitude(parameter, largest_magnitude(values))
     }
 
     /// Refuses a parameter whose largest magnitude is above the limit or NaN.

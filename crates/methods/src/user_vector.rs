@@ -62,8 +62,7 @@ pub(super) fn draw_unrated(
     let mut rated = rated.iter().copied().peekable();
     let is_unrated = |item: &u32| rated.next_if_eq(item).is_none();
     let mut unrated: Vec<u32> = (0..catalogue as u32).filter(is_unrated).collect();
-    stream.draw_to_front(&mut unrated, count);
-    unrated.truncate(count);
+    stream.keep_drawn(&mut unrated, count);
     unrated
 }
 
@@ -104,12 +103,8 @@ pub(super) fn score_items_with_bias(
     items: &[u32],
     scores: &mut [f32],
 ) {
-    let row = |&item: &u32| ScaledSum {
-        scaled: &[],
-        scale: 0.0,
-        plain: table.row(item as usize),
-    };
-    let rows: Vec<ScaledSum<'_>> = items.iter().map(row).collect();
+    let rows = items.iter().map(|item| table.row(*item as usize).into());
+    let rows: Vec<ScaledSum<'_>> = rows.collect();
     score_sums(vector, bias, &rows, scores);
 }
 

@@ -10,7 +10,7 @@ use crate::rule::ServerRule;
 use fedrecsim_core::{PortableDraws, Stream};
 use fedrecsim_model::algebra::thin_qr;
 use fedrecsim_model::blocks::BlockValues;
-use fedrecsim_model::neural::Perceptron;
+use fedrecsim_model::neural::{Layer, Perceptron};
 use fedrecsim_model::{BlockKind, BlockLayout, SharedTable, Table, TableShape};
 
 /// Describes one block. It is shared unless it says otherwise: part of the server's model, of
@@ -169,13 +169,18 @@ pub fn vector(name: &'static str, values: u32) -> Block {
 /// Xavier (Glorot and Bengio, AISTATS 2010), and the biases at zero.
 pub fn perceptron(network: &Perceptron) -> Vec<Block> {
     let layers = (1..).zip(&network.layers);
-    let blocks = layers.flat_map(|(number, layer)| {
-        let reach = (6.0 / (layer.inputs + layer.outputs) as f64).sqrt();
-        let weights_of = weights(format!("W{number}"), layer.outputs, layer.inputs);
-        let biases = weights(format!("b{number}"), 1, layer.outputs);
-        [weights_of.start(uniform(reach)), biases]
-    });
-    blocks.collect()
+    layers
+        .flat_map(|(number, of)| layer(["W", "b"].map(|name| format!("{name}{number}")), of))
+        .collect()
+}
+
+/// Describes the blocks of these names for the weights and the bias of a layer, which start as those
+/// of a [`perceptron`].
+pub(crate) fn layer([of_weights, of_bias]: [String; 2], layer: &Layer) -> [Block; 2] {
+    let reach = (6.0 / (layer.inputs + layer.outputs) as f64).sqrt();
+    let start = uniform(reach);
+    let block = weights(of_weights, layer.outputs, layer.inputs).start(start);
+    [block, weights(of_bias, 1, layer.outputs)]
 }
 
 impl Block {

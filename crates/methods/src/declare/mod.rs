@@ -20,7 +20,7 @@ use super::{LocalTask, OwnNoise, Parameters, Placement, Problem, Scorer, Scoring
 pub use blocks::{
     Block, Start, constant, each, item_table, normal, perceptron, uniform, vector, weights,
 };
-pub(crate) use blocks::{orthonormal, orthonormal_columns};
+pub(crate) use blocks::{layer, orthonormal, orthonormal_columns};
 pub use controls::controlled;
 use fedrecsim_core::Result;
 use fedrecsim_core::work::Work;

@@ -61,11 +61,7 @@ impl TunedTable {
             Some(position) => {
                 let plain = self.tuned.row_values(position).as_chunks().0;
                 prefetch(plain);
-                ScaledSum {
-                    scaled: &[],
-                    scale: 0.0,
-                    plain,
-                }
+                plain.into()
             }
             None => {
                 let scaled = self.downloaded.row(item as usize);

@@ -25,11 +25,8 @@
 //! at 290e966. That code gives the places of absent neighbours the attention -99 instead of none,
 //! by which their common bias would count; here they do not count.
 
-use std::ops::Range;
-
 use crate::choices;
-use crate::declare::{Block, uniform, weights};
-use fedrecsim_core::math;
+use crate::declare::{Block, layer};
 use fedrecsim_model::kernel::{LANES, Lanes, exp_neg_abs, sigmoid};
 use fedrecsim_model::neural::Layer;
 use fedrecsim_model::neural::dense::{add_scaled, dot, multiply};
@@ -73,13 +70,35 @@ pub(super) const ITEM_ATTENTION: usize = 6;
 pub(super) const EXPANDED: usize = 7;
 pub(super) const OUTPUT: usize = 8;
 
-/// Describes the layers of the network and the places of their parameters in one flat slice.
+/// Returns the layers for embeddings of `dimension` values, with the places of their parameters in
+/// one flat slice.
+pub(super) fn layers(dimension: usize, predictor: Predictor) -> [Layer; 9] {
+    let mut end = 0;
+    LAYERS.map(|(name, inputs, has_many)| {
+        let reads_products = name == "output" && predictor == Predictor::Product;
+        let inputs = if reads_products { 1 } else { inputs };
+        let outputs = if has_many { dimension } else { 1 };
+        let layer = Layer::at(end, inputs * dimension, outputs);
+        end = layer.bias.end;
+        layer
+    })
+}
+
+/// Describes the blocks of the parameters, which are those of each layer.
+pub(super) fn blocks(dimension: usize, predictor: Predictor) -> impl Iterator<Item = Block> {
+    let named = layers(dimension, predictor).into_iter().zip(LAYERS);
+    named.flat_map(|(of, (name, ..))| layer([format!("{name}-W"), format!("{name}-b")], &of))
+}
+
+/// Is the network, with its parameters.
 #[derive(Clone, Debug)]
 pub(crate) struct GraphNetwork {
     /// The length k of all embeddings.
     pub dimension: usize,
     /// The layers, in the order of the parameters.
-    pub layers: Vec<Layer>,
+    pub layers: [Layer; 9],
+    /// The parameters of all layers.
+    pub values: Vec<f32>,
     predictor: Predictor,
 }
 
@@ -119,51 +138,35 @@ pub(crate) struct ExpandedUser {
 }
 
 impl GraphNetwork {
-    /// Describes the network for embeddings of `dimension` values.
-    pub(crate) fn new(dimension: usize, predictor: Predictor) -> Self {
-        let mut end = 0;
-        let layer = |(name, inputs, has_many): (&str, usize, bool)| {
-            let reads_products = name == "output" && predictor == Predictor::Product;
-            let inputs = if reads_products { 1 } else { inputs };
-            let outputs = if has_many { dimension } else { 1 };
-            let layer = Layer::at(end, inputs * dimension, outputs);
-            end = layer.bias.end;
-            layer
-        };
+    /// Makes the network with these parameters, for embeddings of `dimension` values.
+    pub(crate) fn new(dimension: usize, predictor: Predictor, values: Vec<f32>) -> Self {
         Self {
             dimension,
-            layers: LAYERS.map(layer).into(),
+            layers: layers(dimension, predictor),
+            values,
             predictor,
         }
     }
 
-    /// Returns the number of parameters.
-    pub(crate) fn parameters(&self) -> usize {
-        self.layers[OUTPUT].bias.end
-    }
-
-    /// Describes the blocks of the parameters, which are those of each layer, its weights before
-    /// its bias. The weights start after Glorot, and the biases at zero.
-    pub(super) fn blocks(&self) -> Vec<Block> {
-        let blocks = |(layer, (name, ..)): (&Layer, (&str, usize, bool))| {
-            let reach = math::sqrt(6.0 / (layer.inputs + layer.outputs) as f64);
-            let of_layer = weights(format!("{name}-W"), layer.outputs, layer.inputs);
-            let bias = weights(format!("{name}-b"), 1, layer.outputs);
-            [of_layer.start(uniform(reach)), bias]
-        };
-        self.layers.iter().zip(LAYERS).flat_map(blocks).collect()
-    }
-
-    /// Returns the places of the weights with which a layer reads the first and the second of two
+    /// Returns the part of a layer of one output that reads the first (0) or the second (1) of two
     /// vectors.
-    pub(super) fn halves(&self, layer: usize) -> [Range<usize>; 2] {
-        let Range { start, end } = self.layers[layer].weights;
-        [start..start + self.dimension, start + self.dimension..end]
+    pub(super) fn half(&self, layer: usize, number: usize) -> Layer {
+        let Layer { weights, bias, .. } = self.layers[layer].clone();
+        let start = weights.start + number * self.dimension;
+        Layer {
+            bias,
+            ..Layer::at(start, self.dimension, 1)
+        }
+    }
+
+    /// Returns the weights and the bias of a layer or of a part of one.
+    pub(super) fn values_of(&self, layer: &Layer) -> [&[f32]; 2] {
+        [&layer.weights, &layer.bias].map(|place| &self.values[place.clone()])
     }
 
     /// Returns sigma(W x + b) of the layer at this position.
-    pub(crate) fn activated(&self, layer: usize, parameters: &[f32], x: &[f32]) -> Vec<f32> {
-        let mut z = self.layers[layer].forward_one(parameters, x);
+    pub(crate) fn activated(&self, layer: usize, x: &[f32]) -> Vec<f32> {
+        let mut z = self.layers[layer].forward_one(&self.values, x);
         by_lanes(&mut z, sigmoid);
         z
     }
@@ -172,31 +175,24 @@ impl GraphNetwork {
     /// are given, the part that does not depend on n.
     pub(super) fn attention_parts<'a>(
         &self,
-        parameters: &[f32],
         own: impl Iterator<Item = &'a [f32]>,
     ) -> (Vec<f32>, Vec<f32>) {
-        let [of_own, of_neighbour] = self.halves(NEIGHBOUR_ATTENTION).map(|at| &parameters[at]);
-        let (neighbour, mut by_embedding) = (&self.layers[NEIGHBOUR], vec![0.0; self.dimension]);
-        let weights = &parameters[neighbour.weights.clone()];
+        let [of_own, bias] = self.values_of(&self.half(NEIGHBOUR_ATTENTION, 0));
+        let [of_neighbour, _] = self.values_of(&self.half(NEIGHBOUR_ATTENTION, 1));
+        let [weights, biases] = self.values_of(&self.layers[NEIGHBOUR]);
+        let mut by_embedding = vec![0.0; self.dimension];
         multiply(of_neighbour, weights, self.dimension, &mut by_embedding);
-        let bias = parameters[self.layers[NEIGHBOUR_ATTENTION].bias.start];
-        let common = bias + dot(of_neighbour, &parameters[neighbour.bias.clone()]);
+        let common = bias[0] + dot(of_neighbour, biases);
         let parts = own.map(|own| common + dot(of_own, own));
         (by_embedding, parts.collect())
     }
 
-    /// Gathers what the neighbours of the own items contribute, with the attention that these
-    /// parameters give them. For each own item, the embeddings of its neighbours are given one
-    /// after the other.
-    pub(crate) fn gather(
-        &self,
-        parameters: &[f32],
-        own: &[Vec<f32>],
-        neighbours: &[Vec<f32>],
-    ) -> Gathered {
+    /// Gathers what the neighbours of the own items contribute, with the attention that the network
+    /// gives them. For each own item, the embeddings of its neighbours are given one after the
+    /// other.
+    pub(crate) fn gather(&self, own: &[Vec<f32>], neighbours: &[Vec<f32>]) -> Gathered {
         let k = self.dimension;
-        let (by_embedding, parts) =
-            self.attention_parts(parameters, own.iter().map(|own| &own[..]));
+        let (by_embedding, parts) = self.attention_parts(own.iter().map(|own| &own[..]));
         let mut gathered = vec![0.0; neighbours.len() * (k + 1)];
         let of_items = gathered.chunks_exact_mut(k + 1).zip(neighbours);
         for ((sums, embeddings), part) in of_items.zip(parts) {
@@ -211,28 +207,21 @@ impl GraphNetwork {
 
     /// Computes what does not depend on the user's embedding, from the vectors h_j and what was
     /// gathered. A device that has gathered nothing yet has no neighbours.
-    pub(crate) fn expand(
-        &self,
-        parameters: &[f32],
-        own: &[Vec<f32>],
-        gathered: &[f32],
-    ) -> Vec<OwnItem> {
-        let (k, neighbour) = (self.dimension, &self.layers[NEIGHBOUR]);
-        let [_, of_state] = self.halves(ITEM_ATTENTION).map(|at| &parameters[at]);
-        let attention_bias = parameters[self.layers[ITEM_ATTENTION].bias.start];
+    pub(crate) fn expand(&self, own: &[Vec<f32>], gathered: &[f32]) -> Vec<OwnItem> {
+        let (k, of_state) = (self.dimension, self.half(ITEM_ATTENTION, 1));
+        let [weights, biases] = self.values_of(&self.layers[NEIGHBOUR]);
         let mut gathered = gathered.chunks_exact(k + 1);
         let expand = |own: &Vec<f32>| {
             let mut joined = vec![0.0; k];
             if let Some(sums) = gathered.next() {
-                let rows = parameters[neighbour.weights.clone()].chunks_exact(k);
-                let rows = rows.zip(&parameters[neighbour.bias.clone()]);
+                let rows = weights.chunks_exact(k).zip(biases);
                 for (value, (row, bias)) in joined.iter_mut().zip(rows) {
                     *value = dot(row, &sums[..k]) + sums[k] * bias;
                 }
             }
             joined.extend_from_slice(own);
-            let state = self.layers[AGGREGATE].forward_one(parameters, &joined);
-            let logit = dot(of_state, &state) + attention_bias;
+            let state = self.layers[AGGREGATE].forward_one(&self.values, &joined);
+            let logit = of_state.forward_one(&self.values, &state)[0];
             OwnItem {
                 joined,
                 state,
@@ -243,14 +232,8 @@ impl GraphNetwork {
     }
 
     /// Expands the user's vector u by those of the own items.
-    pub(crate) fn expand_user(
-        &self,
-        parameters: &[f32],
-        expansion: &[OwnItem],
-        user: &[f32],
-    ) -> ExpandedUser {
-        let [of_user, _] = self.halves(ITEM_ATTENTION);
-        let of_user = dot(&parameters[of_user], user);
+    pub(crate) fn expand_user(&self, expansion: &[OwnItem], user: &[f32]) -> ExpandedUser {
+        let of_user = dot(self.values_of(&self.half(ITEM_ATTENTION, 0))[0], user);
         let logits: Vec<f32> = expansion.iter().map(|item| of_user + item.logit).collect();
         let mut attention: Vec<f32> = logits.iter().map(|logit| leaky(*logit)).collect();
         softmax(&mut attention);
@@ -259,12 +242,11 @@ impl GraphNetwork {
             add_scaled(*attention, item.own(), &mut joined);
         }
         joined.extend_from_slice(user);
-        let vector = self.layers[EXPANDED].forward_one(parameters, &joined);
         ExpandedUser {
+            vector: self.layers[EXPANDED].forward_one(&self.values, &joined),
             logits,
             attention,
             joined,
-            vector,
         }
     }
 
@@ -278,24 +260,17 @@ impl GraphNetwork {
 
     /// Returns the gradients with respect to g and i, given that with respect to what the last
     /// layer reads.
-    pub(super) fn split_gradient(
-        &self,
-        user: &[f32],
-        item: &[f32],
-        by_features: &[f32],
-    ) -> (Vec<f32>, Vec<f32>) {
+    pub(super) fn split_gradient(&self, [user, item, by_features]: [&[f32]; 3]) -> [Vec<f32>; 2] {
+        let k = self.dimension;
         match self.predictor {
-            Predictor::PublishedCode => {
-                let (by_user, by_item) = by_features.split_at(self.dimension);
-                (by_user.to_vec(), by_item.to_vec())
-            }
-            Predictor::Product => (times(by_features, item), times(by_features, user)),
+            Predictor::PublishedCode => [by_features[..k].to_vec(), by_features[k..].to_vec()],
+            Predictor::Product => [times(by_features, item), times(by_features, user)],
         }
     }
 
     /// Returns the output, a number between 0 and 1, for what the last layer reads.
-    pub(crate) fn output(&self, parameters: &[f32], features: &[f32]) -> f32 {
-        self.activated(OUTPUT, parameters, features)[0]
+    pub(crate) fn output(&self, features: &[f32]) -> f32 {
+        self.activated(OUTPUT, features)[0]
     }
 
     /// Returns the number of multiply-adds of training on `samples` ratings with `own` own items

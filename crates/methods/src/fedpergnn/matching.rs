@@ -22,11 +22,11 @@ impl FedPerGnnParameters {
             self.own_items,
             self.neighbours_per_item,
             self.latent_dimension,
-        ];
-        let block = |name, rows: usize, columns| {
-            BlockLayout::weights(name, TableShape::new(rows, columns as usize)).statistic()
+        ]
+        .map(|n| n as usize);
+        let block = |name, rows, columns| {
+            BlockLayout::weights(name, TableShape::new(rows, columns)).statistic()
         };
-        let (own_items, neighbours) = (own_items as usize, neighbours as usize);
         let pseudonyms = block("pseudonyms", own_items, 1).of(ValueType::U64);
         Exchange {
             request: Layout::new(vec![pseudonyms, block("embedding", 1, k)]),
@@ -104,12 +104,9 @@ impl ThirdParty for Matchmaker {
         for (position, bytes) in request.update.blocks[0].iter() {
             let pseudonym = word(bytes);
             let asked = self.askers.range((pseudonym, 0)..=(pseudonym, u32::MAX));
-            let others = asked
-                .map(|(_, asker)| *asker)
-                .filter(|asker| *asker != user);
-            let mut others: Vec<u32> = others.collect();
-            stream.draw_to_front(&mut others, neighbours);
-            others.truncate(neighbours);
+            let others = asked.map(|(_, asker)| *asker);
+            let mut others: Vec<u32> = others.filter(|asker| *asker != user).collect();
+            stream.keep_drawn(&mut others, neighbours);
             let known = others.iter().filter_map(|other| self.embeddings.get(other));
             for (number, embedding) in known.enumerate() {
                 rows.push((position * neighbours + number) as u32);

@@ -33,7 +33,6 @@ use super::prelude::*;
 use super::third_party::{Exchange, LocalRequest, ThirdParty};
 use super::user_vector::last_ratings;
 use super::{network, without_effect};
-use fedrecsim_data::dataset::OwnData;
 use fedrecsim_model::neural::optimizer::sgd_step;
 
 mod gradient;
@@ -115,45 +114,29 @@ impl FedPerGnnParameters {
 #[derive(Debug)]
 pub(crate) struct FedPerGnn {
     parameters: FedPerGnnParameters,
-    network: GraphNetwork,
     streams: Streams,
     /// The key of the items' pseudonyms, which the third party does not have.
     key: [u8; 32],
 }
 
-/// Holds what a user has rated.
-struct Rated {
-    /// The distinct items, ascending.
-    items: Vec<u32>,
-    /// The last rating of each item.
-    ratings: Vec<f32>,
-    /// The positions among the items of the own items of the graph.
-    own: Vec<u32>,
-}
-
 impl FedPerGnn {
-    /// Collects what the user has rated. The own items of the graph are the same at all times.
-    fn rated(&self, user: UserId, data: &OwnData<'_>) -> Rated {
-        let (items, ratings) = last_ratings(data);
-        let (name, user) = ("fedpergnn/own-items", u64::from(user.0));
-        let mut stream = self.streams.named(name, user, 0);
-        let mut own: Vec<u32> = (0..items.len() as u32).collect();
-        let count = self.parameters.own_items as usize;
-        stream.draw_to_front(&mut own, count);
-        own.truncate(count);
-        Rated {
-            items,
-            ratings,
-            own,
-        }
+    fn dimension(&self) -> usize {
+        self.parameters.latent_dimension as usize
     }
 
-    /// Returns the own items of the graph.
-    fn own_items(&self, user: UserId, data: &OwnData<'_>) -> Vec<u32> {
-        let Rated { items, own, .. } = self.rated(user, data);
-        own.iter()
-            .map(|position| items[*position as usize])
-            .collect()
+    fn network(&self, model: &Model) -> GraphNetwork {
+        let values = network::parameters(model, 1);
+        GraphNetwork::new(self.dimension(), self.parameters.predictor, values)
+    }
+
+    /// Draws the own items of the graph, as positions among the `rated` items of the user. They are
+    /// the same at all times.
+    fn own_items(&self, user: UserId, rated: &[u32]) -> Vec<u32> {
+        let (name, user) = ("fedpergnn/own-items", u64::from(user.0));
+        let mut own: Vec<u32> = (0..rated.len() as u32).collect();
+        let mut stream = self.streams.named(name, user, 0);
+        stream.keep_drawn(&mut own, self.parameters.own_items as usize);
+        own
     }
 
     /// Draws the factors of dropout for this many ratings; there are none without dropout.
@@ -168,7 +151,7 @@ impl FedPerGnn {
             true => 0.0,
             false => kept,
         };
-        let count = 2 * self.network.dimension * ratings;
+        let count = 2 * self.dimension() * ratings;
         (0..count).map(draw).collect()
     }
 }
@@ -199,7 +182,6 @@ impl Declare for FedPerGnn {
         let mut stream = problem.streams.named("fedpergnn/key", 0, 0);
         Self {
             key: std::array::from_fn(|_| stream.below(256) as u8),
-            network: GraphNetwork::new(parameters.latent_dimension as usize, parameters.predictor),
             parameters,
             streams: problem.streams,
         }
@@ -212,11 +194,11 @@ impl Declare for FedPerGnn {
             ..ServerRule::MEAN
         };
         let items = item_table("E", size.items, k).start(embedding.clone());
-        let shared = [items].into_iter().chain(self.network.blocks());
+        let layers = graph::blocks(self.dimension(), self.parameters.predictor);
+        let shared = [items].into_iter().chain(layers);
         let shared = shared.map(|block| block.as_gradient().rule(rule));
-        shared
-            .chain([vector("user", k).private().start(embedding)])
-            .collect()
+        let user = vector("user", k).private().start(embedding);
+        shared.chain([user]).collect()
     }
 
     fn is_weighed(&self) -> bool {
@@ -232,12 +214,10 @@ impl Declare for FedPerGnn {
         Some(Box::new(matchmaker))
     }
 
-    fn request(
-        &self,
-        own: &Own<Remembered<Gathered>>,
-        task: &LocalTask<'_>,
-    ) -> Result<LocalRequest> {
-        let (p, items) = (&self.parameters, self.own_items(task.user, &task.own));
+    fn request(&self, own: &Own<Self::Memory>, task: &LocalTask<'_>) -> Result<LocalRequest> {
+        let (p, (rated, _)) = (&self.parameters, last_ratings(&task.own));
+        let places = self.own_items(task.user, &rated).into_iter();
+        let items: Vec<u32> = places.map(|place| rated[place as usize]).collect();
         // A step moves the embedding by the rate times a clipped gradient, and the noise follows
         // from that.
         let noise = p.learning_rate * p.gradient_noise();
@@ -255,50 +235,43 @@ impl Declare for FedPerGnn {
         task: &LocalTask<'_>,
         _scratch: &mut Scratch,
     ) -> Result<Trained> {
-        let (p, network, table) = (&self.parameters, &self.network, table_of(task.model, "E"));
-        let rated = self.rated(task.user, &task.own);
-        let labels: Vec<f32> = rated
-            .ratings
-            .iter()
-            .map(|rating| p.label(*rating))
-            .collect();
+        let (p, table) = (&self.parameters, table_of(task.model, "E"));
+        let (items, ratings) = last_ratings(&task.own);
+        let labels: Vec<f32> = ratings.iter().map(|rating| p.label(*rating)).collect();
         let mut rows = Vec::new();
-        table.append_rows(&rated.items, &mut rows);
-        let weights = network::parameters(task.model, 1);
-        let neighbours = p.neighbours_in(task.reply, rated.own.len());
+        table.append_rows(&items, &mut rows);
+        let own_items = self.own_items(task.user, &items);
+        let neighbours = p.neighbours_in(task.reply, own_items.len());
+        let network = self.network(task.model);
         let local = LocalData {
             user: own.get("user"),
             rows: &rows,
             labels: &labels,
-            own: &rated.own,
+            own: &own_items,
             neighbours: &neighbours,
             dropout: &self.dropout(task, labels.len()),
         };
-        let (mut gradient, gathered) = local.gradient(network, &weights);
+        let (mut gradient, gathered) = local.gradient(&network);
         upload::clip(&mut gradient, p.clip_norm);
-        let largest = largest_magnitude(&gradient.rows);
-        task.check_magnitude("gradient of the item embeddings", largest)?;
+        task.check_values("gradient of the item embeddings", &gradient.rows)?;
         let embedding = own.get_mut("user");
         sgd_step(embedding, &gradient.user, p.learning_rate as f32, 0.0);
-        task.check_magnitude("the user's embedding", largest_magnitude(embedding))?;
+        task.check_values("the user's embedding", embedding)?;
         own.memory = Remembered(gathered);
 
-        let of_items = (&rated.items[..], &gradient.rows[..]);
-        let items = upload::of_items(p, task, table.shape(), of_items)?;
+        let of_items = upload::of_items(p, task, table.shape(), (&items, &gradient.rows))?;
         let stream = task.named_stream("fedpergnn/noise-of-network");
         upload::add_noise(&mut gradient.network, p.gradient_noise(), stream);
-        let largest = largest_magnitude(&gradient.network);
-        task.check_magnitude("gradient of the network, with noise", largest)?;
-        let found: usize = neighbours.iter().map(Vec::len).sum();
-        let (own_items, found) = (rated.own.len(), found / network.dimension);
+        task.check_values("gradient of the network, with noise", &gradient.network)?;
+        let found = neighbours.iter().map(Vec::len).sum::<usize>() / network.dimension;
         let of_network = layer_updates(&network.layers, &gradient.network);
         Ok(Trained {
-            blocks: [vec![items], of_network].concat(),
+            blocks: [vec![of_items], of_network].concat(),
             loss: gradient.loss,
             samples: labels.len(),
             work: Work {
                 row_visits: labels.len() as u64,
-                multiply_adds: network.multiply_adds(labels.len(), own_items, found),
+                multiply_adds: network.multiply_adds(labels.len(), own_items.len(), found),
             },
         })
     }
@@ -309,19 +282,19 @@ impl Declare for FedPerGnn {
         context: &ScoringContext<'a>,
         _scratch: &mut Scratch,
     ) -> Result<Box<dyn Scorer + 'a>> {
-        let (network, table) = (&self.network, table_of(context.model, "E"));
-        let weights = network::parameters(context.model, 1);
-        let items = self.own_items(context.user, &context.own).into_iter();
-        let vectors = items.map(|item| network.activated(OWN, &weights, table.row(item as usize)));
-        let vectors: Vec<Vec<f32>> = vectors.collect();
-        let expansion = network.expand(&weights, &vectors, &own.memory.0);
-        let user = network.activated(USER, &weights, own.get("user"));
-        let user = network.expand_user(&weights, &expansion, &user).vector;
+        let (network, table) = (self.network(context.model), table_of(context.model, "E"));
+        let (rated, _) = last_ratings(&context.own);
+        let items = self.own_items(context.user, &rated).into_iter();
+        let rows = items.map(|place| table.row(rated[place as usize] as usize));
+        let vectors: Vec<Vec<f32>> = rows.map(|row| network.activated(OWN, row)).collect();
+        let expansion = network.expand(&vectors, &own.memory.0);
+        let user = network.activated(USER, own.get("user"));
+        let user = network.expand_user(&expansion, &user).vector;
         let scale = self.parameters.scale() as f32;
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
             for (item, score) in items.iter().zip(scores) {
-                let item = network.activated(ITEM, &weights, table.row(*item as usize));
-                *score = scale * network.output(&weights, &network.features(&user, &item));
+                let item = network.activated(ITEM, table.row(*item as usize));
+                *score = scale * network.output(&network.features(&user, &item));
             }
         }))
     }

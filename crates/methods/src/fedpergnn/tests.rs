@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::gradient::{Gradient, LocalData};
-use super::graph::{GraphNetwork, ITEM, OWN as OWN_LAYER, Predictor, USER};
+use super::graph::{GraphNetwork, ITEM, OUTPUT, OWN as OWN_LAYER, Predictor, USER, layers};
 use super::matching::Matchmaker;
 use super::{FedPerGnnParameters, upload};
 use crate::third_party::{ArrivedRequest, ThirdParty};
@@ -90,6 +90,12 @@ fn weighted(vectors: &[Vec<f64>], weights: &[f64]) -> Vec<f64> {
                 .sum()
         })
         .collect()
+}
+
+/// Returns a network whose parameters are drawn.
+fn network(predictor: Predictor) -> GraphNetwork {
+    let count = layers(K, predictor)[OUTPUT].bias.end;
+    GraphNetwork::new(K, predictor, numbers("parameters", count))
 }
 
 /// Returns the mean squared error in double precision, from the equations of the published network
@@ -182,9 +188,8 @@ fn the_gradient_agrees_with_central_differences() {
             (neighbours(), dropout()),
             (vec![Vec::new(); 3], Vec::new()),
         ] {
-            let network = GraphNetwork::new(K, predictor);
+            let network = network(predictor);
             let (user, rows) = (numbers("user", K), numbers("rows", LABELS.len() * K));
-            let parameters = numbers("parameters", network.parameters());
             let local = LocalData {
                 user: &user,
                 rows: &rows,
@@ -201,11 +206,11 @@ fn the_gradient_agrees_with_central_differences() {
                     loss,
                 },
                 _,
-            ) = local.gradient(&network, &parameters);
+            ) = local.gradient(&network);
             let double = |parts: [&[f32]; 3]| -> Vec<f64> {
                 parts.concat().iter().map(|x| f64::from(*x)).collect()
             };
-            let start = double([&user, &rows, &parameters]);
+            let start = double([&user, &rows, &network.values]);
             let reference = |at: &[f64]| reference_loss(at, predictor, &neighbours, &dropout);
             assert!(
                 (loss - reference(&start)).abs() < 1e-6,
@@ -226,24 +231,13 @@ fn the_gradient_agrees_with_central_differences() {
 /// Returns the outputs for all rated items of a device with this embedding, with what it has
 /// gathered.
 fn outputs(predictor: Predictor, user: &[f32]) -> Vec<f32> {
-    let network = GraphNetwork::new(K, predictor);
-    let (rows, parameters) = (
-        numbers("rows", 5 * K),
-        numbers("parameters", network.parameters()),
-    );
+    let (network, rows) = (network(predictor), numbers("rows", 5 * K));
     let own = rows[..3 * K].chunks_exact(K);
-    let own: Vec<Vec<f32>> = own
-        .map(|row| network.activated(OWN_LAYER, &parameters, row))
-        .collect();
-    let gathered = network.gather(&parameters, &own, &neighbours());
-    let expansion = network.expand(&parameters, &own, &gathered);
-    let user = network.expand_user(
-        &parameters,
-        &expansion,
-        &network.activated(USER, &parameters, user),
-    );
-    let item = |row: &[f32]| network.activated(ITEM, &parameters, row);
-    let output = |row| network.output(&parameters, &network.features(&user.vector, &item(row)));
+    let own: Vec<Vec<f32>> = own.map(|row| network.activated(OWN_LAYER, row)).collect();
+    let expansion = network.expand(&own, &network.gather(&own, &neighbours()));
+    let user = network.expand_user(&expansion, &network.activated(USER, user));
+    let item = |row: &[f32]| network.activated(ITEM, row);
+    let output = |row| network.output(&network.features(&user.vector, &item(row)));
     rows.chunks_exact(K).map(output).collect()
 }
 

@@ -5,7 +5,7 @@ use super::FedPerGnnParameters;
 use super::gradient::Gradient;
 use crate::prelude::*;
 use crate::user_vector::draw_unrated;
-use fedrecsim_model::neural::optimizer::{clipping_factor, scale, squared_norm};
+use fedrecsim_model::neural::optimizer;
 use fedrecsim_model::noise::{Law, Noise};
 
 /// Scales a gradient down, all of its parts by one factor, so that its norm is at most `limit`.
@@ -16,14 +16,7 @@ pub(super) fn clip(gradient: &mut Gradient, limit: f64) {
         network,
         ..
     } = gradient;
-    let parts = [user, rows, network];
-    let squares = parts
-        .each_ref()
-        .map(|values| f64::from(squared_norm(values)));
-    let factor = clipping_factor(squares.iter().sum(), limit);
-    if factor != 1.0 {
-        parts.into_iter().for_each(|values| scale(values, factor));
-    }
+    optimizer::clip([user, rows, network], limit);
 }
 
 /// Adds noise of the Laplace distribution to every value. A scale of 0 adds none.
@@ -47,23 +40,17 @@ pub(super) fn of_items(
     let mut items = draw_unrated(rated, drawn, &mut stream);
     items.extend_from_slice(rated);
     items.sort_unstable();
-    let rows = gradients.chunks_exact(shape.dimension);
-    let mut rows = rated.iter().zip(rows).peekable();
-    let width = deviation(gradients);
-    let mut values = Vec::with_capacity(items.len() * shape.dimension);
+    let (k, width) = (shape.dimension, deviation(gradients));
+    let mut values = Vec::with_capacity(items.len() * k);
     for item in &items {
-        match rows.next_if(|(rated, _)| *rated == item) {
-            Some((_, row)) => values.extend_from_slice(row),
-            None => {
-                let noise = |_| (width * stream.standard_normal()) as f32;
-                values.extend((0..shape.dimension).map(noise));
-            }
+        match rated.binary_search(item) {
+            Ok(at) => values.extend_from_slice(&gradients[at * k..(at + 1) * k]),
+            Err(_) => values.extend((0..k).map(|_| (width * stream.standard_normal()) as f32)),
         }
     }
     let stream = task.named_stream("fedpergnn/noise-of-items");
     add_noise(&mut values, parameters.gradient_noise(), stream);
-    let largest = largest_magnitude(&values);
-    task.check_magnitude("gradient of the item embeddings, with noise", largest)?;
+    task.check_values("gradient of the item embeddings, with noise", &values)?;
     TableUpdate::listed(shape, items, &values, 1.0)
 }
 

@@ -9,9 +9,7 @@ use crate::prelude::*;
 use crate::server::{Download, WeightTotals, downcast};
 use fedrecsim_model::magnitude::MagnitudeCounts;
 use fedrecsim_model::neural::dense::add_scaled;
-use fedrecsim_model::neural::optimizer::{
-    AdamMoments, AdamSettings, clipping_factor, scale, squared_norm,
-};
+use fedrecsim_model::neural::optimizer::{AdamMoments, AdamSettings, clip, scale};
 use fedrecsim_model::noisy_sum::NoisySum;
 
 /// Holds the networks, and the state of Adam for them.
@@ -83,11 +81,8 @@ impl Server for MetaMfServer {
         let divisor = (step.normalise)(&sums.totals).divisor;
         if !gradient.is_empty() && divisor != 0.0 {
             scale(&mut gradient, (1.0 / divisor) as f32);
-            let (norm, p) = (f64::from(squared_norm(&gradient)), &self.parameters);
-            let factor = clipping_factor(norm, p.clip_norm);
-            if factor != 1.0 {
-                scale(&mut gradient, factor);
-            }
+            let p = &self.parameters;
+            clip([&mut gradient], p.clip_norm);
             self.steps += 1;
             self.model = OnceLock::new();
             let settings = AdamSettings {

@@ -3,7 +3,7 @@
 
 use crate::samples::Sample;
 use fedrecsim_model::kernel::Targets;
-use fedrecsim_model::kernel::score::{ScaledSum, score_sums};
+use fedrecsim_model::kernel::score::score_sums;
 use fedrecsim_model::neural::SampleMatrix;
 use fedrecsim_model::neural::dense::add_scaled;
 use fedrecsim_model::neural::loss::binary_cross_entropy;
@@ -40,13 +40,8 @@ pub(super) fn step(
     buffers.targets.replace(batch.iter().map(target));
     for (number, sample) in batch.iter().enumerate() {
         let [user, item] = places(sample).map(|place| &values[row(place)]);
-        let item = ScaledSum {
-            scaled: &[],
-            scale: 0.0,
-            plain: item,
-        };
         let mut score = [0.0];
-        score_sums(user, 0.0, &[item], &mut score);
+        score_sums(user, 0.0, &[item.into()], &mut score);
         buffers.logits.set_sample(number, &score);
     }
     let (mean, by_logits) = (1.0 / batch.len() as f32, &mut buffers.by_logits);

@@ -36,6 +36,18 @@ pub struct ScaledSum<'a, V = f32> {
     pub plain: &'a [V],
 }
 
+/// Has no part that is scaled.
+impl<'a, V> From<&'a [V]> for ScaledSum<'a, V> {
+    fn from(plain: &'a [V]) -> Self {
+        let (scaled, scale) = (&[][..], 0.0);
+        Self {
+            scaled,
+            scale,
+            plain,
+        }
+    }
+}
+
 per_instruction_set! {
     /// Computes `scores[i] = w . (scale_i scaled_i + plain_i) + b`, each product in the kernels' order:
     /// sixteen partial sums, then one tree.

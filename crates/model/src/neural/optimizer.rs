@@ -146,19 +146,18 @@ per_instruction_set! {
     }
 }
 
-/// Returns the sum of the squares of `values`, in sixteen partial sums and one tree.
-pub fn squared_norm(values: &[f32]) -> f32 {
-    dot(values, values)
-}
-
-/// Returns the factor that brings a gradient with this squared norm to a norm of `limit`, and 1
-/// where the norm is within the limit.
+/// Scales the parts of a gradient down, all of them by one factor, so that its norm is at most
+/// `limit`.
 ///
-/// Like PyTorch's `clip_grad_norm_`, it adds 1e-6 to the norm before it divides. The squared norm
-/// of several slices is the sum of their squared norms.
-pub fn clipping_factor(squared_norm: f64, limit: f64) -> f32 {
-    let factor = limit / (sqrt(squared_norm) + 1e-6);
-    if factor < 1.0 { factor as f32 } else { 1.0 }
+/// Like PyTorch's `clip_grad_norm_`, it adds 1e-6 to the norm before it divides.
+pub fn clip<const N: usize>(parts: [&mut [f32]; N], limit: f64) {
+    let squares = parts.each_ref().map(|part| f64::from(dot(part, part)));
+    let factor = limit / (sqrt(squares.iter().sum()) + 1e-6);
+    if factor < 1.0 {
+        parts
+            .into_iter()
+            .for_each(|part| scale(part, factor as f32));
+    }
 }
 
 /// Multiplies all `values` by `factor`.

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::loss::binary_cross_entropy;
-use super::optimizer::{AdamMoments, AdamSettings, clipping_factor, scale, sgd_step, squared_norm};
+use super::optimizer::{AdamMoments, AdamSettings, clip, sgd_step};
 use super::{Perceptron, PerceptronBuffers, dense};
 use crate::kernel::Targets;
 use fedrecsim_core::math::gradient::gradient_check;
@@ -252,16 +252,16 @@ fn adam_follows_the_published_equations() {
 #[test]
 fn clipping_and_decay_do_what_they_say() {
     let mut gradient: Vec<f32> = (0..35).map(|i| i as f32 - 10.0).collect();
-    let norm = squared_norm(&gradient);
-    assert_eq!(
-        norm,
-        (0..35)
-            .map(|i| (i as f32 - 10.0) * (i as f32 - 10.0))
-            .sum::<f32>()
-    );
-    assert_eq!(clipping_factor(f64::from(norm), 1e4), 1.0);
-    scale(&mut gradient, clipping_factor(f64::from(norm), 5.0));
-    assert!((squared_norm(&gradient).sqrt() - 5.0).abs() < 1e-4);
+    let norm = |values: &[f32]| values.iter().map(|value| value * value).sum::<f32>().sqrt();
+    let (before, length) = (gradient.clone(), norm(&gradient));
+    clip([&mut gradient], f64::from(length) + 1.0);
+    assert_eq!(gradient, before);
+    let (start, end) = gradient.split_at_mut(20);
+    clip([start, end], 5.0);
+    assert!((norm(&gradient) - 5.0).abs() < 1e-4);
+    let factor = 5.0 / length;
+    let mut pairs = gradient.iter().zip(&before);
+    assert!(pairs.all(|(after, before)| (after - factor * before).abs() < 1e-5));
     let mut parameters = [2.0, -4.0];
     sgd_step(&mut parameters, &[1.0, 1.0], 0.5, 0.25);
     assert_eq!(
@@ -302,8 +302,7 @@ fn a_small_training_run_keeps_its_bits() {
             &mut gradient,
             &mut user_gradient,
         );
-        let factor = clipping_factor(f64::from(squared_norm(&gradient)), 0.2);
-        scale(&mut gradient, factor);
+        clip([&mut gradient], 0.2);
         moments.step(&settings, step, &mut parameters, &gradient);
         sgd_step(&mut user, &user_gradient, 0.1, 0.0);
         let mut row_gradient = [0.0; 6];

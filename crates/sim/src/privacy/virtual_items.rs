@@ -36,8 +36,7 @@ impl VirtualItems {
             .filter(|item| distinct.binary_search(item).is_err())
             .collect();
         let count = (self.per_rated_item * distinct.len() as f64 + 0.5) as usize;
-        stream.draw_to_front(&mut unrated, count);
-        unrated.truncate(count);
+        stream.keep_drawn(&mut unrated, count);
         unrated.sort_unstable();
         unrated
     }
