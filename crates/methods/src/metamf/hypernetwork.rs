@@ -38,13 +38,13 @@ pub(crate) struct HyperShape {
 
 impl HyperShape {
     pub(crate) fn new(p: &MetaMfParameters, size: ProblemSize) -> Self {
-        let [dimension, memory, hidden, rank] = [
+        let sizes = [
             p.latent_dimension,
             p.memory_units,
             p.hidden_units,
             p.item_rank,
-        ]
-        .map(|size| size as usize);
+        ];
+        let [dimension, memory, hidden, rank] = sizes.map(|size| size as usize);
         let ProblemSize { users, items } = size;
         // The hidden layer has a quarter as many units as an item row has values, as in the
         // published code (`item_emb_size / 4`).
@@ -77,10 +77,8 @@ impl HyperShape {
             weights("users", self.users, k).start(normal(1.0)),
             weights("memory", k, memory).start(xavier(k, memory)),
         ];
-        for (name, parts) in ["first layer", "second layer", "items"]
-            .iter()
-            .zip(self.parts)
-        {
+        let heads = ["first layer", "second layer", "items"];
+        for (name, parts) in heads.iter().zip(self.parts) {
             let start = Start::table(move |stream, shape| {
                 let mut values = Vec::with_capacity(shape.values());
                 for outputs in parts {
@@ -105,10 +103,9 @@ impl HyperShape {
     /// Describes what the server makes for each user.
     pub(crate) fn made(&self) -> Vec<Block> {
         let table = item_table("E", self.items, self.dimension as u32);
-        let blocks = [table].into_iter().chain(perceptron(&self.prediction));
-        blocks
-            .map(|block| block.made_by_server().as_gradient())
-            .collect()
+        let blocks = [vec![table], perceptron(&self.prediction)].concat();
+        let blocks = blocks.into_iter().map(Block::made_by_server);
+        blocks.map(Block::as_gradient).collect()
     }
 
     /// Returns the place of a head's parameters.
@@ -132,14 +129,13 @@ impl HyperShape {
     }
 }
 
-/// Holds the gradients that one user's device has sent, with respect to what was generated for it.
+/// Holds the gradients that one user's device has sent, with respect to what was generated for it,
+/// times the weight of the contribution: its number of samples, or 1 where all weigh the same, times
+/// the policy's weight.
 #[derive(Clone, Debug)]
 pub(crate) struct Gradients {
     /// The user.
     pub user: UserId,
-    /// The weight of the contribution: its number of samples, or 1 where all weigh the same, times
-    /// the policy's weight.
-    pub weight: f32,
     /// The items with a gradient.
     pub rows: Vec<u32>,
     /// The gradients with respect to these items' rows.
@@ -175,13 +171,11 @@ impl HyperNetwork {
     fn memories(&self, users: impl ExactSizeIterator<Item = UserId>) -> PerceptronBuffers {
         let (s, values, mut buffers) = (&self.shape, &self.values, PerceptronBuffers::default());
         buffers.inputs.reset(users.len(), s.memory);
+        let matrix = &values[s.users * s.dimension..][..s.dimension * s.memory];
         for (lane, user) in users.enumerate() {
             let mut output = vec![0.0; s.memory];
             let embedding = &values[user.index() * s.dimension..][..s.dimension];
-            let rows = values[s.users * s.dimension..].chunks_exact(s.memory);
-            for (factor, row) in embedding.iter().zip(rows) {
-                add_scaled(*factor, row, &mut output);
-            }
+            multiply(embedding, matrix, s.dimension, &mut output);
             buffers.inputs.set_sample(lane, &output);
         }
         buffers
@@ -213,9 +207,8 @@ impl HyperNetwork {
         (0..group.len()).map(one).collect()
     }
 
-    /// Back-propagates the contributions of `group` (at most sixteen), each times its weight,
-    /// through the present networks, and adds the gradients with respect to all parameters to
-    /// `total`.
+    /// Back-propagates the contributions of `group` (at most sixteen) through the present networks,
+    /// and adds the gradients with respect to all parameters to `total`.
     pub(crate) fn add_gradient(&self, group: &[Gradients], total: &mut [f32]) {
         let (s, values) = (&self.shape, &self.values);
         let memories = self.memories(group.iter().map(|one| one.user));
@@ -230,9 +223,16 @@ impl HyperNetwork {
             let (total, rest_of_total) = total.split_at_mut(network.parameters());
             let mut buffers = memories.clone();
             network.forward(parameters, &[], &mut buffers);
-            match head {
-                2 => self.enter_items(group, rest, &mut buffers, rest_of_total),
-                _ => self.enter_network(head, group, &mut buffers),
+            if head == 2 {
+                self.enter_items(group, rest, &mut buffers, rest_of_total);
+            } else {
+                // All outputs of the heads of the prediction network have a gradient.
+                let (outputs, start) = (s.outputs(head), head * s.outputs(0));
+                let (_, gradient) = buffers.outputs_and_gradient();
+                gradient.reset(group.len(), outputs);
+                for (lane, one) in group.iter().enumerate() {
+                    gradient.set_sample(lane, &one.of_network[start..start + outputs]);
+                }
             }
             let mut of_group = vec![0.0; network.parameters()];
             network.backward(parameters, &[], &mut buffers, &mut of_group, &mut []);
@@ -251,19 +251,6 @@ impl HyperNetwork {
                 add_scaled(values[at], by_memory, &mut total[row.clone()]);
                 total[at] += dot(by_memory, &values[row]);
             }
-        }
-    }
-
-    /// Sets the gradient with respect to the outputs of a head of the prediction network, all of
-    /// which have one.
-    fn enter_network(&self, head: usize, group: &[Gradients], buffers: &mut PerceptronBuffers) {
-        let (outputs, start) = (self.shape.outputs(head), head * self.shape.outputs(0));
-        let (_, gradient) = buffers.outputs_and_gradient();
-        gradient.reset(group.len(), outputs);
-        for (lane, one) in group.iter().enumerate() {
-            let values = one.of_network[start..start + outputs].iter();
-            let values: Vec<f32> = values.map(|value| value * one.weight).collect();
-            gradient.set_sample(lane, &values);
         }
     }
 
@@ -302,13 +289,12 @@ impl HyperNetwork {
             };
             let rows = one.of_rows.chunks_exact(s.dimension);
             for (item, by_row) in one.rows.iter().zip(rows) {
-                let by_row: Vec<f32> = by_row.iter().map(|value| value * one.weight).collect();
                 let bases = right.chunks_exact(s.dimension);
                 let bases = bases.zip(by_right.chunks_exact_mut(s.dimension));
                 for (number, (basis, by_basis)) in bases.enumerate() {
                     let output = *item as usize * s.rank + number;
-                    let left = back_propagate(output, dot(&by_row, basis));
-                    add_scaled(left, &by_row, by_basis);
+                    let left = back_propagate(output, dot(by_row, basis));
+                    add_scaled(left, by_row, by_basis);
                 }
             }
             for (number, value) in by_right.iter().enumerate() {

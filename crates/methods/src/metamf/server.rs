@@ -148,17 +148,15 @@ impl Sums {
             return Ok(());
         }
         self.gradient.resize(networks.values.len(), 0.0);
-        let work = pending
-            .iter()
-            .map(|one| networks.shape.multiply_adds(one.rows.len()));
-        self.multiply_adds += work.sum::<u64>();
+        let work = |one: &Gradients| networks.shape.multiply_adds(one.rows.len());
+        self.multiply_adds += pending.iter().map(work).sum::<u64>();
         let Some(noise) = &self.noise else {
             networks.add_gradient(&pending, &mut self.gradient);
             return Ok(());
         };
-        for one in &pending {
+        for one in pending.chunks(1) {
             let mut part = vec![0.0; self.gradient.len()];
-            networks.add_gradient(std::slice::from_ref(one), &mut part);
+            networks.add_gradient(one, &mut part);
             noise.add(&part, &mut self.gradient)?;
         }
         Ok(())
@@ -171,25 +169,25 @@ impl Accumulator for Sums {
             let by_method = contribution.weight_by_method();
             let (weight, is_fresh) = (contribution.weight, contribution.is_fresh);
             self.totals.add(by_method, weight, is_fresh);
-            let Some((items, network)) = contribution.update.blocks.split_first() else {
-                continue;
-            };
-            let mut of_network = Vec::new();
+            let (items, network) = (
+                &contribution.update.blocks[0],
+                &contribution.update.blocks[1..],
+            );
+            let (mut of_rows, mut of_network) = (floats(&items.values).collect(), Vec::new());
             for block in network {
                 // Rows that a lossy codec has left out are zero.
                 of_network.extend(floats(&block.to_whole_bytes(None)?));
             }
-            let gradients = Gradients {
-                user: contribution.user,
-                weight: (by_method * weight) as f32,
-                rows: items.iter().map(|(row, _)| row as u32).collect(),
-                of_rows: floats(&items.values).collect(),
-                of_network,
-            };
-            for values in [&gradients.of_rows, &gradients.of_network] {
+            for values in [&mut of_rows, &mut of_network] {
                 self.uploads.add_times(&MagnitudeCounts::of(values, 1.0), 1);
+                scale(values, (by_method * weight) as f32);
             }
-            self.pending.push(gradients);
+            self.pending.push(Gradients {
+                user: contribution.user,
+                rows: items.iter().map(|(row, _)| row as u32).collect(),
+                of_rows,
+                of_network,
+            });
             // Groups end at the same places however many contributions come at a time, so that sums
             // keep their order.
             if self.pending.len() == GROUP {
@@ -211,10 +209,9 @@ impl Accumulator for Sums {
         self.totals.merge(&other.totals);
         self.uploads.add_times(&other.uploads, 1);
         self.multiply_adds += other.multiply_adds;
-        if self.gradient.is_empty() {
-            self.gradient = other.gradient;
-        } else {
-            add_scaled(1.0, &other.gradient, &mut self.gradient);
+        match self.gradient.is_empty() {
+            true => self.gradient = other.gradient,
+            false => add_scaled(1.0, &other.gradient, &mut self.gradient),
         }
         Ok(())
     }

@@ -208,16 +208,16 @@ fn back_propagated(network: &HyperNetwork, users: &[u32]) -> Vec<f32> {
                         .all(|value| *value == 0.0)
                 })
         );
-        let values: Vec<f32> = rows
+        let weight = samples(*user).len() as f32;
+        let weighed = |values: &[f32]| values.iter().map(|value| weight * value).collect();
+        let values = rows
             .iter()
-            .flat_map(|row| gradient.rows[*row as usize * 8..][..8].to_vec())
-            .collect();
+            .map(|row| &gradient.rows[*row as usize * 8..][..8]);
         Gradients {
             user: UserId(*user),
-            weight: samples(*user).len() as f32,
+            of_rows: weighed(&values.collect::<Vec<_>>().concat()),
             rows,
-            of_rows: values,
-            of_network: gradient.network.clone(),
+            of_network: weighed(&gradient.network),
         }
     };
     let contributions: Vec<_> = users.iter().zip(&gradients).map(contribution).collect();
@@ -225,11 +225,8 @@ fn back_propagated(network: &HyperNetwork, users: &[u32]) -> Vec<f32> {
     contributions
         .chunks(GROUP)
         .for_each(|group| network.add_gradient(group, &mut total));
-    let samples: f32 = contributions
-        .iter()
-        .map(|contribution| contribution.weight)
-        .sum();
-    scale(&mut total, 1.0 / samples);
+    let samples: usize = users.iter().map(|user| samples(*user).len()).sum();
+    scale(&mut total, 1.0 / samples as f32);
     total
 }
 
