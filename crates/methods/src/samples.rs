@@ -1,10 +1,13 @@
-//! Holds the samples that methods at the server train on by mini-batches.
+//! Holds the samples that methods at the server train on by mini-batches, and the loss of batches.
 
 use super::UserRatings;
 use super::central::Pass;
 use super::largest_magnitude;
 use super::server::StepReport;
 use fedrecsim_core::{PortableDraws, Result};
+use fedrecsim_model::kernel::Targets;
+use fedrecsim_model::neural::SampleMatrix;
+use fedrecsim_model::neural::loss::binary_cross_entropy;
 
 /// Holds one training sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +18,37 @@ pub(crate) struct Sample {
     pub item: u32,
     /// Says whether the item is a positive of the user.
     pub is_positive: bool,
+}
+
+/// Holds the memory for the loss of a batch. Nothing passes from one batch to the next.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CrossEntropy {
+    logits: SampleMatrix,
+    by_logits: SampleMatrix,
+}
+
+impl CrossEntropy {
+    /// Returns the binary cross-entropy of samples with these logits, summed over all occurrences
+    /// of a sample in `targets`.
+    pub(crate) fn of(
+        &mut self,
+        logits: impl ExactSizeIterator<Item = f32>,
+        targets: &Targets,
+        mean: f32,
+    ) -> f32 {
+        self.logits.reset(logits.len(), 1);
+        for (sample, logit) in logits.enumerate() {
+            self.logits.set_sample(sample, &[logit]);
+        }
+        binary_cross_entropy(&self.logits, targets, mean, &mut self.by_logits)
+    }
+
+    /// Returns `mean` times the derivative with respect to the logit of a sample.
+    pub(crate) fn slope(&self, sample: usize) -> f32 {
+        let mut slope = [0.0];
+        self.by_logits.read_sample(sample, &mut slope);
+        slope[0]
+    }
 }
 
 impl<S> Pass<'_, S> {

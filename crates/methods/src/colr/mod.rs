@@ -19,12 +19,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::declare::{learn, orthonormal_columns};
 use super::prelude::*;
+use super::samples::CrossEntropy;
 use super::user_vector::score_items;
 use fedrecsim_model::blocks::BlockValues;
 use fedrecsim_model::kernel::{BatchRows, RoundRows};
-use fedrecsim_model::neural::SampleMatrix;
 use fedrecsim_model::neural::dense::{add_scaled, dot};
-use fedrecsim_model::neural::loss::binary_cross_entropy;
 use fedrecsim_model::{SharedTable, ValueType};
 use rand::Rng;
 
@@ -204,16 +203,13 @@ impl Colr {
         let (k, rank, distinct) = (user.len(), p.rank as usize, samples.rows.len());
         let row = |row: u32| row as usize * k..(row as usize + 1) * k;
         let (mut work, mut batch) = (Work::default(), BatchRows::default());
-        let (mut logits, mut by_logits) = (SampleMatrix::default(), SampleMatrix::default());
+        let mut cross_entropy = CrossEntropy::default();
         let training = Training::of(p.local_epochs, p.batch_size);
         let loss = training.run(&mut samples.samples, order, |samples| {
             batch.collect(samples, distinct as u32);
-            logits.reset(batch.rows().len(), 1);
-            for (sample, &at) in batch.rows().iter().enumerate() {
-                logits.set_sample(sample, &[dot(user, &rows[row(at)])]);
-            }
+            let logits = batch.rows().iter().map(|at| dot(user, &rows[row(*at)]));
             let mean = 1.0 / batch.occurrences as f32;
-            let loss = binary_cross_entropy(&logits, &batch.targets, mean, &mut by_logits);
+            let loss = cross_entropy.of(logits, &batch.targets, mean);
             // B u, and B^T of it.
             let directions = basis.chunks_exact(k);
             let along: Vec<f32> = directions.map(|direction| dot(direction, user)).collect();
@@ -222,11 +218,10 @@ impl Colr {
                 add_scaled(*along, basis, &mut direction);
             }
             for (sample, &at) in batch.rows().iter().enumerate() {
-                let mut slope = [0.0];
-                by_logits.read_sample(sample, &mut slope);
-                let step = -factor_rate * slope[0];
+                let slope = cross_entropy.slope(sample);
+                let step = -factor_rate * slope;
                 let of_row = at as usize * rank..(at as usize + 1) * rank;
-                add_scaled(-user_rate * slope[0], &rows[row(at)], user);
+                add_scaled(-user_rate * slope, &rows[row(at)], user);
                 add_scaled(step, &along, &mut factors[of_row]);
                 add_scaled(step, &direction, &mut rows[row(at)]);
             }
