@@ -73,12 +73,7 @@ impl Declare for FedRap {
     }
 
     /// Gathers the rows of the participation, trains them in all epochs, and writes them back.
-    fn train(
-        &self,
-        own: &mut Own<()>,
-        task: &LocalTask<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<Trained> {
+    fn train(&self, own: &mut Own, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<Trained> {
         draw_samples(task, &mut scratch.samples)?;
         let gathering = enter(Stage::Gather);
         let (samples, round_rows) = (&scratch.samples.samples, &mut scratch.round_rows);
@@ -105,7 +100,8 @@ impl Declare for FedRap {
             std::mem::take(&mut scratch.values),
         );
         drop(gathering);
-        epochs.run(round_rows, packed, &mut scratch.weights, &mut moving);
+        let (order, weights) = (task.stream(Purpose::Shuffle), &mut scratch.weights);
+        epochs.run(order, round_rows, packed, weights, &mut moving);
         moving.move_out_at_once(packed, epochs.others_scale);
         let (values, [largest_d, mut largest_c]) = moving.finish();
         let mut update = TableUpdate::of_rows(table.shape(), RowSet::All, values.into());
@@ -119,7 +115,7 @@ impl Declare for FedRap {
         }
         unpack_into(&epochs.w, own.get_mut("w"));
         own.get_mut("b")[0] = epochs.b;
-        task.check_magnitude("w", largest_magnitude(own.get("w")))?;
+        task.check_values("w", own.get("w"))?;
         task.check_magnitude("b", epochs.b.abs())?;
         task.check_magnitude("C", largest_c)?;
         task.check_magnitude("D", largest_d)?;
@@ -133,22 +129,18 @@ impl Declare for FedRap {
 
     fn scorer<'a>(
         &'a self,
-        own: &'a Own<()>,
+        own: &'a Own,
         context: &ScoringContext<'a>,
         _scratch: &mut Scratch,
     ) -> Result<Box<dyn Scorer + 'a>> {
         let table = table_of(context.model, "C");
         let (w, b, (d, start)) = (own.get("w"), own.get("b")[0], own.rows("D"));
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
-            let row = |item: &u32| ScaledSum {
-                scaled: &[],
-                scale: 0.0,
-                plain: match self.shares() {
-                    true => table.row(*item as usize),
-                    false => &[],
-                },
+            let shared = |item: &u32| match self.shares() {
+                true => table.row(*item as usize).into(),
+                false => [][..].into(),
             };
-            let mut rows: Vec<ScaledSum<'_>> = items.iter().map(row).collect();
+            let mut rows: Vec<ScaledSum<'_>> = items.iter().map(shared).collect();
             if self.keeps_d() {
                 d.read_rows(items, start, &mut Vec::new(), |position, d, scale| {
                     (rows[position].scaled, rows[position].scale) = (d, scale);
