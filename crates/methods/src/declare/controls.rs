@@ -127,8 +127,7 @@ impl AloneClient {
 fn changes(start: &Table, table: &Table) -> Result<TableUpdate> {
     let rows = (0..table.shape().rows).filter(|row| table.row(*row) != start.row(*row));
     let rows: Vec<u32> = rows.map(|row| row as u32).collect();
-    let mut values = Vec::new();
-    table.append_rows(&rows, &mut values);
+    let values = table.gathered(&rows);
     TableUpdate::listed(table.shape(), rows, &values, 1.0)
 }
 

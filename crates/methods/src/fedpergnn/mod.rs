@@ -238,14 +238,12 @@ impl Declare for FedPerGnn {
         let (p, table) = (&self.parameters, table_of(task.model, "E"));
         let (items, ratings) = last_ratings(&task.own);
         let labels: Vec<f32> = ratings.iter().map(|rating| p.label(*rating)).collect();
-        let mut rows = Vec::new();
-        table.append_rows(&items, &mut rows);
         let own_items = self.own_items(task.user, &items);
         let neighbours = p.neighbours_in(task.reply, own_items.len());
         let network = self.network(task.model);
         let local = LocalData {
             user: own.get("user"),
-            rows: &rows,
+            rows: &table.gathered(&items),
             labels: &labels,
             own: &own_items,
             neighbours: &neighbours,

@@ -49,42 +49,31 @@ impl FedRecParameters {
 }
 
 impl LocalTraining<'_> {
-    /// Trains U, which is `user_vector` (d values), and the rows of O in the `profile`. Writes the
-    /// gradient of every row of V to `gradients`, which has the length of `rows`. Returns the mean
-    /// squared error over the rated items, each before its own step.
-    pub(crate) fn train(
-        &self,
-        user_vector: &mut [f32],
-        profile: &mut Profile,
-        gradients: &mut [f32],
-    ) -> f64 {
+    /// Trains U and the rows of O in the `profile`. Returns the mean squared error over the rated
+    /// items, each before its own step, and the gradient of every row of V.
+    pub(crate) fn train(&self, profile: &mut Profile) -> (f64, Vec<f32>) {
         let (p, ratings) = (self.parameters, self.ratings);
         if p.reading() == Some(HybridFilling::Slides) {
             for _ in 0..p.local_steps {
-                self.visit(Style::Batch, (0, ratings), (user_vector, profile), &mut []);
+                self.visit(Style::Batch, (0, ratings), profile, &mut []);
             }
         }
+        let mut gradients = vec![0.0; self.rows.len()];
         let squares = match p.style {
             Style::Batch => {
-                let virtual_ratings = self.virtual_ratings(user_vector, profile);
-                let targets = [ratings, &virtual_ratings].concat();
-                let trained = (&mut *user_vector, &mut *profile);
-                let (squares, errors) = self.visit(p.style, (0, &targets), trained, gradients);
+                let targets = [ratings, &self.virtual_ratings(profile)].concat();
+                let (squares, errors) = self.visit(p.style, (0, &targets), profile, &mut gradients);
                 profile.step_together(self.rows, &errors, self.pass());
                 squares
             }
             Style::Stochastic => {
-                let of_rated = ratings.len() * user_vector.len();
-                let (of_rated, of_virtual) = gradients.split_at_mut(of_rated);
-                let trained = (&mut *user_vector, &mut *profile);
-                let (squares, _) = self.visit(p.style, (0, ratings), trained, of_rated);
-                let targets = self.virtual_ratings(user_vector, profile);
-                let filled = (ratings.len(), &targets[..]);
-                self.visit(p.style, filled, (user_vector, profile), of_virtual);
+                let (squares, _) = self.visit(p.style, (0, ratings), profile, &mut gradients);
+                let filled = (ratings.len(), &self.virtual_ratings(profile)[..]);
+                self.visit(p.style, filled, profile, &mut gradients);
                 squares
             }
         };
-        squares / ratings.len().max(1) as f64
+        (squares / ratings.len().max(1) as f64, gradients)
     }
 
     /// Returns the rate and the weight of the regulariser.
@@ -106,53 +95,52 @@ impl LocalTraining<'_> {
     }
 
     /// Returns the virtual items' ratings.
-    fn virtual_ratings(&self, user_vector: &[f32], profile: &Profile) -> Vec<f32> {
+    fn virtual_ratings(&self, profile: &Profile) -> Vec<f32> {
         let (p, rated) = (self.parameters, self.ratings.len());
-        let rows = self.rows.chunks_exact(user_vector.len());
+        let rows = self.rows.chunks_exact(profile.user.len());
         let rows = rows.enumerate().skip(rated);
         if rows.len() == 0 || !p.predicts(self.iteration) {
             return vec![mean(self.ratings); rows.len()];
         }
-        let (mut vector, mut profile) = (user_vector.to_vec(), profile.for_local_steps());
+        let mut profile = profile.for_local_steps();
         // The slides' steps have been taken already, by U itself.
         let steps = match p.hybrid_filling {
             HybridFilling::Code => p.local_steps,
             HybridFilling::Slides => 0,
         };
         for _ in 0..steps {
-            let local = (&mut vector[..], &mut profile);
-            let (_, errors) = self.visit(p.style, (0, self.ratings), local, &mut []);
+            let (_, errors) = self.visit(p.style, (0, self.ratings), &mut profile, &mut []);
             if p.style == Style::Batch {
                 profile.step_together(self.rows, &errors, self.pass());
             }
         }
-        rows.map(|(place, row)| dot(profile.at(&vector, place), row))
-            .collect()
+        let predict = |(place, row): (usize, &[f32])| dot(profile.at(place), row);
+        rows.map(predict).collect()
     }
 
     /// Goes through the rows from place `first` on that have a target, and writes the gradient of
-    /// each, before its step, to `gradients` if there is room. In the batch style U is moved at the
-    /// end, by the mean gradient, and in the stochastic style U and the profile are after every row.
-    /// Returns the sum of squared errors over the rated items and, in the batch style, the errors.
+    /// each, before its step, to its place in `gradients` if there is room. In the batch style U is
+    /// moved at the end, by the mean gradient, and in the stochastic style U and the rows of O are
+    /// after every row. Returns the sum of squared errors over the rated items and, in the batch
+    /// style, the errors.
     #[inline]
     fn visit(
         &self,
         style: Style,
         (first, targets): (usize, &[f32]),
-        (user_vector, profile): (&mut [f32], &mut Profile),
+        profile: &mut Profile,
         gradients: &mut [f32],
     ) -> (f64, Vec<f32>) {
-        let ((rate, regularization), d) = (self.pass(), user_vector.len());
+        let ((rate, regularization), d) = (self.pass(), profile.user.len());
         let (mut squares, mut sum, mut errors) = (0.0, vec![0.0; d], Vec::new());
-        let rows = self.rows.chunks_exact(d).skip(first);
-        for (index, (row, target)) in rows.zip(targets).enumerate() {
-            let place = first + index;
-            let vector = profile.at(user_vector, place);
+        let rows = self.rows.chunks_exact(d).enumerate().skip(first);
+        for ((place, row), target) in rows.zip(targets) {
+            let vector = profile.at(place);
             let error = dot(vector, row) - target;
             if place < self.ratings.len() {
                 squares += f64::from(error) * f64::from(error);
             }
-            if let Some(gradient) = gradients.get_mut(index * d..(index + 1) * d) {
+            if let Some(gradient) = gradients.get_mut(place * d..(place + 1) * d) {
                 for ((g, p), v) in gradient.iter_mut().zip(vector).zip(row) {
                     *g = error * p + regularization * v;
                 }
@@ -162,17 +150,12 @@ impl LocalTraining<'_> {
                     add_scaled(error, row, &mut sum);
                     errors.push(error);
                 }
-                Style::Stochastic => {
-                    for (u, v) in user_vector.iter_mut().zip(row) {
-                        *u -= rate * (error * v + regularization * *u);
-                    }
-                    profile.step(place, row, error, (rate, regularization));
-                }
+                Style::Stochastic => profile.step(place, row, error, self.pass()),
             }
         }
         if !errors.is_empty() {
             let count = errors.len() as f32;
-            for (u, sum) in user_vector.iter_mut().zip(&sum) {
+            for (u, sum) in profile.user.iter_mut().zip(&sum) {
                 *u -= rate * (sum / count + regularization * *u);
             }
         }

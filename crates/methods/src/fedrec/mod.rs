@@ -145,22 +145,20 @@ impl<const WITH_O: bool> FedRec<WITH_O> {
         check: impl Fn(&'static str, &[f32]) -> Result<()>,
     ) -> Result<Trained> {
         let (v, d) = (table_of(model, "V"), user_vector.len());
-        let (mut rows, mut moves) = (Vec::new(), Vec::new());
-        v.append_rows(items, &mut rows);
-        if WITH_O {
-            table_of(model, "O").append_rows(items, &mut moves);
-        }
-        let rated = if WITH_O { ratings.len() } else { 0 };
-        let mut profile = Profile::new(rated, moves.clone(), d);
-        let mut gradients = vec![0.0; rows.len()];
+        let (rated, mut moves) = match WITH_O {
+            true => (ratings.len(), table_of(model, "O").gathered(items)),
+            false => (0, Vec::new()),
+        };
+        let mut profile = Profile::new(user_vector, rated, moves.clone());
         let local = LocalTraining {
             parameters: &self.parameters,
-            rows: &rows,
+            rows: &v.gathered(items),
             ratings,
             iteration,
             rate: self.rate(decays),
         };
-        let loss = local.train(user_vector, &mut profile, &mut gradients);
+        let (loss, gradients) = local.train(&mut profile);
+        user_vector.copy_from_slice(&profile.user);
         let rows_of_o = profile.into_rows();
         (moves.iter_mut().zip(rows_of_o)).for_each(|(before, after)| *before -= after);
         check("U", user_vector)?;
@@ -171,12 +169,11 @@ impl<const WITH_O: bool> FedRec<WITH_O> {
         order.sort_unstable_by_key(|place| items[*place]);
         let listed: Vec<u32> = order.iter().map(|place| items[*place]).collect();
         let update = |values: Vec<f32>| {
-            let mut ordered = Vec::with_capacity(values.len());
             let rows = order
                 .iter()
                 .map(|place| &values[place * d..(place + 1) * d]);
-            rows.for_each(|row| ordered.extend_from_slice(row));
-            TableUpdate::listed(v.shape(), listed.clone(), &ordered, 1.0)
+            let rows = rows.collect::<Vec<_>>().concat();
+            TableUpdate::listed(v.shape(), listed.clone(), &rows, 1.0)
         };
         let tables = [gradients, moves].into_iter().take(Self::TABLES.len());
         let row_visits = local.row_visits(d) * Self::TABLES.len() as u64;
@@ -197,17 +194,17 @@ impl<const WITH_O: bool> FedRec<WITH_O> {
         let (mut own, mut rows) = (Vec::new(), Vec::new());
         if WITH_O {
             own = last_ratings(&context.own).0;
-            table_of(model, "O").append_rows(&own, &mut rows);
+            rows = table_of(model, "O").gathered(&own);
         }
-        let profile = Profile::new(own.len(), rows, user_vector.len());
+        let profile = Profile::new(user_vector, own.len(), rows);
         Box::new(move |items: &[u32], scores: &mut [f32]| {
             let mut profile = profile.clone();
-            score_items(profile.at(user_vector, own.len()), table, items, scores);
+            score_items(profile.at(own.len()), table, items, scores);
             // The profile for an item that the user has rated leaves the item itself out.
             for (item, score) in items.iter().zip(scores) {
                 if let Ok(place) = own.binary_search(item) {
-                    let vector = profile.at(user_vector, place);
-                    score_items(vector, table, &[*item], std::slice::from_mut(score));
+                    let score = std::slice::from_mut(score);
+                    score_items(profile.at(place), table, &[*item], score);
                 }
             }
         })
@@ -276,16 +273,14 @@ impl<const WITH_O: bool> Declare for FedRec<WITH_O> {
             combine: Combine::MeanPerSender,
             ..ServerRule::MEAN
         };
-        let (d, range) = (
-            self.parameters.latent_dimension,
-            self.parameters.initial_range,
-        );
+        let (p, d) = (&self.parameters, self.parameters.latent_dimension);
+        let range = p.initial_range;
         let start = each(move |stream| ((stream.open_unit() - 0.5) * range) as f32);
-        let tables = Self::TABLES
+        let table = |name: &&'static str| item_table(*name, size.items, d).as_gradient().rule(rule);
+        let blocks = Self::TABLES
             .iter()
-            .map(|name| item_table(*name, size.items, d));
-        let tables = tables.map(|table| table.as_gradient().rule(rule));
-        let blocks = tables.chain([vector("U", d).private()]);
+            .map(table)
+            .chain([vector("U", d).private()]);
         blocks.map(|block| block.start(start.clone())).collect()
     }
 
@@ -319,7 +314,7 @@ impl<const WITH_O: bool> Declare for FedRec<WITH_O> {
         };
         own.memory.0 += 1;
         let (rated, decays) = ((&items[..], &ratings[..]), (iteration, decays));
-        let check = |name, values: &[f32]| task.check_magnitude(name, largest_magnitude(values));
+        let check = |name, values: &[f32]| task.check_values(name, values);
         self.participate(task.model, own.get_mut("U"), decays, rated, check)
     }
 

@@ -14,8 +14,8 @@
 use fedrecsim_core::math;
 use fedrecsim_model::neural::dense::add_scaled;
 
-/// Is what a user's rated items contribute to profiles. In probabilistic matrix factorisation there
-/// are none. Items are meant by their place among the rows of a participation.
+/// Is what predicts a user's ratings: U, and in SVD++ the rows of O. Items are meant by their place
+/// among the rows of a participation.
 ///
 /// A step of the stochastic style moves all rated rows but one by the same amount, apart from the
 /// regulariser, which shrinks them by the same factor. So the rows are kept as `scale` times a
@@ -23,7 +23,9 @@ use fedrecsim_model::neural::dense::add_scaled;
 /// items.
 #[derive(Clone, Debug)]
 pub(crate) struct Profile {
-    /// The number of rated items.
+    /// The user vector U.
+    pub user: Vec<f32>,
+    /// The number of rated items that have a row of O.
     rated: usize,
     /// The remainders of the rated items' rows of O, then the rows of O of the virtual items.
     rows: Vec<f32>,
@@ -38,18 +40,19 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
-    /// Makes the profile from the rows of O (`dimension` values each), of which the first `rated`
-    /// are those of the rated items.
-    pub(crate) fn new(rated: usize, rows: Vec<f32>, dimension: usize) -> Self {
-        let offset = vec![0.0; dimension];
+    /// Makes the profile from U and the rows of O, of which the first `rated` are those of the rated
+    /// items.
+    pub(crate) fn new(user: &[f32], rated: usize, rows: Vec<f32>) -> Self {
+        let zeros = || vec![0.0; user.len()];
         let mut profile = Self {
+            user: user.to_vec(),
             rated,
             rows,
             scale: 1.0,
-            sum: offset.clone(),
-            vector: offset.clone(),
-            offset,
+            offset: zeros(),
+            sum: zeros(),
             spares_own: true,
+            vector: zeros(),
         };
         profile.add_up();
         profile
@@ -108,14 +111,14 @@ impl Profile {
 
     /// Returns the vector that is multiplied with the row of V at `place`.
     #[inline]
-    pub(crate) fn at<'a>(&'a mut self, user_vector: &'a [f32], place: usize) -> &'a [f32] {
+    pub(crate) fn at(&mut self, place: usize) -> &[f32] {
         let root = self.root(place);
         if root == 0.0 {
-            return user_vector;
+            return &self.user;
         }
         let mut vector = std::mem::take(&mut self.vector);
         self.read(place, place < self.rated, &mut vector);
-        for ((value, sum), u) in vector.iter_mut().zip(&self.sum).zip(user_vector) {
+        for ((value, sum), u) in vector.iter_mut().zip(&self.sum).zip(&self.user) {
             *value = u + (sum - *value) / root;
         }
         self.vector = vector;
@@ -132,6 +135,9 @@ impl Profile {
         error: f32,
         (rate, regularization): (f32, f32),
     ) {
+        for (u, v) in self.user.iter_mut().zip(row) {
+            *u -= rate * (error * v + regularization * *u);
+        }
         let (root, dimension) = (self.root(place), self.sum.len());
         if root == 0.0 {
             return;
@@ -160,7 +166,8 @@ impl Profile {
         self.vector = own;
     }
 
-    /// Moves by the mean gradient over the first items, one for each of `errors`, with `rows` of V.
+    /// Moves the rows of O by the mean gradient over the first items, one for each of `errors`, with
+    /// `rows` of V.
     pub(crate) fn step_together(
         &mut self,
         rows: &[f32],

@@ -182,11 +182,12 @@ impl Table {
         &mut self.values[row * k..(row + 1) * k]
     }
 
-    /// Appends the values of `rows` to `values`, row after row.
-    pub fn append_rows(&self, rows: &[u32], values: &mut Vec<f32>) {
-        values.reserve(rows.len() * self.shape.dimension);
+    /// Returns the values of `rows`, row after row.
+    pub fn gathered(&self, rows: &[u32]) -> Vec<f32> {
+        let mut values = Vec::with_capacity(rows.len() * self.shape.dimension);
         rows.iter()
             .for_each(|row| values.extend_from_slice(self.row(*row as usize)));
+        values
     }
 
     /// Returns all values, row-major.

@@ -44,11 +44,10 @@ pub(super) fn train<S>(
     let k = downloaded.shape().dimension;
     let mut user = own.get(vector).to_vec();
     let mut b = bias.map_or(0.0, |name| own.get(name)[0]);
-    let mut item_biases = Vec::new();
-    match item_bias {
-        Some(name) => table_of(task.model, name).append_rows(listed, &mut item_biases),
-        None => item_biases.resize(listed.len(), 0.0),
-    }
+    let mut item_biases = match item_bias {
+        Some(name) => table_of(task.model, name).gathered(listed),
+        None => vec![0.0; listed.len()],
+    };
     let mut groups = groups_of(samples);
     let of_group = groups.iter().map(Range::len).max().unwrap_or(1);
     let batches = Training {

@@ -61,9 +61,7 @@ pub(crate) fn draw_rows(
     let samples = &scratch.samples.samples;
     let round_rows = &mut scratch.round_rows;
     round_rows.collect(&samples.items, &samples.labels, table.shape().rows);
-    let mut rows = Vec::new();
-    table.append_rows(&round_rows.rows, &mut rows);
-    Ok(rows)
+    Ok(table.gathered(&round_rows.rows))
 }
 
 /// Checks the rows of a shared item table that were trained, and returns the update that they

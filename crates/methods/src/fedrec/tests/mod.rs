@@ -61,11 +61,9 @@ impl Example {
 
     /// Returns U after the participation, the gradients, and the loss.
     fn train(&self, parameters: &FedRecParameters) -> (Vec<f32>, Vec<f32>, f64) {
-        let (mut user, mut gradients) = (self.user.clone(), vec![f32::NAN; self.rows.len()]);
-        let mut nothing = Profile::new(0, Vec::new(), DIMENSION);
-        let local = self.local(parameters);
-        let loss = local.train(&mut user, &mut nothing, &mut gradients);
-        (user, gradients, loss)
+        let mut profile = Profile::new(&self.user, 0, Vec::new());
+        let (loss, gradients) = self.local(parameters).train(&mut profile);
+        (profile.user, gradients, loss)
     }
 }
 

@@ -165,13 +165,10 @@ impl Plain {
             iteration: ITERATION,
             rate: self.rate as f32,
         };
-        let (mut user, mut gradients) = (
-            flat(std::slice::from_ref(&self.user)),
-            vec![f32::NAN; rows.len()],
-        );
-        let mut profile = Profile::new(ratings.len(), flat(&self.o), DIMENSION);
-        local.train(&mut user, &mut profile, &mut gradients);
-        [user, gradients, profile.into_rows()]
+        let user = flat(std::slice::from_ref(&self.user));
+        let mut profile = Profile::new(&user, ratings.len(), flat(&self.o));
+        let (_, gradients) = local.train(&mut profile);
+        [profile.user.clone(), gradients, profile.into_rows()]
     }
 
     /// Returns the loss of the batch style, which is a mean over all items, at other U, V and O.
