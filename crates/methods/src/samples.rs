@@ -5,7 +5,7 @@ use super::central::Pass;
 use super::largest_magnitude;
 use super::server::StepReport;
 use fedrecsim_core::{PortableDraws, Result};
-use fedrecsim_model::kernel::Targets;
+use fedrecsim_model::kernel::{BatchRows, Targets};
 use fedrecsim_model::neural::SampleMatrix;
 use fedrecsim_model::neural::loss::binary_cross_entropy;
 
@@ -20,33 +20,44 @@ pub(crate) struct Sample {
     pub is_positive: bool,
 }
 
-/// Holds the memory for the loss of a batch. Nothing passes from one batch to the next.
+/// Computes the binary cross-entropy of batches. Nothing passes from one batch to the next.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CrossEntropy {
     logits: SampleMatrix,
     by_logits: SampleMatrix,
+    targets: Targets,
 }
 
 impl CrossEntropy {
-    /// Returns the binary cross-entropy of samples with these logits, summed over all occurrences
-    /// of a sample in `targets`.
-    pub(crate) fn of(
-        &mut self,
-        logits: impl ExactSizeIterator<Item = f32>,
-        targets: &Targets,
-        mean: f32,
-    ) -> f32 {
-        self.logits.reset(logits.len(), 1);
-        for (sample, logit) in logits.enumerate() {
-            self.logits.set_sample(sample, &[logit]);
-        }
-        binary_cross_entropy(&self.logits, targets, mean, &mut self.by_logits)
+    /// Returns the loss of a batch whose samples have these logits, as a sum over the batch.
+    pub(crate) fn of_samples(&mut self, batch: &[Sample], logit: impl Fn(&Sample) -> f32) -> f32 {
+        let target = |sample: &Sample| (1.0, f32::from(sample.is_positive));
+        self.targets.replace(batch.iter().map(target));
+        self.set_logits(batch.iter().map(logit));
+        let mean = 1.0 / batch.len() as f32;
+        binary_cross_entropy(&self.logits, &self.targets, mean, &mut self.by_logits)
     }
 
-    /// Returns `mean` times the derivative with respect to the logit of a sample.
-    pub(crate) fn slope(&self, sample: usize) -> f32 {
+    /// Returns the loss of a batch whose distinct rows have these logits, as a sum over all of their
+    /// occurrences.
+    pub(crate) fn of_rows(&mut self, batch: &BatchRows, logit: impl Fn(u32) -> f32) -> f32 {
+        self.set_logits(batch.rows().iter().map(|row| logit(*row)));
+        let mean = 1.0 / batch.occurrences as f32;
+        binary_cross_entropy(&self.logits, &batch.targets, mean, &mut self.by_logits)
+    }
+
+    fn set_logits(&mut self, logits: impl ExactSizeIterator<Item = f32>) {
+        self.logits.reset(logits.len(), 1);
+        for (number, logit) in logits.enumerate() {
+            self.logits.set_sample(number, &[logit]);
+        }
+    }
+
+    /// Returns the derivative of the mean loss of the batch with respect to the logit of this
+    /// number.
+    pub(crate) fn slope(&self, number: usize) -> f32 {
         let mut slope = [0.0];
-        self.by_logits.read_sample(sample, &mut slope);
+        self.by_logits.read_sample(number, &mut slope);
         slope[0]
     }
 }

@@ -105,16 +105,11 @@ fn basis([seed, step]: [u64; 2], parameters: &ColrParameters) -> Vec<f32> {
     values.iter().copied().collect()
 }
 
-/// Adds A B to `table` in the basis `basis`, where A is zero but for `rows`, which are given with
-/// their values.
-fn add_product<'a>(
-    table: &mut Table,
-    basis: &[f32],
-    rows: impl Iterator<Item = (usize, &'a [f32])>,
-) {
+/// Adds A B to `table` in the basis `basis`, where A is zero but for `rows`.
+fn add_product(table: &mut Table, basis: &[f32], a: &Table, rows: impl Iterator<Item = usize>) {
     let dimension = table.shape().dimension;
-    for (row, factors) in rows {
-        for (factor, direction) in factors.iter().zip(basis.chunks_exact(dimension)) {
+    for row in rows {
+        for (factor, direction) in a.row(row).iter().zip(basis.chunks_exact(dimension)) {
             add_scaled(*factor, direction, table.row_mut(row));
         }
     }
@@ -128,10 +123,8 @@ impl Memory for Held {
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
         if let StateVisitor::Digest(_) = state {
             // The digest covers the table at the server, which has the same.
-            return self
-                .0
-                .as_mut()
-                .map_or(Ok(()), |(step, _)| state.plain(step));
+            let mut steps = self.0.iter_mut().map(|(step, _)| step);
+            return steps.try_for_each(|step| state.plain(step));
         }
         let mut held = self.0.as_ref().map(|(step, table)| {
             let TableShape { rows, dimension } = table.shape();
@@ -175,8 +168,8 @@ impl Colr {
             return Ok(Arc::clone(table));
         }
         let (mut advanced, mean) = (Table::clone(&table), download.table(0));
-        let rows = (0..mean.shape().rows).map(|row| (row, mean.row(row)));
-        add_product(&mut advanced, &basis([seed, held], &self.parameters), rows);
+        let (basis, rows) = (basis([seed, held], &self.parameters), 0..mean.shape().rows);
+        add_product(&mut advanced, &basis, mean, rows);
         let advanced = Arc::new(advanced);
         *newest = Some((step, Arc::clone(&advanced)));
         Ok(advanced)
@@ -207,9 +200,7 @@ impl Colr {
         let training = Training::of(p.local_epochs, p.batch_size);
         let loss = training.run(&mut samples.samples, order, |samples| {
             batch.collect(samples, distinct as u32);
-            let logits = batch.rows().iter().map(|at| dot(user, &rows[row(*at)]));
-            let mean = 1.0 / batch.occurrences as f32;
-            let loss = cross_entropy.of(logits, &batch.targets, mean);
+            let loss = cross_entropy.of_rows(&batch, |at| dot(user, &rows[row(at)]));
             // B u, and B^T of it.
             let directions = basis.chunks_exact(k);
             let along: Vec<f32> = directions.map(|direction| dot(direction, user)).collect();
@@ -248,11 +239,8 @@ impl Declare for Colr {
         Some("devices send A alone, which the server turns into a change of the table");
 
     fn resolve(p: &mut ColrParameters) -> Vec<ParameterFault> {
-        let fault = || ParameterFault::wrong("rank", "`rank` is greater than `latent_dimension`");
-        (p.rank > p.latent_dimension)
-            .then(fault)
-            .into_iter()
-            .collect()
+        let fault = ParameterFault::wrong("rank", "`rank` is greater than `latent_dimension`");
+        Vec::from_iter((p.rank > p.latent_dimension).then_some(fault))
     }
 
     fn new(parameters: ColrParameters, problem: &Problem) -> Self {
@@ -311,14 +299,12 @@ impl Declare for Colr {
         let samples = &mut scratch.round_rows;
         let shape = TableShape::new(table.shape().rows, self.parameters.rank as usize);
         let mut factors = vec![0.0; samples.rows.len() * shape.dimension];
-        let (basis, mut order) = (
-            basis(numbers, &self.parameters),
-            task.stream(Purpose::Shuffle),
-        );
-        let (user, with_order) = (own.get_mut("u"), (&mut *samples, &mut order));
+        let basis = basis(numbers, &self.parameters);
+        let with_order = (&mut *samples, &mut task.stream(Purpose::Shuffle));
+        let user = own.get_mut("u");
         let (loss, work) = self.descend(&basis, with_order, user, &mut rows, &mut factors);
-        for (name, values) in [("u", own.get("u")), ("V", &rows), ("A", &factors)] {
-            task.check_magnitude(name, largest_magnitude(values))?;
+        for (name, values) in [("u", &*user), ("V", &rows), ("A", &factors)] {
+            task.check_values(name, values)?;
         }
         if self.keeps_table() {
             own.memory = Held(Some((numbers[1], table)));

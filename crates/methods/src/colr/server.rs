@@ -80,15 +80,12 @@ impl Server for LowRankServer {
             let means = sums.blocks[0].iter().map(|sum| (sum / divisor) as f32);
             let mean = Table::new(self.mean.shape(), means.collect());
             let table = self.model.table_mut(0);
-            let sent = sums
-                .senders
-                .iter()
-                .enumerate()
-                .filter(|(_, weight)| **weight != 0.0);
-            let rows = sent.map(|(row, _)| (row, mean.row(row)));
+            let is_sent = |row: &usize| sums.senders[*row] != 0.0;
+            let rows = (0..sums.senders.len()).filter(is_sent);
             let product = mean.shape().dimension * table.shape().dimension;
             report.multiply_adds += (rows.clone().count() * product) as u64;
-            add_product(table, &basis([seed, *sent_for], &self.parameters), rows);
+            let basis = basis([seed, *sent_for], &self.parameters);
+            add_product(table, &basis, &mean, rows);
             report.uploads.add_times(&sums.magnitudes, 1);
             if *sent_for == number {
                 self.mean = mean;

@@ -75,7 +75,8 @@ fn the_gradient_agrees_with_central_differences() {
     let (table, start_user, start) = (draw(20), draw(DIMENSION), draw(RANK * ITEMS as usize));
     let combined = |factors: &[f32]| {
         let mut rows = Table::new(TableShape::new(ITEMS as usize, DIMENSION), table.clone());
-        add_product(&mut rows, &basis, factors.chunks(RANK).enumerate());
+        let factors = Table::new(TableShape::new(ITEMS as usize, RANK), factors.to_vec());
+        add_product(&mut rows, &basis, &factors, 0..ITEMS as usize);
         rows.as_slice().to_vec()
     };
     let (mut user, mut rows, mut factors) = (start_user.clone(), combined(&start), start.clone());

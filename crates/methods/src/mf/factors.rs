@@ -1,21 +1,10 @@
 //! Trains centralised matrix factorisation on plain slices, by mini-batches over the samples of all
 //! users.
 
-use crate::samples::Sample;
-use fedrecsim_model::kernel::Targets;
+use crate::samples::{CrossEntropy, Sample};
 use fedrecsim_model::kernel::score::score_sums;
-use fedrecsim_model::neural::SampleMatrix;
 use fedrecsim_model::neural::dense::add_scaled;
-use fedrecsim_model::neural::loss::binary_cross_entropy;
 use fedrecsim_model::neural::optimizer::{AdamParameters, AdamSettings};
-
-/// Holds the memory of one batch. Nothing passes from one batch to the next.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Buffers {
-    logits: SampleMatrix,
-    by_logits: SampleMatrix,
-    targets: Targets,
-}
 
 /// Makes one step of Adam on the mean binary cross-entropy of `batch`, and returns that loss as a
 /// sum over the batch. The logit is the scalar product of the two vectors. `values` are the vectors
@@ -25,7 +14,7 @@ pub(crate) struct Buffers {
 /// moments, as a dense embedding does in PyTorch.
 pub(super) fn step(
     parameters: &mut AdamParameters,
-    buffers: &mut Buffers,
+    loss: &mut CrossEntropy,
     (users, dimension): (usize, usize),
     batch: &[Sample],
     settings: &AdamSettings,
@@ -35,29 +24,26 @@ pub(super) fn step(
         values, gradient, ..
     } = &mut *parameters;
     let row = |place: usize| place * dimension..(place + 1) * dimension;
-    buffers.logits.reset(batch.len(), 1);
-    let target = |sample: &Sample| (1.0, f32::from(sample.is_positive));
-    buffers.targets.replace(batch.iter().map(target));
-    for (number, sample) in batch.iter().enumerate() {
+    let of_batch = loss.of_samples(batch, |sample| {
         let [user, item] = places(sample).map(|place| &values[row(place)]);
         let mut score = [0.0];
         score_sums(user, 0.0, &[item.into()], &mut score);
-        buffers.logits.set_sample(number, &score);
-    }
-    let (mean, by_logits) = (1.0 / batch.len() as f32, &mut buffers.by_logits);
-    let loss = binary_cross_entropy(&buffers.logits, &buffers.targets, mean, by_logits);
+        score[0]
+    });
     // Adam goes through all of it anyway.
     gradient.fill(0.0);
     for (number, sample) in batch.iter().enumerate() {
-        let mut by_logit = [0.0];
-        by_logits.read_sample(number, &mut by_logit);
         let [user, item] = places(sample);
         for (place, other) in [(user, item), (item, user)] {
-            add_scaled(by_logit[0], &values[row(other)], &mut gradient[row(place)]);
+            add_scaled(
+                loss.slope(number),
+                &values[row(other)],
+                &mut gradient[row(place)],
+            );
         }
     }
     parameters.step(settings);
-    loss
+    of_batch
 }
 
 #[cfg(test)]
@@ -69,14 +55,14 @@ mod tests {
     /// Five users and six items of three values each.
     struct Factors {
         parameters: AdamParameters,
-        buffers: Buffers,
+        loss: CrossEntropy,
     }
 
     impl Factors {
         fn step(&mut self, batch: &[Sample], settings: &AdamSettings) -> f32 {
             step(
                 &mut self.parameters,
-                &mut self.buffers,
+                &mut self.loss,
                 (5, 3),
                 batch,
                 settings,
@@ -89,7 +75,7 @@ mod tests {
         let values = (0..33).map(|_| stream.standard_normal() as f32).collect();
         Factors {
             parameters: AdamParameters::new(values),
-            buffers: Buffers::default(),
+            loss: CrossEntropy::default(),
         }
     }
 

@@ -9,7 +9,7 @@
 use super::central::Adam;
 use super::network;
 use super::prelude::*;
-use factors::Buffers;
+use super::samples::CrossEntropy;
 use fedrecsim_model::neural::optimizer::AdamSettings;
 
 mod factors;
@@ -42,7 +42,7 @@ pub(super) fn tables(size: ProblemSize, columns: u32, deviation: f64) -> Vec<Blo
 
 impl Central for Mf {
     type Parameters = Self;
-    type Memory = Adam<Buffers>;
+    type Memory = Adam<CrossEntropy>;
 
     const NAME: &str = "mf";
     const SUMMARY: &str = "centralised matrix factorisation: users send their ratings once, the \
@@ -59,11 +59,11 @@ impl Central for Mf {
         tables(size, self.latent_dimension, self.deviation)
     }
 
-    fn memory(&self, model: &Model) -> Adam<Buffers> {
+    fn memory(&self, model: &Model) -> Adam<CrossEntropy> {
         Adam::of(model, 0)
     }
 
-    fn pass(&self, pass: Pass<'_, Adam<Buffers>>) -> Result<StepReport> {
+    fn pass(&self, pass: Pass<'_, Adam<CrossEntropy>>) -> Result<StepReport> {
         let samples = pass.samples("mf")?;
         let Adam { values, buffers } = &mut *pass.memory;
         values.values = network::parameters(pass.model, 0);

@@ -2,7 +2,6 @@
 
 use super::{B, C, D, W};
 use crate::samples::{CrossEntropy, Sample};
-use fedrecsim_model::kernel::Targets;
 use fedrecsim_model::kernel::score::{ScaledSum, score_sums};
 use fedrecsim_model::neural::dense::add_scaled;
 use fedrecsim_model::{Table, per_instruction_set};
@@ -13,7 +12,6 @@ pub(crate) struct Batch {
     /// The gradients of each sample: those of its own rows of C, D, w and b, side by side.
     gradients: Vec<f32>,
     loss: CrossEntropy,
-    targets: Targets,
 }
 
 impl Batch {
@@ -38,9 +36,7 @@ impl Batch {
             let (user, item) = (sample.user as usize, sample.item as usize);
             [item, user * items + item, user, user]
         };
-        let target = |sample: &Sample| (1.0, f32::from(sample.is_positive));
-        self.targets.replace(samples.iter().map(target));
-        let logit = |sample: &Sample| {
+        let loss = self.loss.of_samples(samples, |sample| {
             let [c, d, w, b] = places(sample);
             let row = ScaledSum {
                 scaled: tables[D].row(d),
@@ -50,21 +46,18 @@ impl Batch {
             let mut logit = [0.0];
             score_sums(tables[W].row(w), tables[B].row(b)[0], &[row], &mut logit);
             logit[0]
-        };
-        let mean = 1.0 / samples.len() as f32;
-        let loss = (self.loss).of(samples.iter().map(logit), &self.targets, mean);
-        let per_value = mean / dimension as f32;
+        });
+        let per_value = 1.0 / samples.len() as f32 / dimension as f32;
         let weights = (2.0 * lambda * per_value, mu * per_value);
         let width = 3 * dimension + 1;
         self.gradients.resize(samples.len() * width, 0.0);
         let gradients = self.gradients.chunks_exact_mut(width);
         for ((number, sample), gradients) in samples.iter().enumerate().zip(gradients) {
-            let (by_rows, by_b) = gradients.split_at_mut(3 * dimension);
-            let g = self.loss.slope(number);
-            by_b[0] = g;
+            let (by_rows, g) = gradients.split_at_mut(3 * dimension);
+            g[0] = self.loss.slope(number);
             let [c, d, w, _] = places(sample);
             let rows = [tables[C].row(c), tables[D].row(d), tables[W].row(w)];
-            differentiate_rows(g, weights, rows, by_rows);
+            differentiate_rows(g[0], weights, rows, by_rows);
         }
         for (sample, gradients) in samples.iter().zip(self.gradients.chunks_exact(width)) {
             // The gradient of b is the last chunk, of one value.
