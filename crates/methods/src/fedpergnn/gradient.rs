@@ -6,6 +6,7 @@ use super::graph::{
 };
 use fedrecsim_model::neural::Layer;
 use fedrecsim_model::neural::dense::{add_scaled, dot};
+use fedrecsim_model::neural::optimizer;
 
 /// Describes what a device trains on.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +37,13 @@ pub(crate) struct Gradient {
     pub network: Vec<f32>,
     /// The mean squared error.
     pub loss: f64,
+}
+
+impl Gradient {
+    /// Scales all parts down by one factor, so that the norm of the whole is at most `limit`.
+    pub(super) fn clip(&mut self, limit: f64) {
+        optimizer::clip([&mut self.user, &mut self.rows, &mut self.network], limit);
+    }
 }
 
 /// Back-propagates through the network, and holds the gradients with respect to what all samples

@@ -18,12 +18,9 @@ impl FedPerGnnParameters {
     /// embeddings of neighbours. Row p N + q of these belongs to neighbour q of the item whose
     /// pseudonym was sent in row p, where N is the most neighbours of an item.
     pub(super) fn exchange(&self) -> Exchange {
-        let [own_items, neighbours, k] = [
-            self.own_items,
-            self.neighbours_per_item,
-            self.latent_dimension,
-        ]
-        .map(|n| n as usize);
+        let [own_items, neighbours] =
+            [self.own_items, self.neighbours_per_item].map(|count| count as usize);
+        let k = self.latent_dimension as usize;
         let block = |name, rows, columns| {
             BlockLayout::weights(name, TableShape::new(rows, columns)).statistic()
         };

@@ -250,7 +250,7 @@ impl Declare for FedPerGnn {
             dropout: &self.dropout(task, labels.len()),
         };
         let (mut gradient, gathered) = local.gradient(&network);
-        upload::clip(&mut gradient, p.clip_norm);
+        gradient.clip(p.clip_norm);
         task.check_values("gradient of the item embeddings", &gradient.rows)?;
         let embedding = own.get_mut("user");
         sgd_step(embedding, &gradient.user, p.learning_rate as f32, 0.0);

@@ -459,12 +459,12 @@ fn all_parts_of_a_gradient_are_clipped_together() {
         network: vec![12.0],
         loss: 1.0,
     };
-    upload::clip(&mut gradient, 13.5);
+    gradient.clip(13.5);
     assert_eq!(
         (gradient.user[0], gradient.rows[1], gradient.network[0]),
         (3.0, 4.0, 12.0)
     );
-    upload::clip(&mut gradient, 1.3);
+    gradient.clip(1.3);
     for (found, expected) in [
         (gradient.user[0], 0.3),
         (gradient.rows[1], 0.4),

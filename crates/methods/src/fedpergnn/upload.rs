@@ -1,23 +1,10 @@
-//! Makes FedPerGNN's upload from a gradient: clipped, with rows of items that the user has not
-//! rated, and with noise.
+//! Makes FedPerGNN's upload from a clipped gradient: with rows of items that the user has not rated,
+//! and with noise.
 
 use super::FedPerGnnParameters;
-use super::gradient::Gradient;
 use crate::prelude::*;
 use crate::user_vector::draw_unrated;
-use fedrecsim_model::neural::optimizer;
 use fedrecsim_model::noise::{Law, Noise};
-
-/// Scales a gradient down, all of its parts by one factor, so that its norm is at most `limit`.
-pub(super) fn clip(gradient: &mut Gradient, limit: f64) {
-    let Gradient {
-        user,
-        rows,
-        network,
-        ..
-    } = gradient;
-    optimizer::clip([user, rows, network], limit);
-}
 
 /// Adds noise of the Laplace distribution to every value. A scale of 0 adds none.
 pub(super) fn add_noise(values: &mut [f32], scale: f64, stream: Stream) {

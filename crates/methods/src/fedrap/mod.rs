@@ -49,19 +49,17 @@ impl Declare for FedRap {
 
     /// All users start with the same w, b and D. A table that is left out has no rows.
     fn blocks(&self, size: ProblemSize) -> Vec<Block> {
-        let (k, threshold) = (
-            self.parameters.latent_dimension,
-            self.parameters.server_threshold,
-        );
+        let (p, k) = (&self.parameters, self.parameters.latent_dimension);
+        let rule = ServerRule {
+            threshold: p.server_threshold,
+            ..ServerRule::MEAN
+        };
         let rows = |is_there: bool| if is_there { size.items } else { 0 };
         let table = |name, rows| item_table(name, rows, k).start(normal(1.0));
         let own = |block: Block| block.private().alike();
         let function = uniform(1.0 / f64::from(k).sqrt());
         vec![
-            table("C", rows(self.shares())).rule(ServerRule {
-                threshold,
-                ..ServerRule::MEAN
-            }),
+            table("C", rows(self.shares())).rule(rule),
             own(vector("w", k).start(function.clone())),
             own(vector("b", 1).start(function)),
             own(table("D", rows(self.keeps_d()))),
@@ -90,15 +88,11 @@ impl Declare for FedRap {
             rows: &rows,
         };
         let (d, start) = own.rows_mut("D");
-        let packed = &mut scratch.packed;
-        let mut moving = MovingRows::new(
-            (rows.len(), dimension),
-            self.keeps_d()
-                .then(|| d.found(&rows, start, &mut scratch.slots)),
-            self.shares().then_some(downloaded),
-            packed,
-            std::mem::take(&mut scratch.values),
-        );
+        let (packed, uploaded) = (&mut scratch.packed, std::mem::take(&mut scratch.values));
+        let slots = &mut scratch.slots;
+        let found = self.keeps_d().then(|| d.found(&rows, start, slots));
+        let sources = (found, self.shares().then_some(downloaded));
+        let mut moving = MovingRows::new((rows.len(), dimension), sources, packed, uploaded);
         drop(gathering);
         let (order, weights) = (task.stream(Purpose::Shuffle), &mut scratch.weights);
         epochs.run(order, round_rows, packed, weights, &mut moving);

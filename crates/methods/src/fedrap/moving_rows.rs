@@ -32,8 +32,7 @@ impl<'a> MovingRows<'a> {
     /// that is left out is zero. The memory of `uploaded` is reused.
     pub(crate) fn new(
         (rows, dimension): (usize, usize),
-        found: Option<FoundRows<'a>>,
-        downloaded: Option<TableRows<'a>>,
+        (found, downloaded): (Option<FoundRows<'a>>, Option<TableRows<'a>>),
         packed: &mut PackedRows,
         uploaded: Vec<u8>,
     ) -> Self {

@@ -118,8 +118,8 @@ impl<'a> Disturbance<'a> {
     pub(crate) fn disturb_step(&mut self, packed: &mut PackedRows, rate: f32, decay: f32) {
         let (rate_of_c, decay) = (f64::from(rate), f64::from(decay));
         let of_others = self.others_scale * decay;
-        let square =
-            square_of_moves(packed, &self.before) + of_others * of_others * self.square_of_others;
+        let mut square = square_of_moves(packed, &self.before);
+        square += of_others * of_others * self.square_of_others;
         // The step is the rate times the gradient, whatever the gradient consists of.
         let length = math::sqrt(square) / rate_of_c;
         // A NaN stays one, by which a divergence is noticed.
@@ -170,12 +170,9 @@ impl<'a> Disturbance<'a> {
 fn square_of_others(table: &Table, rows: &[u32]) -> f64 {
     let mut rows = rows.iter().copied().peekable();
     let is_other = |row: &usize| rows.next_if_eq(&(*row as u32)).is_none();
-    let others = (0..table.shape().rows)
-        .filter(is_other)
-        .flat_map(|row| table.row(row));
-    others
-        .map(|value| f64::from(*value) * f64::from(*value))
-        .sum()
+    let square = |value: &f32| f64::from(*value) * f64::from(*value);
+    let others = (0..table.shape().rows).filter(is_other);
+    others.flat_map(|row| table.row(row)).map(square).sum()
 }
 
 per_instruction_set! {

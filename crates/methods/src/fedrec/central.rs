@@ -85,13 +85,12 @@ impl<const WITH_O: bool> Central for Pmf<WITH_O> {
         for user in blocks.iter_mut().filter(|block| block.name() == "U") {
             let (of_one, d) = (user.clone(), user.layout.shape.dimension);
             *user = weights("U", size.users, d).start(Start::table(move |_, shape| {
-                let mut values = Vec::with_capacity(shape.values());
-                for user in 0..shape.rows as u64 {
+                let rows = (0..shape.rows as u64).flat_map(|user| {
                     let mut stream = streams.stream(Purpose::PrivateInit, user, 0);
                     let row = of_one.start.table_of(&mut stream, &of_one.layout);
-                    values.extend_from_slice(row.as_slice());
-                }
-                Table::new(shape, values)
+                    row.as_slice().to_vec()
+                });
+                Table::new(shape, rows.collect())
             }));
         }
         blocks
@@ -101,10 +100,8 @@ impl<const WITH_O: bool> Central for Pmf<WITH_O> {
     fn pass(&self, pass: Pass<'_, ()>) -> Result<StepReport> {
         let (fedrec, step) = (&self.fedrec, pass.step);
         let names = FedRec::<WITH_O>::TABLES;
-        let tables = names
-            .iter()
-            .map(|name| Table::clone(table_of(pass.model, name)));
-        let starts: Vec<(&str, Table)> = names.iter().copied().zip(tables).collect();
+        let start = |name: &&'static str| (*name, Table::clone(table_of(pass.model, name)));
+        let starts: Vec<_> = names.iter().map(start).collect();
         let parameters = fedrec.parameters.clone();
         let federated = Declared::<FedRec<WITH_O>>::starting_at(parameters, pass.problem, &starts);
         let (received, mut server) = (federated.initial(), federated.server());
@@ -120,9 +117,8 @@ impl<const WITH_O: bool> Central for Pmf<WITH_O> {
             visits += trained.work.row_visits;
             let update = ModelUpdate::of_blocks(trained.blocks);
             let invitation = InvitationId(number);
-            sums.absorb(&[Contribution::fresh(
-                sent.user, invitation, &update, &received,
-            )])?;
+            let contribution = Contribution::fresh(sent.user, invitation, &update, &received);
+            sums.absorb(&[contribution])?;
         }
         let stepped = server.step(sums, step)?;
         let vectors = pass.model.table(users).as_slice();

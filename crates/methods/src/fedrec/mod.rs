@@ -169,11 +169,9 @@ impl<const WITH_O: bool> FedRec<WITH_O> {
         order.sort_unstable_by_key(|place| items[*place]);
         let listed: Vec<u32> = order.iter().map(|place| items[*place]).collect();
         let update = |values: Vec<f32>| {
-            let rows = order
-                .iter()
-                .map(|place| &values[place * d..(place + 1) * d]);
-            let rows = rows.collect::<Vec<_>>().concat();
-            TableUpdate::listed(v.shape(), listed.clone(), &rows, 1.0)
+            let row = |place: &usize| &values[place * d..(place + 1) * d];
+            let rows: Vec<&[f32]> = order.iter().map(row).collect();
+            TableUpdate::listed(v.shape(), listed.clone(), &rows.concat(), 1.0)
         };
         let tables = [gradients, moves].into_iter().take(Self::TABLES.len());
         let row_visits = local.row_visits(d) * Self::TABLES.len() as u64;
@@ -186,17 +184,19 @@ impl<const WITH_O: bool> FedRec<WITH_O> {
     }
 
     /// Makes the scorer of a user with this vector, which predicts ratings.
-    fn scorer_with<'a>(
-        user_vector: &'a [f32],
-        context: &ScoringContext<'a>,
-    ) -> Box<dyn Scorer + 'a> {
+    fn scorer_with<'a>(user: &[f32], context: &ScoringContext<'a>) -> Box<dyn Scorer + 'a> {
         let (model, table) = (context.model, table_of(context.model, "V"));
-        let (mut own, mut rows) = (Vec::new(), Vec::new());
-        if WITH_O {
-            own = last_ratings(&context.own).0;
-            rows = table_of(model, "O").gathered(&own);
-        }
-        let profile = Profile::new(user_vector, own.len(), rows);
+        let own = if WITH_O {
+            last_ratings(&context.own).0
+        } else {
+            Vec::new()
+        };
+        let rows = if WITH_O {
+            table_of(model, "O").gathered(&own)
+        } else {
+            Vec::new()
+        };
+        let profile = Profile::new(user, own.len(), rows);
         Box::new(move |items: &[u32], scores: &mut [f32]| {
             let mut profile = profile.clone();
             score_items(profile.at(own.len()), table, items, scores);
@@ -273,14 +273,12 @@ impl<const WITH_O: bool> Declare for FedRec<WITH_O> {
             combine: Combine::MeanPerSender,
             ..ServerRule::MEAN
         };
-        let (p, d) = (&self.parameters, self.parameters.latent_dimension);
-        let range = p.initial_range;
+        let p = &self.parameters;
+        let (d, range) = (p.latent_dimension, p.initial_range);
         let start = each(move |stream| ((stream.open_unit() - 0.5) * range) as f32);
         let table = |name: &&'static str| item_table(*name, size.items, d).as_gradient().rule(rule);
-        let blocks = Self::TABLES
-            .iter()
-            .map(table)
-            .chain([vector("U", d).private()]);
+        let tables = Self::TABLES.iter().map(table);
+        let blocks = tables.chain([vector("U", d).private()]);
         blocks.map(|block| block.start(start.clone())).collect()
     }
 

@@ -38,13 +38,8 @@ pub(crate) struct HyperShape {
 
 impl HyperShape {
     pub(crate) fn new(p: &MetaMfParameters, size: ProblemSize) -> Self {
-        let sizes = [
-            p.latent_dimension,
-            p.memory_units,
-            p.hidden_units,
-            p.item_rank,
-        ];
-        let [dimension, memory, hidden, rank] = sizes.map(|size| size as usize);
+        let [dimension, memory] = [p.latent_dimension, p.memory_units].map(|size| size as usize);
+        let [hidden, rank] = [p.hidden_units, p.item_rank].map(|size| size as usize);
         let ProblemSize { users, items } = size;
         // The hidden layer has a quarter as many units as an item row has values, as in the
         // published code (`item_emb_size / 4`).

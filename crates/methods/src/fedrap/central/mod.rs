@@ -97,11 +97,9 @@ impl Central for CentRap {
         let fedrap = Declared::<FedRap>::new(parameters, &self.problem);
         let own = fedrap.own(UserId(0));
         let of_users = [own.rows("D").1.as_slice(), own.get("w"), own.get("b")];
-        let of_users = of_users
-            .map(|values| values.repeat(self.problem.users))
-            .concat();
+        let of_users = of_users.map(|values| values.repeat(self.problem.users));
         let c = fedrap.initial().table(0).as_slice().to_vec();
-        network::set(&mut drawn, 0, &[c, of_users].concat());
+        network::set(&mut drawn, 0, &[c, of_users.concat()].concat());
         drawn
     }
 
