@@ -142,17 +142,14 @@ impl FedPerGnn {
     /// Draws the factors of dropout for this many ratings; there are none without dropout.
     fn dropout(&self, task: &LocalTask<'_>, ratings: usize) -> Vec<f32> {
         let share = self.parameters.dropout;
-        if share == 0.0 {
-            return Vec::new();
-        }
+        let count = if share > 0.0 { ratings } else { 0 };
         let mut stream = task.named_stream("fedpergnn/dropout");
         let kept = (1.0 / (1.0 - share)) as f32;
         let draw = |_| match stream.open_unit() < share {
             true => 0.0,
             false => kept,
         };
-        let count = 2 * self.dimension() * ratings;
-        (0..count).map(draw).collect()
+        (0..2 * self.dimension() * count).map(draw).collect()
     }
 }
 

@@ -92,11 +92,7 @@ impl Server for MetaMfServer {
             let values = &mut Arc::make_mut(&mut self.networks).values;
             self.moments.step(&settings, self.steps, values, &gradient);
         }
-        Ok(StepReport {
-            uploads: sums.uploads,
-            multiply_adds: sums.multiply_adds,
-            ..StepReport::default()
-        })
+        Ok(sums.report)
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
@@ -121,8 +117,7 @@ struct Sums {
     /// asks for them.
     noise: Option<NoisySum>,
     totals: WeightTotals,
-    uploads: MagnitudeCounts,
-    multiply_adds: u64,
+    report: StepReport,
 }
 
 impl Sums {
@@ -133,8 +128,7 @@ impl Sums {
             gradient: Vec::new(),
             noise,
             totals: WeightTotals::default(),
-            uploads: MagnitudeCounts::default(),
-            multiply_adds: 0,
+            report: StepReport::default(),
         }
     }
 
@@ -149,7 +143,7 @@ impl Sums {
         }
         self.gradient.resize(networks.values.len(), 0.0);
         let work = |one: &Gradients| networks.shape.multiply_adds(one.rows.len());
-        self.multiply_adds += pending.iter().map(work).sum::<u64>();
+        self.report.multiply_adds += pending.iter().map(work).sum::<u64>();
         let Some(noise) = &self.noise else {
             networks.add_gradient(&pending, &mut self.gradient);
             return Ok(());
@@ -179,7 +173,9 @@ impl Accumulator for Sums {
                 of_network.extend(floats(&block.to_whole_bytes(None)?));
             }
             for values in [&mut of_rows, &mut of_network] {
-                self.uploads.add_times(&MagnitudeCounts::of(values, 1.0), 1);
+                self.report
+                    .uploads
+                    .add_times(&MagnitudeCounts::of(values, 1.0), 1);
                 scale(values, (by_method * weight) as f32);
             }
             self.pending.push(Gradients {
@@ -207,8 +203,8 @@ impl Accumulator for Sums {
         self.flush()?;
         other.flush()?;
         self.totals.merge(&other.totals);
-        self.uploads.add_times(&other.uploads, 1);
-        self.multiply_adds += other.multiply_adds;
+        self.report.uploads.add_times(&other.report.uploads, 1);
+        self.report.multiply_adds += other.report.multiply_adds;
         match self.gradient.is_empty() {
             true => self.gradient = other.gradient,
             false => add_scaled(1.0, &other.gradient, &mut self.gradient),
