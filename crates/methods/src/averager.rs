@@ -128,14 +128,9 @@ impl Averager {
                 (sent.counts, SupportCount::default())
             }
             BlockSums::Each(sent, share) => {
-                let of_row = |(row, sum)| SentRow {
-                    row,
-                    sum,
-                    senders: 1,
-                };
-                let rows: Vec<SentRow> = sent.trimmed(share).map(of_row).collect();
+                let rows = sent.trimmed(share);
                 self.step_sent_rows(position, rows.iter(), (weights.divisor, None), step);
-                (sent.counts(), SupportCount::default())
+                (sent.counts, SupportCount::default())
             }
         };
         self.rules[position].soften(self.model.table_mut(position).as_mut_slice());
@@ -177,8 +172,7 @@ impl Averager {
                 *direction = sign * sum / divisor;
             }
             let at = row.row as usize;
-            let memory = moments.of_row(at, direction.len());
-            rule.apply(rate, &direction, memory, table.row_mut(at));
+            rule.apply(rate, &direction, moments, (at, table.row_mut(at)));
         }
     }
 }

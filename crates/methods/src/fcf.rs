@@ -17,7 +17,7 @@
 use super::prelude::*;
 use super::recency::{Recency, weighted_positives};
 use super::rule;
-use super::user_vector::{score_items, single_precision, singular, unscorable};
+use super::user_vector::{score_items, solved, solved_to_score};
 use fedrecsim_model::algebra;
 use fedrecsim_model::least_squares::{LeastSquares, Positives, Weights, gram_of_table, score};
 use ndarray::ArrayView2;
@@ -111,8 +111,7 @@ impl Declare for Fcf {
         let table = table_of(task.model, "Y");
         let (positives, equal) = weighted_positives(&task.own, None);
         let vector = self.solve(table, (&positives, &equal), &mut scratch.least_squares);
-        let vector = vector.map_err(|cause| singular(task, cause))?;
-        task.check_magnitude("x", largest_magnitude(&single_precision(&vector)))?;
+        let vector = solved(task, vector)?;
         let row = |item: &u32| score(&vector, &table.view().row(*item as usize));
         let loss: f64 = positives.iter().map(|item| (1.0 - row(item)).powi(2)).sum();
         let gradients = item_gradients(&vector, &table.view(), &positives, self.confidence);
@@ -142,7 +141,7 @@ impl Declare for Fcf {
         let table = table_of(context.model, "Y");
         let (positives, factors) = weighted_positives(&context.own, self.recency.as_ref());
         let vector = self.solve(table, (&positives, &factors), &mut scratch.least_squares);
-        let vector = single_precision(&vector.map_err(|cause| unscorable(context, cause))?);
+        let vector = solved_to_score(context, vector)?;
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
             score_items(&vector, table, items, scores)
         }))

@@ -17,11 +17,11 @@
 //! mean is taken over batches of 256 and then over all clients, so the rate of V is much larger,
 //! and u takes several passes. Both are choices of this simulator.
 
-use super::declare::learn;
+use super::declare::learn::{self, Session};
 use super::prelude::*;
 use super::user_vector::score_items;
-use fedrecsim_model::kernel::logistic::{self, LogisticStep, Target};
-use fedrecsim_model::kernel::{BatchRows, Block as Lanes, PackedRows, packed_vector, unpack_into};
+use fedrecsim_model::kernel::logistic::{LogisticStep, Target};
+use fedrecsim_model::kernel::{packed_vector, unpack_into};
 
 /// Describes the method to the registry.
 pub(crate) const ENTRY: Entry = Entry::of::<FedRecon>();
@@ -60,57 +60,6 @@ parameters! {
 /// The largest magnitude of the draws that a reconstruction starts from.
 const REACH: f64 = 0.05;
 
-/// Holds the item rows of a participation, whose samples are positions of rows with their labels.
-struct Session<'a> {
-    rows: &'a mut PackedRows,
-    padding_row: u32,
-    batch: &'a mut BatchRows,
-    stream: Stream,
-    row_visits: u64,
-}
-
-impl<'s> Session<'s> {
-    /// Gathers the rows of the samples that were drawn, and returns the samples as well.
-    fn of(
-        table: &Table,
-        scratch: &'s mut Scratch,
-        stream: Stream,
-    ) -> (Self, &'s mut [(u32, bool)]) {
-        let Scratch {
-            samples,
-            round_rows,
-            packed,
-            batch,
-            ..
-        } = scratch;
-        let padding_row = learn::gather(table, samples, round_rows, packed);
-        let session = Self {
-            rows: packed,
-            padding_row,
-            batch,
-            stream,
-            row_visits: 0,
-        };
-        (session, &mut round_rows.samples)
-    }
-
-    /// Moves what `step` says in `epochs` passes over `samples`, and returns the mean loss.
-    fn run(
-        &mut self,
-        (epochs, batch_size): (u32, u32),
-        samples: &mut [(u32, bool)],
-        user: &mut [Lanes],
-        step: &LogisticStep,
-    ) -> f64 {
-        let mut no_bias = 0.0;
-        Training::of(epochs, batch_size).run(samples, &mut self.stream, |samples| {
-            self.batch.collect(samples, self.padding_row);
-            self.row_visits += self.batch.rows().len() as u64;
-            logistic::step(self.rows, self.batch, user, &mut no_bias, step)
-        })
-    }
-}
-
 impl FedRecon {
     fn step(&self, target: Target) -> LogisticStep {
         LogisticStep {
@@ -124,12 +73,23 @@ impl FedRecon {
 
     /// Reconstructs the user vector from the samples `support`, from a fresh draw and with the item
     /// rows held fixed.
-    fn reconstruct(&self, session: &mut Session<'_>, support: &mut [(u32, bool)]) -> Vec<f32> {
-        let draw = |_| session.stream.uniform_within(REACH) as f32;
+    fn reconstruct(
+        &self,
+        session: &mut Session<'_>,
+        support: &mut [(u32, bool)],
+        stream: &mut Stream,
+    ) -> Vec<f32> {
+        let draw = |_| stream.uniform_within(REACH) as f32;
         let mut user: Vec<f32> = (0..self.latent_dimension).map(draw).collect();
         let mut packed = packed_vector(&user);
-        let passes = (self.reconstruction_epochs, self.batch_size);
-        session.run(passes, support, &mut packed, &self.step(Target::Vector));
+        let passes = Training::of(self.reconstruction_epochs, self.batch_size);
+        let moved = (&mut packed[..], &mut 0.0);
+        session.run(
+            &passes,
+            (support, stream),
+            moved,
+            &[self.step(Target::Vector)],
+        );
         unpack_into(&packed, &mut user);
         user
     }
@@ -171,21 +131,22 @@ impl Declare for FedRecon {
     fn train(&self, _: &mut Own, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<Trained> {
         learn::draw_samples(task, &mut scratch.samples)?;
         let table = table_of(task.model, "V");
-        let stream = task.named_stream("fedrecon/participation");
-        let (mut session, samples) = Session::of(table, scratch, stream);
-        session.stream.shuffle_portably(samples);
+        let mut stream = task.named_stream("fedrecon/participation");
+        let (mut session, samples) = Session::of(table, scratch);
+        stream.shuffle_portably(samples);
         let half = samples.len() / 2;
         let (support, query) = match self.splits_samples {
             true => (0..half, half..samples.len()),
             false => (0..samples.len(), 0..samples.len()),
         };
         let mut all = samples.to_vec();
-        let user = self.reconstruct(&mut session, &mut all[support]);
+        let user = self.reconstruct(&mut session, &mut all[support], &mut stream);
         task.check_magnitude("u", largest_magnitude(&user))?;
         let query = &mut all[query];
-        let passes = (self.local_epochs, self.batch_size);
+        let passes = Training::of(self.local_epochs, self.batch_size);
+        let fixed = (&mut packed_vector(&user)[..], &mut 0.0);
         let step = self.step(Target::Rows);
-        let loss = session.run(passes, query, &mut packed_vector(&user), &step);
+        let loss = session.run(&passes, (&mut *query, &mut stream), fixed, &[step]);
         let (samples, work) = (query.len(), Work::of_row_visits(session.row_visits));
         let update = learn::update(task, scratch, ("V", table.shape()), 1.0)?;
         Ok(Trained {
@@ -204,9 +165,9 @@ impl Declare for FedRecon {
     ) -> Result<Box<dyn Scorer + 'a>> {
         let table = own.table("V", context.model)?;
         context.draw_samples(&mut scratch.samples)?;
-        let stream = context.named_stream("fedrecon/scoring");
-        let (mut session, samples) = Session::of(&table, scratch, stream);
-        let user = self.reconstruct(&mut session, samples);
+        let mut stream = context.named_stream("fedrecon/scoring");
+        let (mut session, samples) = Session::of(&table, scratch);
+        let user = self.reconstruct(&mut session, samples, &mut stream);
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
             score_items(&user, &table, items, scores)
         }))

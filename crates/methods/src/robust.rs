@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use fedrecsim_model::aggregate::BlockContribution;
 use fedrecsim_model::magnitude::MagnitudeCounts;
+use fedrecsim_model::sent_rows::SentRow;
 use fedrecsim_model::table::floats;
 
 /// Holds what devices have sent for each row of a block.
@@ -12,7 +13,8 @@ pub(crate) struct EachSent {
     /// For each row, the weight of every sender, and what it has sent: the difference to what it
     /// received, or the values themselves in a statistic.
     rows: BTreeMap<u32, Vec<(f64, Vec<f64>)>>,
-    counts: MagnitudeCounts,
+    /// The magnitudes of the values that were sent.
+    pub counts: MagnitudeCounts,
 }
 
 impl EachSent {
@@ -42,8 +44,7 @@ impl EachSent {
                         .push((*weight, sent));
                 }
             }
-            let values: Vec<f32> = floats(&update.values).collect();
-            self.counts.add_times(&MagnitudeCounts::of(&values, 1.0), 1);
+            self.counts.add_bytes(&update.values);
         }
     }
 
@@ -55,19 +56,19 @@ impl EachSent {
         self.counts.add_times(&other.counts, 1);
     }
 
-    /// Returns the magnitudes of the values that were sent.
-    pub(crate) fn counts(&self) -> MagnitudeCounts {
-        self.counts
-    }
-
     /// Returns each row with its weighted sum over all senders, as if what is left out of every
     /// coordinate, this share of the senders at either end, had been as the rest is in the mean.
-    pub(crate) fn trimmed(&self, share: f64) -> impl Iterator<Item = (u32, Vec<f64>)> {
-        self.rows.iter().map(move |(row, sent)| {
+    pub(crate) fn trimmed(&self, share: f64) -> Vec<SentRow> {
+        let trimmed = self.rows.iter().map(|(row, sent)| {
             let columns = 0..sent[0].1.len();
             let sums = columns.map(|column| trimmed_sum(sent, column, share));
-            (*row, sums.collect())
-        })
+            SentRow {
+                row: *row,
+                sum: sums.collect(),
+                senders: sent.len() as u32,
+            }
+        });
+        trimmed.collect()
     }
 }
 

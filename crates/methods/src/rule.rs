@@ -154,15 +154,16 @@ impl ServerRule {
         (0..step).fold(self.rate, |rate, _| rate * self.rate_decay)
     }
 
-    /// Moves the row `values` by the combined update `direction`, at `rate`. `moments` holds the
-    /// optimiser's memory of the row.
+    /// Moves the row `values` of this number by the combined update `direction`, at `rate`.
+    /// `moments` is the optimiser's memory of the block.
     pub(crate) fn apply(
         &self,
         rate: f64,
         direction: &[f64],
-        moments: RowMoments<'_>,
-        values: &mut [f32],
+        moments: &mut Moments,
+        (row, values): (usize, &mut [f32]),
     ) {
+        let place = row * values.len()..(row + 1) * values.len();
         let decayed = |value: f32, d: f64| d - self.weight_decay * f64::from(value);
         match self.optimizer {
             Optimizer::Plain => {
@@ -171,7 +172,8 @@ impl ServerRule {
                 }
             }
             Optimizer::Momentum { beta } => {
-                for ((value, d), first) in values.iter_mut().zip(direction).zip(moments.first) {
+                let memory = &mut moments.first[place];
+                for ((value, d), first) in values.iter_mut().zip(direction).zip(memory) {
                     let m = beta * f64::from(*first) + decayed(*value, *d);
                     *first = m as f32;
                     *value = (f64::from(*value) + rate * m) as f32;
@@ -182,14 +184,12 @@ impl ServerRule {
                 beta2,
                 epsilon,
             } => {
-                let steps = moments.steps.map_or(1, |steps| {
-                    *steps += 1;
-                    *steps
-                });
-                let steps = f64::from(steps);
+                moments.steps[row] += 1;
+                let steps = f64::from(moments.steps[row]);
                 let (unbias1, unbias2) =
                     (1.0 - math::pow(beta1, steps), 1.0 - math::pow(beta2, steps));
-                let memory = moments.first.iter_mut().zip(moments.second);
+                let memory = moments.first[place.clone()].iter_mut();
+                let memory = memory.zip(&mut moments.second[place]);
                 for ((value, d), (first, second)) in values.iter_mut().zip(direction).zip(memory) {
                     let d = decayed(*value, *d);
                     let m = beta1 * f64::from(*first) + (1.0 - beta1) * d;
@@ -208,20 +208,9 @@ impl ServerRule {
 /// moments for each value and a count of steps for each row.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Moments {
-    pub(super) first: Vec<f32>,
-    pub(super) second: Vec<f32>,
-    pub(super) steps: Vec<u32>,
-}
-
-/// Holds what an optimiser remembers of one row.
-#[derive(Debug)]
-pub(crate) struct RowMoments<'a> {
-    /// The first moments.
-    pub first: &'a mut [f32],
-    /// The second moments.
-    pub second: &'a mut [f32],
-    /// The number of steps that the row has made, if that is counted.
-    pub steps: Option<&'a mut u32>,
+    first: Vec<f32>,
+    second: Vec<f32>,
+    steps: Vec<u32>,
 }
 
 impl Moments {
@@ -236,16 +225,6 @@ impl Moments {
             first: vec![0.0; first],
             second: vec![0.0; second],
             steps: vec![0; steps],
-        }
-    }
-
-    /// Returns what is remembered of a row of this width.
-    pub(super) fn of_row(&mut self, row: usize, width: usize) -> RowMoments<'_> {
-        let values = row * width..(row + 1) * width;
-        RowMoments {
-            first: self.first.get_mut(values.clone()).unwrap_or_default(),
-            second: self.second.get_mut(values).unwrap_or_default(),
-            steps: self.steps.get_mut(row),
         }
     }
 
@@ -274,8 +253,8 @@ mod tests {
         let mut moments = Moments::of(&rule, shape);
         let mut values = vec![1.0f32, -1.0];
         for step in 0..3 {
-            let memory = moments.of_row(0, 2);
-            rule.apply(rule.rate_at(step), &[0.5, -2.0], memory, &mut values);
+            let rate = rule.rate_at(step);
+            rule.apply(rate, &[0.5, -2.0], &mut moments, (0, &mut values));
         }
         values
     }
@@ -362,7 +341,7 @@ mod tests {
             ..ServerRule::MEAN
         };
         let mut values = [4.0f32];
-        rule.apply(1.0, &[1.0], Moments::default().of_row(0, 1), &mut values);
+        rule.apply(1.0, &[1.0], &mut Moments::default(), (0, &mut values));
         assert_eq!(values, [3.0]);
     }
 }

@@ -173,9 +173,7 @@ impl Accumulator for UploadSums {
                         self.senders[row] += weight;
                     }
                 });
-                let values: Vec<f32> = floats(&block.values).collect();
-                let magnitudes = MagnitudeCounts::of(&values, 1.0);
-                self.magnitudes.add_times(&magnitudes, 1);
+                self.magnitudes.add_bytes(&block.values);
             }
             match told {
                 [counts, participants] => {

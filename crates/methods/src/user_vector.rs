@@ -1,11 +1,11 @@
 //! Holds what methods with a user vector and an item table share: a user's positives and ratings
-//! without repetitions, scores, and the errors of a user vector that cannot be solved for.
+//! without repetitions, scores, and the checks of a user vector that was solved for.
 
-use super::{LocalTask, ScoringContext};
-use fedrecsim_core::{Error, PortableDraws, Round, Stream, UserId};
+use super::{LocalTask, ScoringContext, largest_magnitude};
+use fedrecsim_core::{Error, PortableDraws, Result, Round, Stream, UserId};
 use fedrecsim_data::dataset::OwnData;
 use fedrecsim_model::Table;
-use fedrecsim_model::algebra::AlgebraError;
+use fedrecsim_model::algebra::{self, AlgebraError};
 use fedrecsim_model::kernel::score::{ScaledSum, score_sums};
 
 /// Holds the positives of a user, each once.
@@ -66,17 +66,29 @@ pub(super) fn draw_unrated(
     unrated
 }
 
-/// Returns the error of a participation whose system of equations has no solution.
-pub(super) fn singular(task: &LocalTask<'_>, cause: AlgebraError) -> Error {
-    without_user_vector(Some(task.round), task.user, cause)
+/// Checks the vector x that a participation has solved for.
+///
+/// # Errors
+/// [`Error::Singular`] if its system of equations has no solution, and [`Error::Diverged`].
+pub(super) fn solved(task: &LocalTask<'_>, x: algebra::Result<Vec<f64>>) -> Result<Vec<f64>> {
+    let x = x.map_err(|cause| singular(Some(task.round), task.user, &cause))?;
+    task.check_magnitude("x", largest_magnitude(&single_precision(&x)))?;
+    Ok(x)
 }
 
-/// Returns the error of a scoring whose system of equations has no solution.
-pub(super) fn unscorable(context: &ScoringContext<'_>, cause: AlgebraError) -> Error {
-    without_user_vector(None, context.user, cause)
+/// Returns the vector x that a user has solved for to score with, in single precision.
+///
+/// # Errors
+/// [`Error::Singular`] if its system of equations has no solution.
+pub(super) fn solved_to_score(
+    context: &ScoringContext<'_>,
+    x: algebra::Result<Vec<f64>>,
+) -> Result<Vec<f32>> {
+    let x = x.map_err(|cause| singular(None, context.user, &cause))?;
+    Ok(single_precision(&x))
 }
 
-fn without_user_vector(round: Option<Round>, user: UserId, cause: AlgebraError) -> Error {
+fn singular(round: Option<Round>, user: UserId, cause: &AlgebraError) -> Error {
     Error::Singular {
         round,
         user: Some(user),

@@ -30,6 +30,14 @@ impl MagnitudeCounts {
         counts
     }
 
+    /// Counts the values of single precision that `bytes` holds.
+    pub fn add_bytes(&mut self, bytes: &[u8]) {
+        let values = bytes.as_chunks().0;
+        let above = count_above(values).map(u64::from);
+        let values = values.len() as u64;
+        self.add_times(&Self { values, above }, 1);
+    }
+
     /// Adds `times` times the counts of `other`.
     pub fn add_times(&mut self, other: &Self, times: u64) {
         self.values += times * other.values;

@@ -4,7 +4,7 @@
 //! the block.
 
 use super::aggregate::BlockContribution;
-use super::magnitude::{MagnitudeCounts, count_above};
+use super::magnitude::MagnitudeCounts;
 use super::table::{TableShape, floats};
 
 /// The place of a row that nobody has sent.
@@ -80,10 +80,7 @@ impl SentRows {
                 sent.senders += 1;
                 add_row(&mut sent.sum, bytes, base, contribution.weight);
             }
-            let values = contribution.update.values.as_chunks().0;
-            let above = count_above(values).map(u64::from);
-            let values = values.len() as u64;
-            self.counts.add_times(&MagnitudeCounts { values, above }, 1);
+            self.counts.add_bytes(&contribution.update.values);
         }
     }
 

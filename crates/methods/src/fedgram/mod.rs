@@ -18,7 +18,7 @@ use self::numerics::{Constants, newton_step, outer_triangle, row_gradients};
 use super::prelude::*;
 use super::recency::{self, weighted_positives};
 use super::sums::{StepBySums, SumServer, UploadSums};
-use super::user_vector::{DistinctPositives, score_items, single_precision, singular, unscorable};
+use super::user_vector::{DistinctPositives, score_items, solved, solved_to_score};
 use super::{Parameters, without_effect};
 use fedrecsim_model::algebra::{self, packed_triangle, triangle_values, upper_triangular};
 use fedrecsim_model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
@@ -226,7 +226,7 @@ impl FedGram {
         let weighted = (Weights::Each(&weights), background);
         let solver = &mut scratch.least_squares;
         let vector = self.solve(context.model, &positives, weighted, solver);
-        let vector = single_precision(&vector.map_err(|cause| unscorable(context, cause))?);
+        let vector = solved_to_score(context, vector)?;
         let table = table_of(context.model, TABLE);
         let popularity = context.model.named(POPULARITY);
         let beta = self.parameters.popularity_weight as f32;
@@ -289,8 +289,7 @@ impl Declare for FedGram {
         let positives = DistinctPositives::of(&task.own).items;
         let equal = (Weights::Equal(1.0), Background::AllAtZero);
         let vector = self.solve(task.model, &positives, equal, &mut scratch.least_squares);
-        let vector = vector.map_err(|cause| singular(task, cause))?;
-        task.check_magnitude("x", largest_magnitude(&single_precision(&vector)))?;
+        let vector = solved(task, vector)?;
         let table = table_of(task.model, TABLE);
         let gradients = row_gradients(&vector, &table.view(), &positives);
         task.check_magnitude("gradient", largest_magnitude(&gradients))?;

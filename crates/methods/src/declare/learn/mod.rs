@@ -17,7 +17,7 @@ mod network;
 mod product;
 
 pub(crate) use network::{layer_updates, score_by_network};
-pub(crate) use product::{gather, update};
+pub(crate) use product::{Session, update};
 
 /// Trains the blocks that `score` names.
 pub(super) fn train<S>(

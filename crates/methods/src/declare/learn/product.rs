@@ -6,34 +6,78 @@ use std::cmp::Ordering;
 use super::super::score::{Product, Training};
 use super::super::{Own, Trained, table_of};
 use super::draw_samples;
-use crate::{LocalTask, SampleScratch, Scratch, largest_magnitude};
+use crate::{LocalTask, Scratch, largest_magnitude};
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::work::Work;
-use fedrecsim_core::{Purpose, Result};
+use fedrecsim_core::{Purpose, Result, Stream};
 use fedrecsim_model::kernel::logistic::{self, LogisticStep, Target};
-use fedrecsim_model::kernel::{PackedRows, RoundRows, TableRows, packed_vector, unpack_into};
+use fedrecsim_model::kernel::{
+    BatchRows, Block as Lanes, PackedRows, TableRows, packed_vector, unpack_into,
+};
 use fedrecsim_model::{RowSet, Table, TableShape, TableUpdate};
 
-/// Collects the distinct rows of the samples that were drawn and gathers them from `table`, with a
-/// row of zeros behind them that pads batches. Returns the number of that row.
-pub(crate) fn gather(
-    table: &Table,
-    samples: &SampleScratch,
-    round_rows: &mut RoundRows,
-    packed: &mut PackedRows,
-) -> u32 {
-    let shape = table.shape();
-    round_rows.collect(&samples.samples.items, &samples.samples.labels, shape.rows);
-    let padding_row = round_rows.rows.len();
-    packed.reset_for_overwriting(padding_row + 1, shape.dimension, 1);
-    packed.clear_row(padding_row, 0);
-    let source = TableRows {
-        values: table.as_slice(),
-        dimension: shape.dimension,
-        rows: &round_rows.rows,
-    };
-    packed.gather(0, &source);
-    padding_row as u32
+/// Holds the item rows of a participation, whose samples are positions of rows with their labels.
+pub(crate) struct Session<'s> {
+    rows: &'s mut PackedRows,
+    padding_row: u32,
+    batch: &'s mut BatchRows,
+    /// The number of row visits so far.
+    pub row_visits: u64,
+    /// The factor by which the steps have scaled the rows that none of them touched.
+    pub others_scale: f32,
+}
+
+impl<'s> Session<'s> {
+    /// Gathers the distinct rows of the samples that were drawn from `table`, with a row of zeros
+    /// behind them that pads batches, and returns the samples as well.
+    pub(crate) fn of(table: &Table, scratch: &'s mut Scratch) -> (Self, &'s mut [(u32, bool)]) {
+        let _stage = enter(Stage::Gather);
+        let (drawn, round_rows) = (&scratch.samples.samples, &mut scratch.round_rows);
+        let (packed, shape) = (&mut scratch.packed, table.shape());
+        round_rows.collect(&drawn.items, &drawn.labels, shape.rows);
+        let padding_row = round_rows.rows.len();
+        packed.reset_for_overwriting(padding_row + 1, shape.dimension, 1);
+        packed.clear_row(padding_row, 0);
+        let source = TableRows {
+            values: table.as_slice(),
+            dimension: shape.dimension,
+            rows: &round_rows.rows,
+        };
+        packed.gather(0, &source);
+        let session = Self {
+            rows: packed,
+            padding_row: padding_row as u32,
+            batch: &mut scratch.batch,
+            row_visits: 0,
+            others_scale: 1.0,
+        };
+        (session, &mut round_rows.samples)
+    }
+
+    /// Makes `steps` on every batch of `training`, which move the vector `w`, the bias `b` and the
+    /// rows, and returns the mean loss.
+    pub(crate) fn run(
+        &mut self,
+        training: &Training,
+        (samples, order): (&mut [(u32, bool)], &mut Stream),
+        (w, b): (&mut [Lanes], &mut f32),
+        steps: &[LogisticStep],
+    ) -> f64 {
+        training.run(samples, order, |samples| {
+            self.batch.collect(samples, self.padding_row);
+            let mut loss = 0.0;
+            for step in steps {
+                loss = logistic::step(self.rows, self.batch, w, b, step);
+                self.row_visits += self.batch.rows().len() as u64;
+                let decay = step.row_decay();
+                if decay != 1.0 {
+                    self.rows.scale_rows_except(0, self.batch.rows(), decay);
+                    self.others_scale *= decay;
+                }
+            }
+            loss
+        })
+    }
 }
 
 /// Returns the update that leaves the device: the trained rows, and the factor by which all others
@@ -91,47 +135,25 @@ pub(super) fn train<S>(
         Ordering::Equal => vec![step(Target::Both, of_table.decay)],
     };
     draw_samples(task, &mut scratch.samples)?;
-    let gathering = enter(Stage::Gather);
-    let Scratch {
-        samples,
-        round_rows,
-        packed,
-        batch,
-        ..
-    } = scratch;
     let downloaded = table_of(task.model, table);
-    let padding_row = gather(downloaded, samples, round_rows, packed);
-    drop(gathering);
+    let (mut session, samples) = Session::of(downloaded, scratch);
     let mut w = packed_vector(own.get(vector));
     let mut b = bias.map_or(0.0, |name| own.get(name)[0]);
-    let (mut row_visits, mut others_scale) = (0, 1.0);
-    let mut order = task.stream(Purpose::Shuffle);
-    let loss = training.run(&mut round_rows.samples, &mut order, |samples| {
-        batch.collect(samples, padding_row);
-        let mut loss = 0.0;
-        for step in &steps {
-            loss = logistic::step(packed, batch, &mut w, &mut b, step);
-            row_visits += batch.rows().len() as u64;
-            let decay = step.row_decay();
-            if decay != 1.0 {
-                packed.scale_rows_except(0, batch.rows(), decay);
-                others_scale *= decay;
-            }
-        }
-        loss
-    });
+    let drawn = samples.len();
+    let shuffled = (samples, &mut task.stream(Purpose::Shuffle));
+    let loss = session.run(training, shuffled, (&mut w, &mut b), &steps);
+    let (row_visits, others_scale) = (session.row_visits, session.others_scale);
     unpack_into(&w, own.get_mut(vector));
     task.check_magnitude(vector, largest_magnitude(own.get(vector)))?;
     if let Some(name) = bias {
         own.get_mut(name)[0] = b;
         task.check_magnitude(name, b.abs())?;
     }
-    let samples = round_rows.samples.len();
     let update = update(task, scratch, (table, downloaded.shape()), others_scale)?;
     Ok(Trained {
         blocks: vec![update],
         loss,
-        samples,
+        samples: drawn,
         work: Work::of_row_visits(row_visits),
     })
 }
