@@ -167,18 +167,17 @@ pub mod dataset {
 pub mod method {
     #[doc(inline)]
     pub use fedrecsim_methods::{
-        Averager, Client, Entry, Exchange, LocalRequest, LocalTask, LocalUpdate, Method, OwnNoise,
-        PersonalTable, Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server,
-        ThirdParty,
+        Averager, Client, Entry, Exchange, LocalTask, LocalUpdate, Method, OwnNoise, PersonalTable,
+        Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server, ThirdParty,
         declare::{self, Declare, Declared},
         fedmf::{self, FedMf},
-        largest_magnitude, no_blocks, parameters,
+        largest_magnitude, parameters,
         prelude::{Central, ParameterFault, Pass, ProblemSize, UploadUse, UserRatings, Work},
         registry::{METHODS, Runnable, build, check, find, vocabulary, vocabulary_of},
         rule::{Combine, Optimizer, ServerRule},
         server::{Accumulator, Contribution, Download, StepContext, StepReport, downcast},
         sizes_by, sizes_of,
-        third_party::{ArrivedRequest, Reply},
+        third_party::{ArrivedRequest, Message},
     };
 
     /// What most methods use, for `use fedrecsim::method::prelude::*`.

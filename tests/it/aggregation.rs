@@ -58,13 +58,9 @@ fn scores_alone(method: &str, others: [u32; 3], rounds: u32) -> Vec<f32> {
         // Whatever the server has, nobody downloads it.
         server.set_model(method.initial()).unwrap();
     }
-    let context = ScoringContext::new(
-        UserId(0),
-        server.model(),
-        dataset.own_data(UserId(0)),
-        streams,
-    )
-    .with_negatives(&dataset, &negatives);
+    let own = dataset.own_data(UserId(0));
+    let mut context = ScoringContext::new(UserId(0), server.model(), own, streams);
+    context.negatives = Some((&dataset, &negatives));
     let items: Vec<u32> = (0..60).collect();
     let mut scores = vec![0.0; items.len()];
     let scorer = clients[0].scorer(&context, &mut scratch).unwrap();

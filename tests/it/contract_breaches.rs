@@ -8,7 +8,7 @@ use fedrecsim_methods::rule::{Combine, Optimizer, ServerRule};
 use fedrecsim_methods::server::{Accumulator, StepContext, StepReport};
 use fedrecsim_methods::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Scorer, ScoringContext, Scratch, Server,
-    no_blocks, parameters, sizes_by,
+    parameters, sizes_by,
 };
 use fedrecsim_model::{
     Layout, Model, ModelUpdate, Private, StateVisitor, Table, TableShape, TableUpdate,
@@ -488,7 +488,7 @@ fn an_entry_that_says_too_little_is_found() {
         ],
     );
     let small = Entry {
-        sizes: &no_blocks,
+        sizes: &|_, _| Vec::new(),
         ..entry::<0>()
     };
     let parts = [

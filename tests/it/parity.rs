@@ -15,7 +15,7 @@ use fedrecsim_data::dataset::negatives::Samples;
 use fedrecsim_methods::declare::Declared;
 use fedrecsim_methods::fedrap::{FedRap, FedRapParameters, Regularizer};
 use fedrecsim_methods::pfedrec::PFedRec;
-use fedrecsim_methods::{Client, LocalTask, Method, Problem, ScoringContext, Scratch, task};
+use fedrecsim_methods::{Client, LocalTask, Method, Problem, ScoringContext, Scratch};
 use fedrecsim_model::aggregate::{Aggregate, Averaging, BlockContribution};
 use fedrecsim_model::{Model, SharedTable, StateVisitor, Table, TableShape, TableUpdate};
 use fedrecsim_scenario::sizes::ProblemSize;
@@ -196,8 +196,9 @@ fn accuracy(
             OwnData::new(&[]),
             Streams::new(0),
         );
-        let scores =
-            task::score(client.as_ref(), &context, &items, &mut Scratch::default()).unwrap();
+        let mut scores = vec![0.0; items.len()];
+        let scorer = client.scorer(&context, &mut Scratch::default()).unwrap();
+        scorer.score(&items, &mut scores).unwrap();
         let score = |item: &u32| scores[items.binary_search(item).unwrap()];
         let rank = rank(score(&held_out[user]), negatives[user].iter().map(score)).unwrap();
         sums.add_place(&Place::among_candidates(rank));

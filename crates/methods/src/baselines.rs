@@ -93,22 +93,13 @@ impl Method for Baseline {
         Model::none()
     }
 
-    fn client(&self, user: UserId) -> Box<dyn Client> {
-        Box::new(BaselineClient {
-            baseline: self.clone(),
-            user,
-        })
+    fn client(&self, _user: UserId) -> Box<dyn Client> {
+        Box::new(self.clone())
     }
 }
 
-/// Scores items for one user. It has no private state.
-#[derive(Clone)]
-struct BaselineClient {
-    baseline: Baseline,
-    user: UserId,
-}
-
-impl Client for BaselineClient {
+/// Users have no private state.
+impl Client for Baseline {
     fn train(&mut self, _task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
         // The server never invites anybody to an untrained method.
         Err(Error::Usage("a baseline has nothing to train".to_owned()))
@@ -120,13 +111,14 @@ impl Client for BaselineClient {
         _scratch: &mut Scratch,
     ) -> Result<Box<dyn Scorer + 'a>> {
         let own_mean = context.own.mean_rating().unwrap_or_default() as f32;
+        let user = context.user;
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
             for (&item, score) in items.iter().zip(scores) {
-                *score = match &self.baseline {
-                    Baseline::Popularity(counts) => counts[item as usize],
-                    Baseline::Random(seed) => random_score(*seed, self.user, item),
-                    Baseline::GlobalMean(mean) => *mean,
-                    Baseline::UserMean => own_mean,
+                *score = match self {
+                    Self::Popularity(counts) => counts[item as usize],
+                    Self::Random(seed) => random_score(*seed, user, item),
+                    Self::GlobalMean(mean) => *mean,
+                    Self::UserMean => own_mean,
                 };
             }
         }))

@@ -14,18 +14,18 @@ use super::declare::{Declare, Declared};
 use super::{Method, Parameters, Placement, Problem};
 use fedrecsim_core::{Error, Result};
 use fedrecsim_model::{BlockLayout, Layout};
-use fedrecsim_scenario::sizes::{BlockSize, ProblemSize};
+use fedrecsim_scenario::sizes::BlockSize;
 use fedrecsim_scenario::{ParameterFault, Resolve, SizesOf, Traffic};
 
 /// Returns the JSON schema of a method's parameters.
-pub type SchemaOf = dyn Fn() -> schemars::Schema + Send + Sync;
+type SchemaOf = dyn Fn() -> schemars::Schema + Send + Sync;
 
 /// Tells what a method with these parameters exchanges; `None` if that cannot be told before the
 /// method is built.
-pub type TrafficWith = dyn Fn(&Value) -> Option<Traffic> + Send + Sync;
+type TrafficWith = dyn Fn(&Value) -> Option<Traffic> + Send + Sync;
 
 /// Builds a method from checked parameters.
-pub type Build = dyn Fn(&Value, &Problem) -> Result<Box<dyn Method>> + Send + Sync;
+type Build = dyn Fn(&Value, &Problem) -> Result<Box<dyn Method>> + Send + Sync;
 
 /// Describes a method to scenario files, commands and the simulated world.
 #[derive(Clone, Copy)]
@@ -48,7 +48,7 @@ pub struct Entry {
     pub draws_negatives: bool,
     /// Returns the sizes of the largest blocks that a run makes with these parameters: those of its
     /// model, its downloads and whatever all clients start with. They are checked before any block
-    /// is made. [`sizes_by`] and [`no_blocks`] implement it for most methods.
+    /// is made. [`sizes_by`] implements it for most methods.
     pub sizes: &'static SizesOf,
     /// Tells what the method exchanges. `&|_| None` has it found out from the method that is built.
     pub traffic: &'static TrafficWith,
@@ -75,7 +75,7 @@ impl Entry {
         resolve: &|_| Vec::new(),
         placement: Placement::Federated,
         draws_negatives: true,
-        sizes: &no_blocks,
+        sizes: &|_, _| Vec::new(),
         traffic: &|_| None,
         without_controls: None,
         build: &|_, _| Err(Error::Usage("this entry builds no method".to_owned())),
@@ -87,7 +87,7 @@ impl Entry {
             name: M::NAME,
             summary: M::SUMMARY,
             source: M::SOURCE,
-            schema: &schema_of::<M::Parameters>,
+            schema: &|| schemars::schema_for!(M::Parameters),
             resolve: &|value| resolve_with(value, M::resolve),
             placement: M::PLACEMENT,
             draws_negatives: M::DRAWS_NEGATIVES,
@@ -129,11 +129,6 @@ fn resolve_with<P: Parameters>(
         }
     }
     faults
-}
-
-/// Returns the schema of parameters.
-pub(crate) fn schema_of<P: Parameters>() -> schemars::Schema {
-    schemars::schema_for!(P)
 }
 
 /// Shows what is no function.
@@ -179,9 +174,4 @@ pub fn sizes_of(layout: &Layout) -> Vec<BlockSize> {
         bytes_each: block.value_type.bytes() as u32,
     };
     layout.blocks().iter().map(size).collect()
-}
-
-/// Returns an empty list, for use in [`Entry::sizes`] of a method without blocks.
-pub fn no_blocks(_: &Value, _: ProblemSize) -> Vec<BlockSize> {
-    Vec::new()
 }

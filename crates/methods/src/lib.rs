@@ -120,7 +120,7 @@ pub mod third_party;
 mod user_vector;
 
 pub use averager::Averager;
-pub use entry::{Build, Entry, SchemaOf, TrafficWith, no_blocks, parameters, sizes_by, sizes_of};
+pub use entry::{Entry, parameters, sizes_by, sizes_of};
 pub use fedrecsim_model::magnitude::largest_magnitude;
 pub use keys::Parameters;
 pub(crate) use keys::without_effect;
@@ -128,7 +128,7 @@ pub use own_noise::OwnNoise;
 pub use problem::{Placement, Problem, UserRatings};
 pub use server::Server;
 pub use task::{LocalTask, LocalUpdate, Phase, SampleScratch, Scorer, ScoringContext};
-pub use third_party::{Exchange, LocalRequest, ThirdParty};
+pub use third_party::{Exchange, Message, ThirdParty};
 
 /// Describes a method of recommendation. One value is shared by the server and all clients.
 pub trait Method: Send + Sync + Debug {
@@ -229,7 +229,7 @@ pub trait Client: CloneClient + Send {
     ///
     /// # Errors
     /// Whatever the method finds wrong; the default finds that its clients ask nobody.
-    fn request(&self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalRequest> {
+    fn request(&self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<Message> {
         Err(no_request(task.user))
     }
 

@@ -6,7 +6,7 @@
 
 use super::{Entry, Method, Placement, Problem, traffic};
 use fedrecsim_core::{Error, Result};
-use fedrecsim_scenario::sizes::{self, ProblemSize};
+use fedrecsim_scenario::sizes;
 use fedrecsim_scenario::{MethodSpec, MethodVocabulary, Scenario};
 
 /// Lists every method of this crate, in the order in which commands show them. A program that has
@@ -128,14 +128,8 @@ impl Runnable {
 /// not have.
 pub fn build(methods: &[Entry], spec: &MethodSpec, problem: &Problem) -> Result<Box<dyn Method>> {
     let entry = find(methods, spec)?;
-    let size = ProblemSize {
-        users: problem.users,
-        items: problem.items,
-    };
-    if let Some(reason) = (entry.sizes)(&spec.parameters, size)
-        .iter()
-        .find_map(sizes::block_too_large)
-    {
+    let sizes = (entry.sizes)(&spec.parameters, problem.size());
+    if let Some(reason) = sizes.iter().find_map(sizes::block_too_large) {
         return Err(Error::Usage(reason));
     }
     (entry.build)(&spec.parameters, problem)

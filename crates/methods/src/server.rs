@@ -149,19 +149,17 @@ impl<'a> Contribution<'a> {
         update: &'a ModelUpdate,
         received: &'a Model,
     ) -> Self {
-        let (phase, intended, download_number) = (Phase::default(), None, 0);
-        let (weight, base_weight, is_fresh) = (1.0, 0.0, true);
         Self {
             user,
             invitation_id,
-            phase,
+            phase: Phase::default(),
             update,
             received,
-            intended,
-            download_number,
-            weight,
-            base_weight,
-            is_fresh,
+            intended: None,
+            download_number: 0,
+            weight: 1.0,
+            base_weight: 0.0,
+            is_fresh: true,
         }
     }
 
@@ -204,7 +202,6 @@ pub fn downcast<A: Accumulator>(sums: Box<dyn Accumulator>) -> Result<Box<A>> {
 
 /// Describes the circumstances of a step.
 #[derive(Clone, Copy)]
-#[non_exhaustive]
 pub struct StepContext<'a> {
     /// The number of steps that were made before this one.
     pub step: u32,
@@ -213,10 +210,15 @@ pub struct StepContext<'a> {
     /// Returns what the run's policy keeps and divides by in a step whose weights add up to these
     /// totals.
     pub normalise: &'a dyn Fn(&WeightTotals) -> StepWeights,
+    /// The round of which the step is a part. Where rounds do not wait for everybody, a round may
+    /// have several steps.
+    pub round: Round,
+    /// The largest magnitude that a parameter may have.
+    pub divergence_limit: f32,
+    /// The number of contributions that was expected, for use in place of the real one where noise
+    /// on the sums hides whether a user took part.
+    pub expected_contributions: Option<f64>,
     streams: Streams,
-    round: Round,
-    divergence_limit: f32,
-    expected_contributions: Option<f64>,
 }
 
 impl<'a> StepContext<'a> {
@@ -227,47 +229,15 @@ impl<'a> StepContext<'a> {
         normalise: &'a dyn Fn(&WeightTotals) -> StepWeights,
         streams: Streams,
     ) -> Self {
-        let (round, divergence_limit) = (Round(step), f32::MAX);
         Self {
             step,
             users,
             normalise,
-            streams,
-            round,
-            divergence_limit,
+            round: Round(step),
+            divergence_limit: f32::MAX,
             expected_contributions: None,
+            streams,
         }
-    }
-
-    /// Returns the same step as part of `round`, with the largest magnitude that the scenario
-    /// allows a parameter.
-    pub fn within(self, round: Round, divergence_limit: f32) -> Self {
-        Self {
-            round,
-            divergence_limit,
-            ..self
-        }
-    }
-
-    /// Returns the same step with the number of contributions that was expected of it, where the
-    /// real one must not tell who took part.
-    pub fn expecting(self, contributions: Option<f64>) -> Self {
-        Self {
-            expected_contributions: contributions,
-            ..self
-        }
-    }
-
-    /// Returns the number of contributions that the sums of the step are taken to be over:
-    /// `counted`, or the expected number where noise on the sums hides whether a user took part.
-    pub(crate) fn contributions(&self, counted: f64) -> f64 {
-        self.expected_contributions.unwrap_or(counted)
-    }
-
-    /// Returns the round of which the step is a part. Where rounds do not wait for everybody, a
-    /// round may have several steps.
-    pub fn round(&self) -> Round {
-        self.round
     }
 
     /// Refuses a parameter of the server whose largest magnitude is above the limit or NaN.

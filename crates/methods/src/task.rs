@@ -1,7 +1,6 @@
 //! Describes what a client is given, which is a participation to train or items to score, and what
 //! it returns.
 
-use super::Scratch;
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{Error, InvitationId, Purpose, Result, Round, Step, Stream, Streams, UserId};
 use fedrecsim_data::dataset::negatives::{NegativeSampler, Samples};
@@ -113,27 +112,6 @@ impl<'a> LocalTask<'a> {
         match self.samples {
             SampleSource::Drawn { dataset, .. } => dataset.items(),
             SampleSource::Given(_) => 0,
-        }
-    }
-
-    /// Returns the same task at this step of the server, for rounds of more than one step.
-    #[must_use]
-    pub fn at_step(self, step: Step) -> Self {
-        Self { step, ..self }
-    }
-
-    /// Returns the same task in another phase.
-    #[must_use]
-    pub fn in_phase(self, phase: Phase) -> Self {
-        Self { phase, ..self }
-    }
-
-    /// Adds what the third party has replied.
-    #[must_use]
-    pub fn with_reply(self, reply: &'a ModelUpdate) -> Self {
-        Self {
-            reply: Some(reply),
-            ..self
         }
     }
 
@@ -274,7 +252,8 @@ pub struct ScoringContext<'a> {
     pub own: OwnData<'a>,
     /// The run's randomness.
     pub streams: Streams,
-    negatives: Option<(&'a Dataset, &'a NegativesSpec)>,
+    /// The data and the rule by which methods draw negatives that rebuild private state.
+    pub negatives: Option<(&'a Dataset, &'a NegativesSpec)>,
 }
 
 impl<'a> ScoringContext<'a> {
@@ -286,15 +265,6 @@ impl<'a> ScoringContext<'a> {
             own,
             streams,
             negatives: None,
-        }
-    }
-
-    /// Returns the same context with negatives, which are drawn as `spec` says by methods that
-    /// rebuild private state.
-    pub fn with_negatives(self, dataset: &'a Dataset, spec: &'a NegativesSpec) -> Self {
-        Self {
-            negatives: Some((dataset, spec)),
-            ..self
         }
     }
 
@@ -342,19 +312,4 @@ impl<F: Fn(&[u32], &mut [f32])> Scorer for F {
         self(items, scores);
         Ok(())
     }
-}
-
-/// Returns the scores of `items`, for the client of the user that `context` describes.
-///
-/// # Errors
-/// Those of [`Client::scorer`](super::Client::scorer) and [`Scorer::score`].
-pub fn score(
-    client: &dyn super::Client,
-    context: &ScoringContext<'_>,
-    items: &[u32],
-    scratch: &mut Scratch,
-) -> Result<Vec<f32>> {
-    let mut scores = vec![0.0; items.len()];
-    client.scorer(context, scratch)?.score(items, &mut scores)?;
-    Ok(scores)
 }

@@ -57,6 +57,19 @@ pub(crate) fn sent(of_users: &[&[u32]]) -> Vec<UserRatings> {
     of_users.iter().enumerate().map(of_user).collect()
 }
 
+/// Returns the scores of `items`, for the client of the user that `context` describes.
+pub(crate) fn score(
+    client: &dyn Client,
+    context: &ScoringContext<'_>,
+    items: &[u32],
+    scratch: &mut Scratch,
+) -> Vec<f32> {
+    let mut scores = vec![0.0; items.len()];
+    let scorer = client.scorer(context, scratch).unwrap();
+    scorer.score(items, &mut scores).unwrap();
+    scores
+}
+
 /// Calls `then` with a step of this number of a run of six users.
 pub(crate) fn with_step<T>(number: u32, then: impl FnOnce(&StepContext<'_>) -> T) -> T {
     let normalise = |totals: &WeightTotals| StepWeights {
@@ -197,16 +210,12 @@ fn a_client_scores_what_it_is_asked_for_and_a_snapshot_scores_the_same() {
     let (dataset, negatives) = (dataset(), NegativesSpec::default());
     for (name, method) in methods() {
         let (client, model) = (method.client(UserId(1)), model_of(&*method));
-        let context = ScoringContext::new(
-            UserId(1),
-            &model,
-            dataset.own_data(UserId(1)),
-            Streams::new(4),
-        )
-        .with_negatives(&dataset, &negatives);
+        let own = dataset.own_data(UserId(1));
+        let mut context = ScoringContext::new(UserId(1), &model, own, Streams::new(4));
+        context.negatives = Some((&dataset, &negatives));
         let mut scratch = Scratch::default();
-        let scores = task::score(&*client, &context, &items, &mut scratch).unwrap();
-        let copied = task::score(&*client.snapshot(), &context, &items, &mut scratch).unwrap();
+        let scores = score(&*client, &context, &items, &mut scratch);
+        let copied = score(&*client.snapshot(), &context, &items, &mut scratch);
         assert!(
             scores.iter().all(|score| score.is_finite()),
             "{name}: {scores:?}"
@@ -254,9 +263,9 @@ fn train(name: &str, parameters: &serde_json::Value) -> (Box<dyn Client>, Model,
 
 fn scores(client: &dyn Client, model: &Model) -> Vec<f32> {
     let (dataset, negatives) = (dataset(), NegativesSpec::default());
-    let context = ScoringContext::new(USER, model, dataset.own_data(USER), Streams::new(4));
-    let context = context.with_negatives(&dataset, &negatives);
-    task::score(client, &context, &[0, 7, 30, 99], &mut Scratch::default()).unwrap()
+    let mut context = ScoringContext::new(USER, model, dataset.own_data(USER), Streams::new(4));
+    context.negatives = Some((&dataset, &negatives));
+    score(client, &context, &[0, 7, 30, 99], &mut Scratch::default())
 }
 
 /// Returns the updates, the scores and the bytes of the private state of a user whom [`train`] has

@@ -21,44 +21,19 @@ pub struct Exchange {
     pub reply: Layout,
 }
 
-/// Holds a client's request to the third party, which [`Client::request`](super::Client::request)
-/// makes.
+/// Holds a request to the third party, which [`Client::request`](super::Client::request) makes, or
+/// the reply, which [`ThirdParty::reply`] makes.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct LocalRequest {
-    /// The update that leaves the device, of the layout [`Exchange::request`].
+pub struct Message {
+    /// The update that leaves the sender, of the layout [`Exchange::request`] or
+    /// [`Exchange::reply`].
     pub update: ModelUpdate,
-    /// The work of making the request.
+    /// The work of making it. The third party is as fast as the server.
     pub work: Work,
-}
-
-impl LocalRequest {
-    /// Describes a request that took this much work.
-    pub fn new(update: ModelUpdate, work: Work) -> Self {
-        Self { update, work }
-    }
-}
-
-/// Holds the reply of a third party, which [`ThirdParty::reply`] makes.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Reply {
-    /// The update that leaves the third party, of the layout [`Exchange::reply`].
-    pub update: ModelUpdate,
-    /// The work of making the reply. The third party is as fast as the server.
-    pub work: Work,
-}
-
-impl Reply {
-    /// Describes a reply that took this much work.
-    pub fn new(update: ModelUpdate, work: Work) -> Self {
-        Self { update, work }
-    }
 }
 
 /// Describes a request that has arrived at the third party.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
 pub struct ArrivedRequest<'a> {
     /// The sender.
     pub user: UserId,
@@ -71,30 +46,13 @@ pub struct ArrivedRequest<'a> {
     pub update: &'a ModelUpdate,
 }
 
-impl<'a> ArrivedRequest<'a> {
-    /// Describes the request that `user` made for an invitation to `phase`.
-    pub fn new(
-        user: UserId,
-        invitation_id: InvitationId,
-        phase: Phase,
-        update: &'a ModelUpdate,
-    ) -> Self {
-        Self {
-            user,
-            invitation_id,
-            phase,
-            update,
-        }
-    }
-}
-
 /// Answers the requests of a method's clients, and keeps the state that this takes.
 pub trait ThirdParty: CloneThirdParty + Send + Sync {
     /// Returns the reply to a request, from what has been absorbed so far.
     ///
     /// # Errors
     /// Whatever the method finds wrong with the request.
-    fn reply(&self, request: &ArrivedRequest<'_>) -> Result<Reply>;
+    fn reply(&self, request: &ArrivedRequest<'_>) -> Result<Message>;
 
     /// Absorbs the requests that have arrived since the last step of the server, in the order of
     /// (user, invitation).

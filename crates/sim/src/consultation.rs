@@ -118,7 +118,12 @@ pub(crate) fn with_third_party(
             }
             let request = encode(&asked.update, &exchange.request, randomness)?;
             let update = decode(&request.bytes, &exchange.request)?;
-            let arrived = ArrivedRequest::new(task.user, task.invitation_id, task.phase, &update);
+            let arrived = ArrivedRequest {
+                user: task.user,
+                invitation_id: task.invitation_id,
+                phase: task.phase,
+                update: &update,
+            };
             let reply = third_party.reply(&arrived)?;
             Arc::new(Consultation {
                 request,

@@ -67,8 +67,9 @@ pub(crate) fn user_accuracy(
 ) -> Result<UserAccuracy> {
     BUFFERS.with_borrow_mut(|(scoring, scratch)| {
         let user = world.candidates.evaluated_users()[position];
-        let context = ScoringContext::new(user, model, world.dataset.own_data(user), world.streams)
-            .with_negatives(&world.dataset, &world.scenario.dataset.negatives);
+        let own = world.dataset.own_data(user);
+        let mut context = ScoringContext::new(user, model, own, world.streams);
+        context.negatives = Some((&world.dataset, &world.scenario.dataset.negatives));
         let scorer = client.scorer(&context, scratch)?;
         let mut probe = Probe {
             world,

@@ -114,8 +114,11 @@ impl Handler<AbsorbRequests> for ThirdPartyActor {
         arrived.sort_by_key(|(participant, ..)| *participant);
         let requests: Vec<ArrivedRequest<'_>> = arrived
             .iter()
-            .map(|((user, invitation_id), phase, update)| {
-                ArrivedRequest::new(*user, *invitation_id, *phase, update)
+            .map(|((user, invitation_id), phase, update)| ArrivedRequest {
+                user: *user,
+                invitation_id: *invitation_id,
+                phase: *phase,
+                update,
             })
             .collect();
         self.state().absorb(&requests)

@@ -87,15 +87,15 @@ impl Assignment {
 fn task_of<'a>(invited: &Invited, model: &'a Model, world: &'a World) -> LocalTask<'a> {
     let Invitation { step, id, download } = &invited.invitation;
     let training = &world.scenario.training;
-    LocalTask::new(
+    let mut task = LocalTask::new(
         (invited.user, training.round_of(*step), *id),
         model,
         (&world.dataset, &world.scenario.dataset.negatives),
         world.streams,
         training.divergence_limit as f32,
-    )
-    .in_phase(download.phase())
-    .at_step(*step)
+    );
+    (task.phase, task.step) = (download.phase(), *step);
+    task
 }
 
 /// Trains `device`. If that fails, `effort` keeps the exchanges that came before.
@@ -116,7 +116,7 @@ fn train(
     } else {
         download.received(user)?
     };
-    let task = task_of(invited, &received.model, world);
+    let mut task = task_of(invited, &received.model, world);
     let exchange = world
         .exchange(task.phase)
         .zip(invited.reply_source.as_ref());
@@ -130,7 +130,7 @@ fn train(
         }
         None => None,
     };
-    let task = reply.as_ref().map_or(task, |reply| task.with_reply(reply));
+    task.reply = reply.as_ref();
     let LocalUpdate {
         mut update,
         loss,

@@ -87,7 +87,7 @@ impl Server for PythonServer {
         let row_visits = updates.iter().map(|update| update.rows).sum();
         let stepped = attached(|py| {
             let stepped = self.stepped(py, updates, step);
-            stepped.map_err(|raised| self.shared.failed(py, Some(step.round()), None, &raised))
+            stepped.map_err(|raised| self.shared.failed(py, Some(step.round), None, &raised))
         });
         let model = stepped?;
         for (block, name) in model.layout().blocks().iter().zip(&self.shared.model_names) {

@@ -7,7 +7,7 @@ use fedrecsim_methods::rule::ServerRule;
 use fedrecsim_methods::server::{
     Accumulator, Contribution, Download, StepContext, StepReport, downcast,
 };
-use fedrecsim_methods::third_party::{ArrivedRequest, Exchange, LocalRequest, Reply, ThirdParty};
+use fedrecsim_methods::third_party::{ArrivedRequest, Exchange, Message, ThirdParty};
 use fedrecsim_methods::{
     Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Scorer, ScoringContext,
     Scratch, Server, sizes_of,
@@ -113,7 +113,7 @@ struct Acquaintances {
 }
 
 impl ThirdParty for Acquaintances {
-    fn reply(&self, request: &ArrivedRequest<'_>) -> Result<Reply> {
+    fn reply(&self, request: &ArrivedRequest<'_>) -> Result<Message> {
         let asked = &request.update.blocks[0];
         let known: Vec<(u32, f32)> = asked
             .iter()
@@ -125,10 +125,11 @@ impl ThirdParty for Acquaintances {
             .collect();
         let (rows, counts): (Vec<u32>, Vec<f32>) = known.into_iter().unzip();
         let work = Work::of_row_visits(asked.iter().count() as u64);
-        Ok(Reply::new(
-            ModelUpdate::of_table(TableUpdate::listed(asked.shape, rows, &counts, 1.0)?),
+        let update = TableUpdate::listed(asked.shape, rows, &counts, 1.0)?;
+        Ok(Message {
+            update: ModelUpdate::of_table(update),
             work,
-        ))
+        })
     }
 
     fn absorb(&mut self, requests: &[ArrivedRequest<'_>]) -> Result<()> {
@@ -157,7 +158,7 @@ struct Acquaintance {
 }
 
 impl Client for Acquaintance {
-    fn request(&self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalRequest> {
+    fn request(&self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<Message> {
         assert!(task.reply.is_none(), "there is no reply before the request");
         let items = task.own.items.to_vec();
         let mut ones = vec![1.0; items.len()];
@@ -165,10 +166,11 @@ impl Client for Acquaintance {
             ones[0] = *self.told.get();
         }
         let work = Work::of_row_visits(items.len() as u64);
-        Ok(LocalRequest::new(
-            ModelUpdate::of_table(TableUpdate::listed(self.method.table(), items, &ones, 1.0)?),
+        let update = TableUpdate::listed(self.method.table(), items, &ones, 1.0)?;
+        Ok(Message {
+            update: ModelUpdate::of_table(update),
             work,
-        ))
+        })
     }
 
     fn train(&mut self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {

@@ -8,7 +8,7 @@ use super::tuned_table::TunedTable;
 use super::{Declare, Memory, Trained, layout_of, table_of};
 use crate::averager::{Averager, upload_use};
 use crate::row_counts::{COUNTS, Counts, said_layouts, said_of};
-use crate::third_party::{Exchange, LocalRequest, ThirdParty};
+use crate::third_party::{Exchange, Message, ThirdParty};
 use crate::{
     Client, LocalTask, LocalUpdate, Method, NO_PERSONAL_TABLE, OwnNoise, PersonalTable, Phase,
     Problem, Scorer, ScoringContext, Scratch, Server,
@@ -254,7 +254,7 @@ impl<M: Declare> Client for DeclaredClient<M> {
         }
     }
 
-    fn request(&self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalRequest> {
+    fn request(&self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<Message> {
         self.method.request(self.own.get(), task)
     }
 

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use super::averager::Averager;
 pub use super::row_counts::Counts;
 use super::server::{Server, UploadUse};
-use super::third_party::{Exchange, LocalRequest, ThirdParty};
+use super::third_party::{Exchange, Message, ThirdParty};
 use super::{LocalTask, OwnNoise, Parameters, Placement, Problem, Scorer, ScoringContext, Scratch};
 pub use blocks::{
     Block, Start, constant, each, item_table, normal, perceptron, uniform, vector, weights,
@@ -187,7 +187,7 @@ pub trait Declare: Debug + Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// Whatever the method finds wrong; the default finds that its devices ask nobody.
-    fn request(&self, _own: &Own<Self::Memory>, task: &LocalTask<'_>) -> Result<LocalRequest> {
+    fn request(&self, _own: &Own<Self::Memory>, task: &LocalTask<'_>) -> Result<Message> {
         Err(super::no_request(task.user))
     }
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::FedPerGnnParameters;
 use crate::prelude::*;
-use crate::third_party::{ArrivedRequest, Exchange, Reply, ThirdParty};
+use crate::third_party::{ArrivedRequest, Exchange, Message, ThirdParty};
 use fedrecsim_model::ValueType;
 
 impl FedPerGnnParameters {
@@ -92,7 +92,7 @@ impl Matchmaker {
 }
 
 impl ThirdParty for Matchmaker {
-    fn reply(&self, request: &ArrivedRequest<'_>) -> Result<Reply> {
+    fn reply(&self, request: &ArrivedRequest<'_>) -> Result<Message> {
         let neighbours = self.parameters.neighbours_per_item as usize;
         let (user, invitation) = (request.user.0, u64::from(request.invitation_id.0));
         let name = "fedpergnn/neighbours";
@@ -112,8 +112,8 @@ impl ThirdParty for Matchmaker {
         }
         let work = Work::of_row_visits(rows.len() as u64);
         let shape = self.parameters.exchange().reply.blocks()[0].shape;
-        let update = TableUpdate::listed(shape, rows, &values, 1.0)?;
-        Ok(Reply::new(ModelUpdate::of_table(update), work))
+        let update = ModelUpdate::of_table(TableUpdate::listed(shape, rows, &values, 1.0)?);
+        Ok(Message { update, work })
     }
 
     fn absorb(&mut self, requests: &[ArrivedRequest<'_>]) -> Result<()> {

@@ -30,7 +30,7 @@ use self::graph::{Gathered, GraphNetwork, ITEM, OWN, Predictor, USER};
 use self::matching::Matchmaker;
 use super::declare::learn::layer_updates;
 use super::prelude::*;
-use super::third_party::{Exchange, LocalRequest, ThirdParty};
+use super::third_party::{Exchange, Message, ThirdParty};
 use super::user_vector::last_ratings;
 use super::{network, without_effect};
 use fedrecsim_model::neural::optimizer::sgd_step;
@@ -211,7 +211,7 @@ impl Declare for FedPerGnn {
         Some(Box::new(matchmaker))
     }
 
-    fn request(&self, own: &Own<Self::Memory>, task: &LocalTask<'_>) -> Result<LocalRequest> {
+    fn request(&self, own: &Own<Self::Memory>, task: &LocalTask<'_>) -> Result<Message> {
         let (p, (rated, _)) = (&self.parameters, last_ratings(&task.own));
         let places = self.own_items(task.user, &rated).into_iter();
         let items: Vec<u32> = places.map(|place| rated[place as usize]).collect();
@@ -221,9 +221,10 @@ impl Declare for FedPerGnn {
         let mut embedding = own.get("user").to_vec();
         let stream = task.named_stream("fedpergnn/noise-of-embedding");
         upload::add_noise(&mut embedding, noise, stream);
-        let request = p.request(&self.key, &items, embedding);
-        let work = Work::of_row_visits(items.len() as u64);
-        Ok(LocalRequest::new(request, work))
+        Ok(Message {
+            update: p.request(&self.key, &items, embedding),
+            work: Work::of_row_visits(items.len() as u64),
+        })
     }
 
     fn train(

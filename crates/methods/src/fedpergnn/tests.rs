@@ -275,14 +275,22 @@ fn sizes() -> FedPerGnnParameters {
 
 const KEY: [u8; 32] = [7; 32];
 
+fn request_of(user: u32, invitation: u32, update: &ModelUpdate) -> ArrivedRequest<'_> {
+    ArrivedRequest {
+        user: UserId(user),
+        invitation_id: InvitationId(invitation),
+        phase: Phase::default(),
+        update,
+    }
+}
+
 /// Returns a third party that these users, with these items each, have asked; a user's embedding
 /// repeats its number.
 fn matchmaker(users: &[(u32, &[u32])]) -> Matchmaker {
     let mut third_party = Matchmaker::new(sizes(), Streams::new(1));
     for (user, items) in users {
         let request = sizes().request(&KEY, items, vec![*user as f32; K]);
-        let arrived =
-            ArrivedRequest::new(UserId(*user), InvitationId(0), Phase::default(), &request);
+        let arrived = request_of(*user, 0, &request);
         third_party.absorb(&[arrived]).unwrap();
     }
     third_party
@@ -291,12 +299,7 @@ fn matchmaker(users: &[(u32, &[u32])]) -> Matchmaker {
 /// Returns the users whose embeddings `user` is sent for each of `items`.
 fn told(third_party: &Matchmaker, user: u32, items: &[u32], invitation: u32) -> Vec<Vec<u32>> {
     let request = sizes().request(&KEY, items, vec![0.5; K]);
-    let arrived = ArrivedRequest::new(
-        UserId(user),
-        InvitationId(invitation),
-        Phase::default(),
-        &request,
-    );
+    let arrived = request_of(user, invitation, &request);
     let reply = third_party.reply(&arrived).unwrap();
     let found = sizes().neighbours_in(Some(&reply.update), items.len());
     let told = found.concat().len() / K;

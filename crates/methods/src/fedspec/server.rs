@@ -108,7 +108,7 @@ impl StepBySums for Spectral {
     }
 
     fn step(&mut self, model: &mut Model, sums: UploadSums, step: &StepContext<'_>) -> Result<u64> {
-        let uploads = self.pending.uploads + step.contributions(sums.uploads);
+        let uploads = self.pending.uploads + step.expected_contributions.unwrap_or(sums.uploads);
         self.pending.add(sums);
         self.pending.uploads = uploads;
         let needed = self.parameters.coverage * f64::from(step.users);

@@ -299,7 +299,8 @@ fn after_uploads_with(
         kept: 0.0,
         divisor: totals.weights,
     };
-    let step = StepContext::new(0, 6, &normalise, Streams::new(1)).expecting(expected);
+    let mut step = StepContext::new(0, 6, &normalise, Streams::new(1));
+    step.expected_contributions = expected;
     server.step(sums, &step).unwrap();
     server.model().clone()
 }

@@ -127,14 +127,11 @@ pub(super) fn step(
         },
         None => policy.step_weights(totals),
     };
-    let context = StepContext::new(
-        step,
-        world.dataset.users() as u32,
-        &normalise,
-        world.streams,
-    )
-    .within(name.round, world.scenario.training.divergence_limit as f32)
-    .expecting(expected);
+    let users = world.dataset.users() as u32;
+    let mut context = StepContext::new(step, users, &normalise, world.streams);
+    context.round = name.round;
+    context.divergence_limit = world.scenario.training.divergence_limit as f32;
+    context.expected_contributions = expected;
     let report = server.step(sums, &context)?;
     if is_small(&arrived) {
         return Ok(report);

@@ -94,14 +94,14 @@ impl Bench {
         let names = (UserId(user), Round(round), InvitationId(round));
         let samples = (&**dataset, &scenario.dataset.negatives);
         let phase = self.server.phase();
-        let task = LocalTask::new(
+        let mut task = LocalTask::new(
             names,
             &model,
             samples,
             *streams,
             scenario.training.divergence_limit as f32,
-        )
-        .in_phase(phase);
+        );
+        task.phase = phase;
         if method.exchange(phase).is_none() {
             return Ok(Sent {
                 request: None,
@@ -114,12 +114,17 @@ impl Bench {
                 "the method describes an exchange with a third party and makes none".to_owned(),
             )
         })?;
-        let reply = third_party
-            .reply(&ArrivedRequest::new(names.0, names.2, phase, &asked))?
-            .update;
+        let arrived = ArrivedRequest {
+            user: task.user,
+            invitation_id: task.invitation_id,
+            phase,
+            update: &asked,
+        };
+        let reply = third_party.reply(&arrived)?.update;
+        task.reply = Some(&reply);
         Ok(Sent {
             request: Some(asked),
-            update: client.train(&task.with_reply(&reply), &mut self.scratch)?,
+            update: client.train(&task, &mut self.scratch)?,
         })
     }
 
@@ -160,12 +165,12 @@ impl Bench {
                 let requests: Vec<ArrivedRequest<'_>> = sent
                     .iter()
                     .filter_map(|(user, _, sent)| {
-                        Some(ArrivedRequest::new(
-                            *user,
-                            invitation,
+                        Some(ArrivedRequest {
+                            user: *user,
+                            invitation_id: invitation,
                             phase,
-                            sent.request.as_ref()?,
-                        ))
+                            update: sent.request.as_ref()?,
+                        })
                     })
                     .collect();
                 third_party.absorb(&requests)?;
@@ -179,8 +184,8 @@ impl Bench {
             ..
         } = &self.world;
         let normalise = |totals: &WeightTotals| policy.step_weights(totals);
-        let context = StepContext::new(step, dataset.users() as u32, &normalise, *streams)
-            .within(Round(step), scenario.training.divergence_limit as f32);
+        let mut context = StepContext::new(step, dataset.users() as u32, &normalise, *streams);
+        context.divergence_limit = scenario.training.divergence_limit as f32;
         let report = self.server.step(sums, &context)?;
         self.steps += 1;
         Ok(report)
@@ -200,13 +205,9 @@ impl Bench {
             streams,
             ..
         } = &self.world;
-        let context = ScoringContext::new(
-            UserId(user),
-            &model,
-            dataset.own_data(UserId(user)),
-            *streams,
-        )
-        .with_negatives(dataset, &scenario.dataset.negatives);
+        let own = dataset.own_data(UserId(user));
+        let mut context = ScoringContext::new(UserId(user), &model, own, *streams);
+        context.negatives = Some((dataset, &scenario.dataset.negatives));
         let scorer = client.scorer(&context, &mut self.scratch)?;
         let mut scores = vec![f32::NAN; items.len()];
         scorer.score(items, &mut scores)?;

@@ -5,7 +5,7 @@ use super::super::profile::Profile;
 use super::super::{FedRec, FedRecParameters, HybridFilling, Strategy, Style};
 use crate::declare::Declared;
 use crate::server::{Contribution, StepContext, StepWeights, WeightTotals};
-use crate::{Method, Placement, Problem, ScoringContext, Scratch, task};
+use crate::{Method, Placement, Problem, ScoringContext, Scratch, tests};
 use fedrecsim_core::{InvitationId, PortableDraws, Purpose, Streams, UserId};
 use fedrecsim_data::dataset::split::Splitter;
 use fedrecsim_data::dataset::{Interaction, OwnData};
@@ -449,7 +449,7 @@ fn a_score_leaves_out_the_scored_item_alone() {
         ..OwnData::new(&[1, 2, 4])
     };
     let context = ScoringContext::new(UserId(1), &model, own, problem.streams);
-    let scores = task::score(&*client, &context, &[0, 2, 4], &mut Scratch::default()).unwrap();
+    let scores = tests::score(&*client, &context, &[0, 2, 4], &mut Scratch::default());
     for (item, score) in [0, 2, 4].into_iter().zip(scores) {
         let others: Vec<usize> = [1, 2, 4]
             .into_iter()
