@@ -19,8 +19,7 @@ use super::recency::{Recency, weighted_positives};
 use super::rule;
 use super::user_vector::{score_items, solved, solved_to_score};
 use fedrecsim_model::algebra;
-use fedrecsim_model::least_squares::{LeastSquares, Positives, Weights, gram_of_table, score};
-use ndarray::ArrayView2;
+use fedrecsim_model::least_squares::{LeastSquares, Positives, gram_of_table, score};
 
 /// Describes the method to the registry.
 pub(crate) const ENTRY: Entry = Entry::of::<Fcf>();
@@ -64,11 +63,11 @@ impl Fcf {
             .collect();
         let positives = Positives {
             items,
-            weights: Weights::Each(&weights),
+            weights: Some(&weights),
             target_offset: 1.0,
         };
-        let gram = gram_of_table(&table.view());
-        solver.user_vector(&gram, &table.view(), positives, self.regularization)
+        let gram = gram_of_table(table);
+        solver.user_vector(&gram, table, positives, self.regularization)
     }
 }
 
@@ -112,9 +111,9 @@ impl Declare for Fcf {
         let (positives, equal) = weighted_positives(&task.own, None);
         let vector = self.solve(table, (&positives, &equal), &mut scratch.least_squares);
         let vector = solved(task, vector)?;
-        let row = |item: &u32| score(&vector, &table.view().row(*item as usize));
+        let row = |item: &u32| score(&vector, table.row(*item as usize));
         let loss: f64 = positives.iter().map(|item| (1.0 - row(item)).powi(2)).sum();
-        let gradients = item_gradients(&vector, &table.view(), &positives, self.confidence);
+        let gradients = item_gradients(&vector, table, &positives, self.confidence);
         task.check_magnitude("gradient", largest_magnitude(&gradients))?;
         let (count, shape) = (positives.len(), table.shape());
         let (m, k) = (shape.rows as u64, shape.dimension as u64);
@@ -149,20 +148,15 @@ impl Declare for Fcf {
 }
 
 /// Returns c_ui (x_u . y_i - p_ui) x_u for every item (m k values). `positives` must ascend.
-fn item_gradients(
-    vector: &[f64],
-    table: &ArrayView2<'_, f32>,
-    positives: &[u32],
-    confidence: f64,
-) -> Vec<f32> {
-    let mut gradients = Vec::with_capacity(table.len());
+fn item_gradients(vector: &[f64], table: &Table, positives: &[u32], confidence: f64) -> Vec<f32> {
+    let mut gradients = Vec::with_capacity(table.as_slice().len());
     let mut positives = positives.iter().copied().peekable();
-    for (item, row) in (0..).zip(table.rows()) {
+    for item in 0..table.shape().rows as u32 {
         let (weight, target) = match positives.next_if_eq(&item) {
             Some(_) => (1.0 + confidence, 1.0),
             None => (1.0, 0.0),
         };
-        let error = weight * (score(vector, &row) - target);
+        let error = weight * (score(vector, table.row(item as usize)) - target);
         gradients.extend(vector.iter().map(|value| (error * value) as f32));
     }
     gradients
@@ -190,7 +184,7 @@ mod tests {
     fn loss(table: &Array2<f32>, positives: &[u32], x: &[f64]) -> f64 {
         let items = table.rows().into_iter().enumerate().map(|(item, row)| {
             let target = f64::from(u8::from(positives.contains(&(item as u32))));
-            (1.0 + ALPHA * target) * (target - score(x, &row)).powi(2)
+            (1.0 + ALPHA * target) * (target - score(x, &row.to_vec())).powi(2)
         });
         items.sum::<f64>() + LAMBDA * x.iter().map(|value| value * value).sum::<f64>()
     }
@@ -214,7 +208,7 @@ mod tests {
             };
             assert!(((moved(1e-4) - moved(-1e-4)) / 2e-4).abs() < 1e-7);
         }
-        let gradients = item_gradients(&x, &table.view(), &positives, ALPHA);
+        let gradients = item_gradients(&x, &rows, &positives, ALPHA);
         for item in 0..6 {
             for axis in 0..3 {
                 let moved = |step: f32| {

@@ -10,29 +10,22 @@
 //! all items at once, so that the work is that of the positives and of one k x k system. All
 //! computation is in double precision in a fixed order (contract 1). Tables hold single precision.
 
-use ndarray::{Array2, ArrayView1, ArrayView2};
+use ndarray::{Array2, ArrayView2};
 
 use super::algebra::{Result, add_gram, factorise, mixed_dot, solve};
+use super::table::Table;
 
 /// Describes a user's positives by their rows of the item table and their weights.
 #[derive(Clone, Copy, Debug)]
 pub struct Positives<'a> {
     /// The items, in the order in which they are summed.
     pub items: &'a [u32],
-    /// The weights w_i, which positives have in addition to their weight among all items.
-    pub weights: Weights<'a>,
+    /// The weights w_i, which positives have in addition to their weight among all items; 1 for
+    /// each if there are none.
+    pub weights: Option<&'a [f64]>,
     /// The offset b_i - w_i. It is 0 if the weight among all items pulls positives to 0 like any
     /// other item, and w_0 if it pulls them to 1, as in the cited paper.
     pub target_offset: f64,
-}
-
-/// Holds the weights of a user's positives.
-#[derive(Clone, Copy, Debug)]
-pub enum Weights<'a> {
-    /// Every positive has this weight.
-    Equal(f64),
-    /// Each positive has the weight in its position.
-    Each(&'a [f64]),
 }
 
 /// Solves for user vectors. Its memory is reused from user to user, and nothing passes between
@@ -41,7 +34,6 @@ pub enum Weights<'a> {
 pub struct LeastSquares {
     matrix: Array2<f64>,
     rows: Vec<f64>,
-    weights: Vec<f64>,
 }
 
 impl LeastSquares {
@@ -61,11 +53,11 @@ impl LeastSquares {
     pub fn user_vector(
         &mut self,
         weighted_gram: &Array2<f64>,
-        table: &ArrayView2<'_, f32>,
+        table: &Table,
         positives: Positives<'_>,
         ridge: f64,
     ) -> Result<Vec<f64>> {
-        let (dimension, count) = (table.ncols(), positives.items.len());
+        let (dimension, count) = (table.shape().dimension, positives.items.len());
         let shape = (dimension, dimension);
         assert_eq!(weighted_gram.dim(), shape, "the Gram matrix of all items");
         self.rows.clear();
@@ -81,23 +73,14 @@ impl LeastSquares {
         // Each item has added a row of the table, so that this cannot fail.
         let rows = ArrayView2::from_shape((count, dimension), &self.rows);
         let rows = rows.unwrap_or_else(|error| unreachable!("{error}"));
-        self.weights.clear();
-        match positives.weights {
-            Weights::Equal(weight) => self.weights.resize(count, weight),
-            Weights::Each(weights) => self.weights.extend_from_slice(weights),
-        }
-        add_gram(&mut self.matrix, &rows, Some(&self.weights));
+        add_gram(&mut self.matrix, &rows, positives.weights);
         let mut vector = vec![0.0; dimension];
-        for (weight, row) in self
-            .weights
-            .iter()
-            .zip(self.rows.chunks_exact(dimension.max(1)))
-        {
+        let rows = self.rows.chunks_exact(dimension.max(1));
+        for (position, row) in rows.enumerate() {
+            let weight = positives.weights.map_or(1.0, |weights| weights[position]);
             let weight = weight + positives.target_offset;
-            vector
-                .iter_mut()
-                .zip(row)
-                .for_each(|(sum, value)| *sum += weight * value);
+            let sums = vector.iter_mut().zip(row);
+            sums.for_each(|(sum, value)| *sum += weight * value);
         }
         factorise(&mut self.matrix)?;
         solve(&self.matrix, &mut vector);
@@ -114,20 +97,18 @@ impl LeastSquares {
 
 /// Returns the upper triangle of Y^T Y (k x k, zeros below the diagonal) for the item table Y (m x
 /// k), summed over the rows in their order.
-pub fn gram_of_table(table: &ArrayView2<'_, f32>) -> Array2<f64> {
-    let mut gram = Array2::zeros((table.ncols(), table.ncols()));
-    let rows = table.mapv(f64::from);
+pub fn gram_of_table(table: &Table) -> Array2<f64> {
+    let dimension = table.shape().dimension;
+    let mut gram = Array2::zeros((dimension, dimension));
+    let rows = table.view().mapv(f64::from);
     add_gram(&mut gram, &rows.as_standard_layout().view(), None);
     gram
 }
 
 /// Returns x . y in double precision, in the order of the algebra's scalar products. Elements
 /// beyond the shorter length are left out.
-pub fn score(vector: &[f64], row: &ArrayView1<'_, f32>) -> f64 {
-    match row.as_slice() {
-        Some(row) => mixed_dot(vector, row),
-        None => mixed_dot(vector, &row.to_vec()),
-    }
+pub fn score(vector: &[f64], row: &[f32]) -> f64 {
+    mixed_dot(vector, row)
 }
 
 #[cfg(test)]
@@ -136,32 +117,25 @@ mod tests {
     use ndarray::array;
 
     use super::*;
+    use crate::table::TableShape;
     use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
 
-    fn table(items: usize, dimension: usize) -> Array2<f32> {
+    fn table(items: usize, dimension: usize) -> Table {
         let mut stream = Streams::new(3).stream(Purpose::GlobalInit, 0, 0);
-        Array2::from_shape_fn((items, dimension), |_| stream.standard_normal() as f32)
+        let shape = TableShape::new(items, dimension);
+        Table::from_fn(shape, || stream.standard_normal() as f32)
     }
 
     /// Returns the loss that the vector minimises, by its definition over all items of the
     /// catalogue.
-    fn loss(
-        table: &Array2<f32>,
-        items: &[u32],
-        weights: &[f64],
-        all: f64,
-        ridge: f64,
-        x: &[f64],
-    ) -> f64 {
-        let every: f64 = table
-            .rows()
-            .into_iter()
-            .map(|row| all * score(x, &row).powi(2))
+    fn loss(table: &Table, items: &[u32], weights: &[f64], all: f64, ridge: f64, x: &[f64]) -> f64 {
+        let every: f64 = (0..table.shape().rows)
+            .map(|row| all * score(x, table.row(row)).powi(2))
             .sum();
         let own: f64 = items
             .iter()
             .zip(weights)
-            .map(|(&item, weight)| weight * (1.0 - score(x, &table.row(item as usize))).powi(2))
+            .map(|(&item, weight)| weight * (1.0 - score(x, table.row(item as usize))).powi(2))
             .sum();
         every + own + ridge * x.iter().map(|value| value * value).sum::<f64>()
     }
@@ -173,14 +147,14 @@ mod tests {
         let table = table(30, 7);
         let (items, weights) = ([2u32, 3, 11, 29], [1.0, 0.5, 2.0, 0.25]);
         let (all, ridge) = (0.3, 0.05);
-        let weighted_gram = gram_of_table(&table.view()).mapv(|value| all * value);
+        let weighted_gram = gram_of_table(&table).mapv(|value| all * value);
         let positives = Positives {
             items: &items,
-            weights: Weights::Each(&weights),
+            weights: Some(&weights),
             target_offset: 0.0,
         };
         let x = LeastSquares::default()
-            .user_vector(&weighted_gram, &table.view(), positives, ridge)
+            .user_vector(&weighted_gram, &table, positives, ridge)
             .unwrap();
         let at = |x: &[f64]| loss(&table, &items, &weights, all, ridge, x);
         for axis in 0..7 {
@@ -197,16 +171,16 @@ mod tests {
 
     #[test]
     fn the_solution_of_one_dimension_is_a_division() {
-        let table = array![[2.0f32], [3.0]];
-        let weighted_gram = gram_of_table(&table.view());
+        let table = Table::new(TableShape::new(2, 1), vec![2.0, 3.0]);
+        let weighted_gram = gram_of_table(&table);
         assert_eq!(weighted_gram, array![[13.0]]);
         let positives = Positives {
             items: &[1],
-            weights: Weights::Equal(4.0),
+            weights: Some(&[4.0]),
             target_offset: 1.0,
         };
         let x = LeastSquares::default()
-            .user_vector(&weighted_gram, &table.view(), positives, 1.0)
+            .user_vector(&weighted_gram, &table, positives, 1.0)
             .unwrap();
         // (4 + 1) * 3 / (13 + 4 * 9 + 1).
         assert!((x[0] - 0.3).abs() < 1e-15);
@@ -217,14 +191,9 @@ mod tests {
     fn a_matrix_of_another_size_is_a_defect_of_the_caller() {
         let positives = Positives {
             items: &[3],
-            weights: Weights::Equal(1.0),
+            weights: None,
             target_offset: 0.0,
         };
-        let _ = LeastSquares::default().user_vector(
-            &Array2::eye(2),
-            &table(4, 3).view(),
-            positives,
-            1.0,
-        );
+        let _ = LeastSquares::default().user_vector(&Array2::eye(2), &table(4, 3), positives, 1.0);
     }
 }

@@ -21,7 +21,7 @@ use super::sums::{StepBySums, SumServer, UploadSums};
 use super::user_vector::{DistinctPositives, score_items, solved, solved_to_score};
 use super::{Parameters, without_effect};
 use fedrecsim_model::algebra::{self, packed_triangle, triangle_values, upper_triangular};
-use fedrecsim_model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
+use fedrecsim_model::least_squares::{LeastSquares, Positives, gram_of_table};
 
 pub(super) mod numerics;
 #[cfg(test)]
@@ -116,7 +116,7 @@ pub(super) const MEAN_POSITIVES: &str = "positives of the mean user";
 /// # Errors
 /// [`Error::Update`] if the model has other blocks.
 pub(super) fn renew(model: &mut Model) -> Result<()> {
-    let gram = gram_of_table(&table_of(model, TABLE).view());
+    let gram = gram_of_table(table_of(model, TABLE));
     tell(model, GRAM, packed_triangle(&gram))
 }
 
@@ -190,7 +190,7 @@ impl FedGram {
         &self,
         model: &Model,
         items: &[u32],
-        (weights, background): (Weights<'_>, Background),
+        (weights, background): (Option<&[f64]>, Background),
         solver: &mut LeastSquares,
     ) -> algebra::Result<Vec<f64>> {
         let table = table_of(model, TABLE);
@@ -207,7 +207,7 @@ impl FedGram {
         };
         let weighted_gram = gram * constants.unobserved_weight;
         let ridge = constants.ridge(items.len() as f64, rows as f64);
-        solver.user_vector(&weighted_gram, &table.view(), positives, ridge)
+        solver.user_vector(&weighted_gram, table, positives, ridge)
     }
 
     /// Makes the scorer of a device.
@@ -223,7 +223,7 @@ impl FedGram {
         });
         let (positives, weights) = weighted_positives(&context.own, weighting.as_ref());
         let background = recency.map_or(Background::AllAtZero, |recency| recency.background);
-        let weighted = (Weights::Each(&weights), background);
+        let weighted = (Some(&weights[..]), background);
         let solver = &mut scratch.least_squares;
         let vector = self.solve(context.model, &positives, weighted, solver);
         let vector = solved_to_score(context, vector)?;
@@ -287,11 +287,11 @@ impl Declare for FedGram {
 
     fn train(&self, _: &mut Own, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<Trained> {
         let positives = DistinctPositives::of(&task.own).items;
-        let equal = (Weights::Equal(1.0), Background::AllAtZero);
+        let equal = (None, Background::AllAtZero);
         let vector = self.solve(task.model, &positives, equal, &mut scratch.least_squares);
         let vector = solved(task, vector)?;
         let table = table_of(task.model, TABLE);
-        let gradients = row_gradients(&vector, &table.view(), &positives);
+        let gradients = row_gradients(&vector, table, &positives);
         task.check_magnitude("gradient", largest_magnitude(&gradients))?;
         // A gradient is an error times x, so that its squared length divided by that of x is the
         // squared error.

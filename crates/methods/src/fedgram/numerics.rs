@@ -14,10 +14,11 @@
 //! Y, all negatives included: the sum of (x_u . y_i - 1) x_u over the users with i among their
 //! positives, for each item, and the sum G of x_u x_u^T over all users.
 
-use ndarray::{ArrayView2, ArrayViewMut2};
+use ndarray::ArrayViewMut2;
 
 use crate::sums::UploadSums;
 use fedrecsim_core::math::pow;
+use fedrecsim_model::Table;
 use fedrecsim_model::algebra::{Result, product, symmetric_eigen, upper_triangular};
 use fedrecsim_model::least_squares::score;
 
@@ -47,14 +48,10 @@ impl Constants {
 }
 
 /// Returns the gradients (x . y_i - 1) x of the rows of `items`, one after the other (n k values).
-pub(crate) fn row_gradients(
-    vector: &[f64],
-    table: &ArrayView2<'_, f32>,
-    items: &[u32],
-) -> Vec<f32> {
+pub(crate) fn row_gradients(vector: &[f64], table: &Table, items: &[u32]) -> Vec<f32> {
     let mut gradients = Vec::with_capacity(items.len() * vector.len());
     for &item in items {
-        let error = score(vector, &table.row(item as usize)) - 1.0;
+        let error = score(vector, table.row(item as usize)) - 1.0;
         gradients.extend(vector.iter().map(|value| (error * value) as f32));
     }
     gradients

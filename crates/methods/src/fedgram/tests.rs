@@ -14,7 +14,7 @@ use fedrecsim_core::{InvitationId, PortableDraws, Purpose, Streams, UserId};
 use fedrecsim_model::algebra::{
     add_gram, mirror_upper, packed_triangle, product, upper_triangular,
 };
-use fedrecsim_model::least_squares::{LeastSquares, Positives, Weights, gram_of_table};
+use fedrecsim_model::least_squares::{LeastSquares, Positives, gram_of_table};
 use fedrecsim_model::table::{RowSet, Table, TableShape, TableUpdate, floats};
 use fedrecsim_model::{Model, ModelUpdate};
 
@@ -41,19 +41,19 @@ fn users() -> Vec<Vec<u32>> {
 }
 
 fn user_vectors(table: &Array2<f32>) -> Vec<Vec<f64>> {
-    let weighted_gram =
-        gram_of_table(&table.view()).mapv(|value| CONSTANTS.unobserved_weight * value);
+    let table = Table::from_array(table);
+    let weighted_gram = gram_of_table(&table).mapv(|value| CONSTANTS.unobserved_weight * value);
     let mut solver = LeastSquares::default();
     let mut solve = |items: &Vec<u32>| {
         let positives = Positives {
             items,
-            weights: Weights::Equal(1.0),
+            weights: None,
             target_offset: 0.0,
         };
         solver
             .user_vector(
                 &weighted_gram,
-                &table.view(),
+                &table,
                 positives,
                 CONSTANTS.ridge(items.len() as f64, ITEMS as f64),
             )
@@ -103,7 +103,8 @@ fn absorb(
     (told, weight): (Counts, f32),
 ) {
     let scaled = |values: Vec<f32>| -> Vec<f32> { values.iter().map(|v| weight * v).collect() };
-    let gradients = scaled(row_gradients(vector, &table.view(), items));
+    let received = Table::from_array(table);
+    let gradients = scaled(row_gradients(vector, &received, items));
     let triangle = scaled(outer_triangle(vector));
     let mut blocks = vec![
         listed((ITEMS, DIMENSION), items, &gradients),
@@ -116,11 +117,7 @@ fn absorb(
             RowSet::All => TableUpdate::whole(Table::new(said.shape, ones)),
         });
     }
-    absorb_blocks(
-        sums,
-        blocks,
-        &Model::of_table("Y", Table::from_array(&table.clone())),
-    );
+    absorb_blocks(sums, blocks, &Model::of_table("Y", received));
 }
 
 fn sums(table: &Array2<f32>, vectors: &[Vec<f64>]) -> UploadSums {
@@ -308,7 +305,7 @@ fn no_user_sends_more_than_the_bound() {
             let ridge = CONSTANTS.ridge(items.len() as f64, ITEMS as f64);
             let (gradients, outer) = largest_contribution(items.len() as f64, ridge);
             let found = (
-                length(&row_gradients(vector, &table.view(), &items)),
+                length(&row_gradients(vector, &Table::from_array(&table), &items)),
                 length(&outer_triangle(vector)),
             );
             assert!(
