@@ -18,7 +18,8 @@ use fedrecsim_model::{Layout, Model, StateVisitor};
 /// Holds the sums of uploads, in the order of the calls of [`Accumulator::absorb`].
 #[derive(Clone, Debug)]
 pub(crate) struct UploadSums {
-    layout: Layout,
+    /// The layout of uploads.
+    pub layout: Layout,
     /// The sums of the values of each block, row after row, but for what uploads say of themselves.
     pub blocks: Vec<Vec<f64>>,
     /// For each row of the first block, the sum of the weights of those who sent it. With noise on
@@ -59,11 +60,6 @@ impl UploadSums {
             ignores_policy: false,
             magnitudes: MagnitudeCounts::default(),
         }
-    }
-
-    /// Returns empty sums of uploads of the same layout.
-    pub(crate) fn emptied(&self) -> Self {
-        Self::of(&self.layout)
     }
 
     /// Counts every upload as 1, whatever its weight by the run's policy. If uploads say nothing of

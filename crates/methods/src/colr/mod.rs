@@ -279,8 +279,11 @@ impl Declare for Colr {
         drawn
     }
 
-    fn upload_use(&self, _averager: UploadUse) -> UploadUse {
-        UploadUse::Sum
+    fn traffic(&self, declared: Traffic) -> Traffic {
+        Traffic {
+            upload_use: UploadUse::Sum,
+            ..declared
+        }
     }
 
     fn trains_on_sampled_rows(&self) -> bool {

@@ -127,18 +127,18 @@ impl<M: Declare> Declared<M> {
             }
         };
         let mut personal = blocks.iter();
-        Traffic {
+        method.traffic(Traffic {
             blocks: [
                 traffic_blocks(&upload, true),
                 traffic_blocks(&download, false),
             ]
             .concat(),
-            has_personal_downloads: M::HAS_PERSONAL_DOWNLOADS,
+            has_personal_downloads: false,
             trains_on_sampled_rows: keeps_nothing(&blocks) && method.trains_on_sampled_rows(),
             keeps_personal_tables: personal.any(|block| block.is_kept || block.is_personal_table()),
-            upload_use: method.upload_use(used),
-            makes_noisy_sums: method.makes_noisy_sums(),
-        }
+            upload_use: used,
+            makes_noisy_sums: false,
+        })
     }
 }
 

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use super::averager::Averager;
 pub use super::row_counts::Counts;
-use super::server::{Server, UploadUse};
+use super::server::Server;
 use super::third_party::{Exchange, Message, ThirdParty};
 use super::{LocalTask, OwnNoise, Parameters, Placement, Problem, Scorer, ScoringContext, Scratch};
 pub use blocks::{
@@ -25,8 +25,8 @@ pub use controls::controlled;
 use fedrecsim_core::Result;
 use fedrecsim_core::work::Work;
 use fedrecsim_model::{Layout, Model, SharedTable, StateVisitor, TableUpdate};
-use fedrecsim_scenario::ParameterFault;
 use fedrecsim_scenario::sizes::ProblemSize;
+use fedrecsim_scenario::{ParameterFault, Traffic};
 pub use method::Declared;
 pub(crate) use method::traffic_blocks;
 pub use own::Own;
@@ -67,9 +67,6 @@ pub trait Declare: Debug + Send + Sync + Sized + 'static {
 
     /// Whether scores are predictions of ratings.
     const PREDICTS_RATINGS: bool = false;
-
-    /// Whether the server makes a download for each user.
-    const HAS_PERSONAL_DOWNLOADS: bool = false;
 
     /// Why `training.aggregation` has no meaning for the method; `None` if it has one.
     const WITHOUT_CONTROLS: Option<&'static str> = None;
@@ -157,15 +154,10 @@ pub trait Declare: Debug + Send + Sync + Sized + 'static {
         Box::new(averager)
     }
 
-    /// Returns what the server uses of uploads. `declared` is what follows from the rules of blocks
-    /// or, if clients send what is no part of the model, from what uploads say of themselves.
-    fn upload_use(&self, declared: UploadUse) -> UploadUse {
+    /// Returns what travels, and what the server does with it. `declared` is what follows from the
+    /// blocks. A method with a server of its own corrects what this does in another way.
+    fn traffic(&self, declared: Traffic) -> Traffic {
         declared
-    }
-
-    /// Returns whether the server makes sums of its own, to which noise can be added.
-    fn makes_noisy_sums(&self) -> bool {
-        false
     }
 
     /// Tells what the noise is worth that devices add by themselves.

@@ -116,7 +116,7 @@ impl StepBySums for Spectral {
             return Ok(0);
         }
         self.advance(model, step)?;
-        self.pending = self.pending.emptied();
+        self.pending = UploadSums::of(&self.pending.layout);
         let TableShape { rows, dimension } = model.table(0).shape();
         let (m, r) = (rows as u64, dimension as u64);
         Ok(8 * m * r * r + 80 * r * r * r)

@@ -65,7 +65,6 @@ impl Declare for MetaMf {
     const SOURCE: &str = "Lin et al., Meta Matrix Factorization for Federated Rating Predictions, \
                           SIGIR 2020; code TempSDU/MetaMF 26b1497, in the implicit form that the \
                           PFedRec paper compares with";
-    const HAS_PERSONAL_DOWNLOADS: bool = true;
     const WITHOUT_CONTROLS: Option<&str> = Some(
         "devices send gradients, which the server propagates back through networks of its own",
     );
@@ -85,13 +84,14 @@ impl Declare for MetaMf {
         !self.parameters.equal_weights
     }
 
-    fn upload_use(&self, _averager: UploadUse) -> UploadUse {
-        UploadUse::Each
-    }
-
-    fn makes_noisy_sums(&self) -> bool {
-        // A weight that an upload says of itself would tell what the noise is to hide.
-        self.parameters.equal_weights
+    fn traffic(&self, declared: Traffic) -> Traffic {
+        Traffic {
+            has_personal_downloads: true,
+            upload_use: UploadUse::Each,
+            // A weight that an upload says of itself would tell what the noise is to hide.
+            makes_noisy_sums: self.parameters.equal_weights,
+            ..declared
+        }
     }
 
     fn score(&self) -> Score {

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::super::score::{Loss, Product, Training};
 use super::super::{Block, Own, Trained, table_of};
-use super::{draw_rows, listed_update};
-use crate::{LocalTask, Scratch, largest_magnitude};
+use super::{draw_rows, keep, listed_update};
+use crate::{LocalTask, Scratch};
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{Purpose, Result};
 use fedrecsim_model::neural::dense::{add_scaled, dot};
@@ -109,12 +109,10 @@ pub(super) fn train<S>(
         }
         mean
     });
-    task.check_magnitude(vector, largest_magnitude(&user))?;
+    keep(own, task, vector, &user)?;
     let mut blocks = vec![listed_update(task, table, listed, &rows)?];
-    own.get_mut(vector).copy_from_slice(&user);
     if let Some(name) = bias {
-        own.get_mut(name)[0] = b;
-        task.check_magnitude(name, b.abs())?;
+        keep(own, task, name, &[b])?;
     }
     if let Some(name) = item_bias {
         blocks.push(listed_update(task, name, listed, &item_biases)?);

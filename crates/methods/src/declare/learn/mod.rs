@@ -64,6 +64,18 @@ pub(crate) fn draw_rows(
     Ok(table.gathered(&round_rows.rows))
 }
 
+/// Checks the values of a private block that were trained, and keeps them.
+fn keep<S>(
+    own: &mut Own<S>,
+    task: &LocalTask<'_>,
+    name: &'static str,
+    values: &[f32],
+) -> Result<()> {
+    task.check_magnitude(name, largest_magnitude(values))?;
+    own.get_mut(name).copy_from_slice(values);
+    Ok(())
+}
+
 /// Checks the rows of a shared item table that were trained, and returns the update that they
 /// make. `name` is that of the table.
 fn listed_update(

@@ -3,7 +3,7 @@
 
 use super::super::score::{Optimizer, Training};
 use super::super::{Own, Trained, table_of};
-use super::{draw_rows, listed_update};
+use super::{draw_rows, keep, listed_update};
 use crate::{LocalTask, Scratch, largest_magnitude};
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{Purpose, Result};
@@ -118,8 +118,7 @@ pub(super) fn train<S>(
         loss
     });
     if let Some(name) = vector {
-        task.check_magnitude(name, largest_magnitude(&user))?;
-        own.get_mut(name).copy_from_slice(&user);
+        keep(own, task, name, &user)?;
     }
     if of_rows.is_sent {
         task.check_magnitude(table, largest_magnitude(&rows))?;
@@ -146,7 +145,12 @@ pub(super) fn train<S>(
 pub(super) fn of_user<S>(network: &Perceptron, own: &Own<S>, model: &Model) -> Vec<f32> {
     match own.has(FIRST_LAYER) {
         true => own.run(FIRST_LAYER, network.parameters()).to_vec(),
-        false => parameters(model, FIRST_LAYER, network),
+        false => {
+            let first = model.layout().position(FIRST_LAYER).unwrap_or_default();
+            let mut shared = crate::network::parameters(model, first);
+            shared.truncate(network.parameters());
+            shared
+        }
     }
 }
 
@@ -162,15 +166,6 @@ pub(crate) fn layer_updates(layers: &[Layer], parameters: &[f32]) -> Vec<TableUp
     layers
         .iter()
         .flat_map(|layer| [next(layer.outputs, layer.inputs), next(1, layer.outputs)])
-        .collect()
-}
-
-/// Returns the flat parameters of a network whose blocks begin with `first` in a model.
-fn parameters(model: &Model, first: &str, network: &Perceptron) -> Vec<f32> {
-    let start = model.layout().position(first).unwrap_or_default();
-    let blocks = start..start + 2 * network.layers.len();
-    blocks
-        .flat_map(|block| model.table(block).as_slice().iter().copied())
         .collect()
 }
 

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use super::super::score::{Product, Training};
 use super::super::{Own, Trained, table_of};
-use super::draw_samples;
+use super::{draw_samples, keep};
 use crate::{LocalTask, Scratch, largest_magnitude};
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::work::Work;
@@ -146,8 +146,7 @@ pub(super) fn train<S>(
     unpack_into(&w, own.get_mut(vector));
     task.check_magnitude(vector, largest_magnitude(own.get(vector)))?;
     if let Some(name) = bias {
-        own.get_mut(name)[0] = b;
-        task.check_magnitude(name, b.abs())?;
+        keep(own, task, name, &[b])?;
     }
     let update = update(task, scratch, (table, downloaded.shape()), others_scale)?;
     Ok(Trained {
