@@ -51,7 +51,9 @@ fn scores_alone(method: &str, others: [u32; 3], rounds: u32) -> Vec<f32> {
         let model = server.model().clone();
         for (user, client) in (0u32..).zip(&mut clients) {
             let names = (UserId(user), Round(round), InvitationId(3 * round + user));
-            let task = LocalTask::new(names, &model, (&dataset, &negatives), streams, 1e6);
+            let own = dataset.own_data(names.0);
+            let mut task = LocalTask::new(names, &model, own, streams, 1e6);
+            task.negatives = Some((&dataset, &negatives));
             let trained = client.train(&task, &mut scratch).unwrap();
             assert!(trained.update.blocks.is_empty(), "{spec:?} sends something");
         }

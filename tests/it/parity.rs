@@ -298,7 +298,8 @@ fn replay(path: &Path) {
                 Round(recorded.round),
                 InvitationId(recorded.round),
             );
-            let task = LocalTask::with_samples(names, &model, &samples, Streams::new(0), 1e6);
+            scratch.samples.samples = samples;
+            let task = LocalTask::new(names, &model, OwnData::new(&[]), Streams::new(0), 1e6);
             let update = clients[user as usize].train(&task, &mut scratch).unwrap();
             let loss = recorded.local_loss[&user.to_string()];
             assert!(

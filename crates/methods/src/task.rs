@@ -39,56 +39,18 @@ pub struct LocalTask<'a> {
     pub streams: Streams,
     /// The largest magnitude that a parameter may have.
     pub divergence_limit: f32,
-    samples: SampleSource<'a>,
-}
-
-/// Says where training samples come from.
-#[derive(Clone, Copy, Debug)]
-enum SampleSource<'a> {
-    /// They are drawn when the client asks for them.
-    Drawn {
-        dataset: &'a Dataset,
-        spec: &'a NegativesSpec,
-    },
-    /// They are given, as in a recording of the authors' code.
-    Given(&'a Samples),
+    /// The data and the rule by which the client draws negatives. Without them it trains on the
+    /// samples that its memory holds, such as those of a recording of the authors' code.
+    pub negatives: Option<(&'a Dataset, &'a NegativesSpec)>,
 }
 
 impl<'a> LocalTask<'a> {
     /// Describes the participation of a user in a round that an invitation asks for, in the first
-    /// phase. Negatives are drawn from `dataset` as `negatives` says.
+    /// phase and without negatives.
     pub fn new(
-        names: (UserId, Round, InvitationId),
-        model: &'a Model,
-        (dataset, negatives): (&'a Dataset, &'a NegativesSpec),
-        streams: Streams,
-        divergence_limit: f32,
-    ) -> Self {
-        let samples = SampleSource::Drawn {
-            dataset,
-            spec: negatives,
-        };
-        let source = (dataset.own_data(names.0), samples);
-        Self::of(names, model, source, streams, divergence_limit)
-    }
-
-    /// Describes a participation whose samples are given, as in a recording of the authors' code.
-    /// The user has no ratings of its own.
-    pub fn with_samples(
-        names: (UserId, Round, InvitationId),
-        model: &'a Model,
-        samples: &'a Samples,
-        streams: Streams,
-        divergence_limit: f32,
-    ) -> Self {
-        let source = (OwnData::new(&[]), SampleSource::Given(samples));
-        Self::of(names, model, source, streams, divergence_limit)
-    }
-
-    fn of(
         (user, round, invitation_id): (UserId, Round, InvitationId),
         model: &'a Model,
-        (own, samples): (OwnData<'a>, SampleSource<'a>),
+        own: OwnData<'a>,
         streams: Streams,
         divergence_limit: f32,
     ) -> Self {
@@ -103,16 +65,13 @@ impl<'a> LocalTask<'a> {
             own,
             streams,
             divergence_limit,
-            samples,
+            negatives: None,
         }
     }
 
     /// Returns the number of items of the catalogue, or 0 where samples are given.
     pub(crate) fn items(&self) -> usize {
-        match self.samples {
-            SampleSource::Drawn { dataset, .. } => dataset.items(),
-            SampleSource::Given(_) => 0,
-        }
+        self.negatives.map_or(0, |(dataset, _)| dataset.items())
     }
 
     /// Draws the training samples of this participation into `scratch`: every positive of the user,
@@ -121,13 +80,10 @@ impl<'a> LocalTask<'a> {
     /// # Errors
     /// [`Error::Dataset`] if there are too few items to draw negatives from.
     pub fn draw_samples(&self, scratch: &mut SampleScratch) -> Result<()> {
-        match self.samples {
-            SampleSource::Given(samples) => scratch.samples.clone_from(samples),
-            SampleSource::Drawn { dataset, spec } => {
-                scratch.draw(dataset, spec, self.streams, self.user, self.invitation_id)?;
-            }
+        match self.negatives {
+            Some(negatives) => scratch.draw(negatives, self.streams, self.user, self.invitation_id),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Draws the training samples into `scratch`, and returns their distinct items, ascending.
@@ -201,8 +157,7 @@ impl SampleScratch {
     /// Draws the samples of `user`. `invitation_id` names the stream of the negatives.
     fn draw(
         &mut self,
-        dataset: &Dataset,
-        spec: &NegativesSpec,
+        (dataset, spec): (&Dataset, &NegativesSpec),
         streams: Streams,
         user: UserId,
         invitation_id: InvitationId,
@@ -276,16 +231,10 @@ impl<'a> ScoringContext<'a> {
     /// [`Error::Dataset`] if there are too few items to draw negatives from, and [`Error::Usage`]
     /// without a specification of negatives.
     pub(crate) fn draw_samples(&self, scratch: &mut SampleScratch) -> Result<()> {
-        let (dataset, spec) = self.negatives.ok_or_else(|| {
+        let negatives = self.negatives.ok_or_else(|| {
             Error::Usage("scoring draws negatives, and none have been specified".to_owned())
         })?;
-        scratch.draw(
-            dataset,
-            spec,
-            self.streams,
-            self.user,
-            InvitationId(u32::MAX),
-        )
+        scratch.draw(negatives, self.streams, self.user, InvitationId(u32::MAX))
     }
 
     /// Returns the randomness of a name that the method chooses. It is the same at every scoring,

@@ -11,7 +11,7 @@ use super::server::{StepContext, StepReport};
 use super::*;
 use fedrecsim_core::{InvitationId, Round, Streams};
 use fedrecsim_data::dataset::negatives::Samples;
-use fedrecsim_data::dataset::{Dataset, load};
+use fedrecsim_data::dataset::{Dataset, OwnData, load};
 use fedrecsim_model::ModelUpdate;
 use fedrecsim_scenario::sizes::ProblemSize;
 use fedrecsim_scenario::{
@@ -55,6 +55,13 @@ pub(crate) fn sent(of_users: &[&[u32]]) -> Vec<UserRatings> {
         ratings: vec![2.5; items.len()],
     };
     of_users.iter().enumerate().map(of_user).collect()
+}
+
+/// Returns the memory of a client that is to train on these samples.
+pub(crate) fn holding(samples: Samples) -> Scratch {
+    let mut scratch = Scratch::default();
+    scratch.samples.samples = samples;
+    scratch
 }
 
 /// Returns the scores of `items`, for the client of the user that `context` describes.
@@ -252,7 +259,8 @@ fn train(name: &str, parameters: &serde_json::Value) -> (Box<dyn Client>, Model,
             Samples { items, labels },
             (USER, Round(round), InvitationId(round)),
         );
-        let task = LocalTask::with_samples(names, &model, &samples, problem.streams, 1e6);
+        scratch.samples.samples = samples;
+        let task = LocalTask::new(names, &model, OwnData::new(&[]), problem.streams, 1e6);
         let update = client.train(&task, &mut scratch).unwrap().update;
         let averaged = update.blocks[0].apply(Some(model.table(0))).unwrap();
         model.set_table(0, Arc::new(averaged)).unwrap();

@@ -90,11 +90,12 @@ fn task_of<'a>(invited: &Invited, model: &'a Model, world: &'a World) -> LocalTa
     let mut task = LocalTask::new(
         (invited.user, training.round_of(*step), *id),
         model,
-        (&world.dataset, &world.scenario.dataset.negatives),
+        world.dataset.own_data(invited.user),
         world.streams,
         training.divergence_limit as f32,
     );
     (task.phase, task.step) = (download.phase(), *step);
+    task.negatives = Some((&world.dataset, &world.scenario.dataset.negatives));
     task
 }
 

@@ -144,13 +144,9 @@ fn no_upload_moves_a_sum_by_more_than_the_clip() {
         let mut longest = 0.0f64;
         for user in (0..world.dataset.users()).map(UserId::from) {
             let names = (user, Round(0), InvitationId(user.0));
-            let task = LocalTask::new(
-                names,
-                &model,
-                (&world.dataset, negatives),
-                Streams::new(3),
-                1e6,
-            );
+            let own = world.dataset.own_data(names.0);
+            let mut task = LocalTask::new(names, &model, own, Streams::new(3), 1e6);
+            task.negatives = Some((&world.dataset, negatives));
             let mut update = world
                 .method
                 .client(user)

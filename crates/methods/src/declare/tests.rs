@@ -9,10 +9,11 @@ use crate::fcf::Fcf;
 use crate::fedncf::FedNcf;
 use crate::fedrecon::FedRecon;
 use crate::registry::METHODS;
-use crate::tests::problem_of;
+use crate::tests::{holding, problem_of};
 use crate::{LocalTask, Method, choices, parameters, row_counts};
 use fedrecsim_core::math::gradient::gradient_check;
 use fedrecsim_core::{InvitationId, PortableDraws, Purpose, Round, Streams, UserId};
+use fedrecsim_data::dataset::OwnData;
 use fedrecsim_data::dataset::negatives::Samples;
 use fedrecsim_model::{Table, TableShape};
 
@@ -209,9 +210,9 @@ fn check(mut method: Chosen) {
         .collect();
     let samples = Samples { items, labels };
     let names = (USER, Round(2), InvitationId(5));
-    let task = LocalTask::with_samples(names, &model, &samples, streams, 1e6);
+    let task = LocalTask::new(names, &model, OwnData::new(&[]), streams, 1e6);
     let trained = method
-        .train(&mut own, &task, &mut Scratch::default())
+        .train(&mut own, &task, &mut holding(samples))
         .unwrap();
     let mut order = task.stream(Purpose::Shuffle);
     let batch = (method.training.batch_size / 4).max(1);
@@ -317,13 +318,13 @@ fn train_network(method: &FedNcf, epochs: u32) -> (Own<()>, Trained, Model) {
         .collect();
     let samples = Samples { items, labels };
     let names = (USER, Round(0), InvitationId(0));
-    let task = LocalTask::with_samples(names, &model, &samples, streams, 1e6);
+    let task = LocalTask::new(names, &model, OwnData::new(&[]), streams, 1e6);
     let method = FedNcf {
         local_epochs: epochs,
         ..method.clone()
     };
     let trained = method
-        .train(&mut own, &task, &mut Scratch::default())
+        .train(&mut own, &task, &mut holding(samples))
         .unwrap();
     (own, trained, model)
 }
@@ -500,10 +501,10 @@ fn reconstruct(method: &FedRecon) -> (Trained, Model) {
         .collect();
     let samples = Samples { items, labels };
     let names = (USER, Round(0), InvitationId(0));
-    let task = LocalTask::with_samples(names, &model, &samples, streams, 1e6);
+    let task = LocalTask::new(names, &model, OwnData::new(&[]), streams, 1e6);
     (
         method
-            .train(&mut own, &task, &mut Scratch::default())
+            .train(&mut own, &task, &mut holding(samples))
             .unwrap(),
         model,
     )

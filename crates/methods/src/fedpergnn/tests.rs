@@ -8,6 +8,7 @@ use crate::third_party::{ArrivedRequest, ThirdParty};
 use crate::{LocalTask, Phase};
 use fedrecsim_core::math::gradient::gradient_check;
 use fedrecsim_core::{InvitationId, PortableDraws, Streams, UserId};
+use fedrecsim_data::dataset::OwnData;
 use fedrecsim_model::table::{TableShape, floats};
 use fedrecsim_model::{Model, ModelUpdate};
 
@@ -361,10 +362,9 @@ fn pseudonyms_are_no_item_numbers_and_differ_by_key() {
 /// Returns the update of the item table of a task with three rated rows of twenty, with these
 /// parameters.
 fn update_of_items(parameters: &FedPerGnnParameters) -> ModelUpdate {
-    let samples = fedrecsim_data::dataset::negatives::Samples::default();
     let names = (UserId(0), fedrecsim_core::Round(0), InvitationId(0));
     let model = Model::none();
-    let task = LocalTask::with_samples(names, &model, &samples, Streams::new(1), 1e6);
+    let task = LocalTask::new(names, &model, OwnData::new(&[]), Streams::new(1), 1e6);
     let shape = TableShape {
         rows: 20,
         dimension: K,

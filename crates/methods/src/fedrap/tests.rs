@@ -4,6 +4,7 @@
 use super::*;
 use crate::tests::problem;
 use fedrecsim_core::{InvitationId, Round};
+use fedrecsim_data::dataset::OwnData;
 use fedrecsim_data::dataset::negatives::Samples;
 
 /// Returns the update of FedRAP's client in one participation with 11 distinct items in 17 samples.
@@ -23,7 +24,8 @@ fn update_in(scratch: &mut Scratch, parameters: &serde_json::Value) -> LocalUpda
         Samples { items, labels },
         (UserId(1), Round(0), InvitationId(0)),
     );
-    let task = LocalTask::with_samples(names, &model, &samples, problem.streams, 1e6);
+    let task = LocalTask::new(names, &model, OwnData::new(&[]), problem.streams, 1e6);
+    scratch.samples.samples = samples;
     method.client(UserId(1)).train(&task, scratch).unwrap()
 }
 

@@ -10,9 +10,10 @@ use crate::declare::tests::start_of;
 use crate::network;
 use crate::prelude::*;
 use crate::server::PersonalDownloads;
-use crate::tests::problem_of;
+use crate::tests::{holding, problem_of};
 use fedrecsim_core::math::gradient::gradient_check;
 use fedrecsim_core::{InvitationId, Round};
+use fedrecsim_data::dataset::OwnData;
 use fedrecsim_data::dataset::negatives::Samples;
 use fedrecsim_model::neural::optimizer::{AdamMoments, AdamSettings, scale};
 
@@ -85,9 +86,9 @@ fn device_gradient(network: &HyperNetwork, user: u32) -> DeviceGradient {
         Samples { items, labels },
         (UserId(user), Round(0), InvitationId(0)),
     );
-    let task = LocalTask::with_samples(names, &model, &samples, Streams::new(1), f32::MAX);
+    let task = LocalTask::new(names, &model, OwnData::new(&[]), Streams::new(1), f32::MAX);
     let mut client = method.client(UserId(user));
-    let sent = client.train(&task, &mut Scratch::default()).unwrap();
+    let sent = client.train(&task, &mut holding(samples)).unwrap();
     let values = |block: &TableUpdate| -> Vec<f32> {
         floats(&block.to_whole_bytes(None).unwrap()).collect()
     };

@@ -92,16 +92,17 @@ impl Bench {
             ..
         } = &self.world;
         let names = (UserId(user), Round(round), InvitationId(round));
-        let samples = (&**dataset, &scenario.dataset.negatives);
+        let own = dataset.own_data(names.0);
         let phase = self.server.phase();
         let mut task = LocalTask::new(
             names,
             &model,
-            samples,
+            own,
             *streams,
             scenario.training.divergence_limit as f32,
         );
         task.phase = phase;
+        task.negatives = Some((dataset, &scenario.dataset.negatives));
         if method.exchange(phase).is_none() {
             return Ok(Sent {
                 request: None,

@@ -331,13 +331,9 @@ fn compare_with_central<const WITH_O: bool>(dataset: &Arc<Dataset>) {
         let download = server.model().clone();
         let mut take = |client: &mut Box<dyn Client>, user: UserId| {
             let names = (user, Round(step), InvitationId(step));
-            let task = LocalTask::new(
-                names,
-                &download,
-                (&**dataset, &negatives),
-                Streams::new(3),
-                1e3,
-            );
+            let own = dataset.own_data(names.0);
+            let mut task = LocalTask::new(names, &download, own, Streams::new(3), 1e3);
+            task.negatives = Some((dataset, &negatives));
             client.train(&task, &mut scratch).unwrap().update
         };
         let updates: Vec<_> = clients
