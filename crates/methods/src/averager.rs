@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::robust::EachSent;
+use super::robust::trimmed_sums;
 use super::row_counts::{RowCounts, can_be_counts};
 use super::rule::{Combine, Moments, ServerRule};
 use super::server::{
@@ -12,10 +12,9 @@ use super::server::{
 };
 use fedrecsim_core::{Error, Result};
 use fedrecsim_model::aggregate::{Averaging, BlockContribution};
-use fedrecsim_model::blocks::{BlockValues, Model};
 use fedrecsim_model::magnitude::{MagnitudeCounts, SupportCount};
-use fedrecsim_model::sent_rows::{SentRow, SentRows};
-use fedrecsim_model::{BlockLayout, Layout, StateVisitor, ValueType};
+use fedrecsim_model::sent_rows::SentRows;
+use fedrecsim_model::{BlockLayout, Layout, Model, StateVisitor, ValueType};
 
 /// Combines what clients send, block by block.
 #[derive(Clone, Debug)]
@@ -99,7 +98,9 @@ impl Averager {
             _ if rule.is_mean() && !sent.is_statistic => {
                 BlockSums::Whole(Averaging::new(block.shape))
             }
-            Combine::TrimmedMean { share } => BlockSums::Each(EachSent::default(), share),
+            Combine::TrimmedMean { .. } => {
+                BlockSums::Sent(SentRows::new(block.shape).keeping_each())
+            }
             _ => BlockSums::Sent(SentRows::new(block.shape)),
         };
         Some((at, sums))
@@ -124,12 +125,7 @@ impl Averager {
             }
             BlockSums::Sent(sent) => {
                 let counts = counts.filter(|counts| counts.rows() == sent.rows());
-                self.step_sent_rows(position, sent.iter(), (weights.divisor, counts), step);
-                (sent.counts, SupportCount::default())
-            }
-            BlockSums::Each(sent, share) => {
-                let rows = sent.trimmed(share);
-                self.step_sent_rows(position, rows.iter(), (weights.divisor, None), step);
+                self.step_sent_rows(position, &sent, (weights.divisor, counts), step);
                 (sent.counts, SupportCount::default())
             }
         };
@@ -139,10 +135,10 @@ impl Averager {
 
     /// Moves the rows that were sent by the block's rule. They are changed in place, so that a step
     /// of few rows is cheap.
-    fn step_sent_rows<'s>(
+    fn step_sent_rows(
         &mut self,
         position: usize,
-        rows: impl Iterator<Item = &'s SentRow>,
+        rows: &SentRows,
         (divisor, counts): (f64, Option<&RowCounts>),
         step: &StepContext<'_>,
     ) {
@@ -158,7 +154,7 @@ impl Averager {
         };
         let table = self.model.table_mut(position);
         let mut direction = vec![0.0; table.shape().dimension];
-        for row in rows {
+        for row in rows.iter() {
             let divisor = match rule.combine {
                 Combine::Mean | Combine::TrimmedMean { .. } => divisor,
                 Combine::Sum => 1.0,
@@ -168,7 +164,15 @@ impl Averager {
                     Some(None) => continue,
                 },
             };
-            for (direction, sum) in direction.iter_mut().zip(&row.sum) {
+            let trimmed;
+            let sums = match rule.combine {
+                Combine::TrimmedMean { share } => {
+                    trimmed = trimmed_sums(&row.each, share);
+                    &trimmed
+                }
+                _ => &row.sum,
+            };
+            for (direction, sum) in direction.iter_mut().zip(sums) {
                 *direction = sign * sum / divisor;
             }
             let at = row.row as usize;
@@ -269,8 +273,6 @@ enum BlockSums {
     Whole(Averaging),
     /// The sums are over the rows that were sent.
     Sent(SentRows),
-    /// Each of the rows that were sent is kept, to be trimmed by this share.
-    Each(EachSent, f64),
 }
 
 impl Accumulator for Sums {
@@ -293,7 +295,6 @@ impl Accumulator for Sums {
             match sums {
                 BlockSums::Whole(averaging) => averaging.add(&of_block(*at)),
                 BlockSums::Sent(sent) => sent.add(&of_block(*at)),
-                BlockSums::Each(sent, _) => sent.add(&of_block(*at)),
             }
         }
         if let Some((at, sums)) = &mut self.counts {
@@ -305,15 +306,14 @@ impl Accumulator for Sums {
     fn merge(&mut self, other: Box<dyn Accumulator>) -> Result<()> {
         let other = *downcast::<Self>(other)?;
         self.totals.merge(&other.totals);
-        if let (Some((_, sums)), Some((_, more))) = (&mut self.counts, &other.counts) {
+        if let (Some((_, sums)), Some((_, more))) = (&mut self.counts, other.counts) {
             sums.merge(more);
         }
         let blocks = self.blocks.iter_mut().flatten();
         for ((_, sums), (_, more)) in blocks.zip(other.blocks.into_iter().flatten()) {
             match (sums, more) {
                 (BlockSums::Whole(sums), BlockSums::Whole(more)) => sums.merge(more),
-                (BlockSums::Sent(sums), BlockSums::Sent(more)) => sums.merge(&more),
-                (BlockSums::Each(sums, _), BlockSums::Each(more, _)) => sums.merge(more),
+                (BlockSums::Sent(sums), BlockSums::Sent(more)) => sums.merge(more),
                 _ => {
                     let misfit = "two sums of a step are of different rules";
                     return Err(Error::Update(misfit.to_owned()));
@@ -331,14 +331,7 @@ fn of_block<'a>(
     at: usize,
 ) -> BlockContribution<'a> {
     let by_method = contribution.weight_by_method();
-    let table = |model: &'a Model| match (block.is_statistic, model.layout().position(&block.name))
-    {
-        (false, Some(at)) => match &model.blocks()[at] {
-            BlockValues::Table(table) => Some(table),
-            BlockValues::Raw(_) => None,
-        },
-        _ => None,
-    };
+    let table = |model: &'a Model| model.named(&block.name).filter(|_| !block.is_statistic);
     BlockContribution {
         update: &contribution.update.blocks[at],
         base: table(contribution.received),

@@ -24,6 +24,6 @@ pub use fedrecsim_model::neural::Perceptron;
 pub use fedrecsim_model::table::{RowSet, Table, TableShape, TableUpdate, floats};
 pub use fedrecsim_model::{BlockLayout, Layout};
 pub use fedrecsim_model::{Model, ModelUpdate};
-pub use fedrecsim_scenario::{ParameterFault, Traffic};
 pub use fedrecsim_scenario::sizes::ProblemSize;
+pub use fedrecsim_scenario::{ParameterFault, Traffic};
 pub use serde_json::Value;

@@ -1,75 +1,12 @@
-//! Keeps what each device has sent for the rows of a block, for rules that compare devices.
+//! Combines what the senders of a row have sent without the extremes.
 
-use std::collections::BTreeMap;
-
-use fedrecsim_model::aggregate::BlockContribution;
-use fedrecsim_model::magnitude::MagnitudeCounts;
-use fedrecsim_model::sent_rows::SentRow;
-use fedrecsim_model::table::floats;
-
-/// Holds what devices have sent for each row of a block.
-#[derive(Debug, Default)]
-pub(crate) struct EachSent {
-    /// For each row, the weight of every sender, and what it has sent: the difference to what it
-    /// received, or the values themselves in a statistic.
-    rows: BTreeMap<u32, Vec<(f64, Vec<f64>)>>,
-    /// The magnitudes of the values that were sent.
-    pub counts: MagnitudeCounts,
-}
-
-impl EachSent {
-    /// Adds contributions. Rows that they leave out are not added.
-    pub(crate) fn add(&mut self, contributions: &[BlockContribution<'_>]) {
-        for BlockContribution {
-            update,
-            base,
-            weight,
-            ..
-        } in contributions
-        {
-            for (row, bytes) in update.iter() {
-                let values = floats(bytes).map(f64::from);
-                let sent: Vec<f64> = match base {
-                    Some(base) => {
-                        let base = base.row(row).iter().map(|value| f64::from(*value));
-                        values.zip(base).map(|(value, base)| value - base).collect()
-                    }
-                    None => values.collect(),
-                };
-                // In a statistic, a dense frame has zeros in the rows that the sender left out.
-                if base.is_some() || sent.iter().any(|value| *value != 0.0) {
-                    self.rows
-                        .entry(row as u32)
-                        .or_default()
-                        .push((*weight, sent));
-                }
-            }
-            self.counts.add_bytes(&update.values);
-        }
-    }
-
-    /// Adds what another has.
-    pub(crate) fn merge(&mut self, other: Self) {
-        for (row, mut sent) in other.rows {
-            self.rows.entry(row).or_default().append(&mut sent);
-        }
-        self.counts.add_times(&other.counts, 1);
-    }
-
-    /// Returns each row with its weighted sum over all senders, as if what is left out of every
-    /// coordinate, this share of the senders at either end, had been as the rest is in the mean.
-    pub(crate) fn trimmed(&self, share: f64) -> Vec<SentRow> {
-        let trimmed = self.rows.iter().map(|(row, sent)| {
-            let columns = 0..sent[0].1.len();
-            let sums = columns.map(|column| trimmed_sum(sent, column, share));
-            SentRow {
-                row: *row,
-                sum: sums.collect(),
-                senders: sent.len() as u32,
-            }
-        });
-        trimmed.collect()
-    }
+/// Returns the weighted sums of a row over all senders, each with its weight, as if what is left out
+/// of every coordinate, this share of the senders at either end, had been as the rest is in the mean.
+pub(crate) fn trimmed_sums(sent: &[(f64, Vec<f64>)], share: f64) -> Vec<f64> {
+    let columns = 0..sent[0].1.len();
+    columns
+        .map(|column| trimmed_sum(sent, column, share))
+        .collect()
 }
 
 /// Returns the sum of the weights times the weighted mean of a coordinate, in which this share of

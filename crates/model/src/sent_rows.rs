@@ -18,6 +18,8 @@ pub struct SentRows {
     places: Vec<u32>,
     /// The rows sent, in the order in which they first came.
     sent: Vec<SentRow>,
+    /// Whether every sender's own row is kept beside the sums.
+    keeps_each: bool,
     /// The magnitudes of the values that were sent.
     pub counts: MagnitudeCounts,
 }
@@ -31,6 +33,8 @@ pub struct SentRow {
     pub sum: Vec<f64>,
     /// The number of senders.
     pub senders: u32,
+    /// The weight of every sender and its x - b, or x, if these are kept.
+    pub each: Vec<(f64, Vec<f64>)>,
 }
 
 /// Adds `weight` times the difference of a row to its base, or times the row itself if there is no
@@ -57,7 +61,16 @@ impl SentRows {
             dimension: shape.dimension,
             places: vec![NOT_SENT; shape.rows],
             sent: Vec::new(),
+            keeps_each: false,
             counts: MagnitudeCounts::default(),
+        }
+    }
+
+    /// Keeps what every sender has sent as well, for rules that compare senders.
+    pub fn keeping_each(self) -> Self {
+        Self {
+            keeps_each: true,
+            ..self
         }
     }
 
@@ -76,19 +89,29 @@ impl SentRows {
                     continue;
                 }
                 let base = contribution.base.map(|base| base.row(row));
+                let (keeps_each, weight) = (self.keeps_each, contribution.weight);
                 let sent = self.sent(row as u32);
                 sent.senders += 1;
-                add_row(&mut sent.sum, bytes, base, contribution.weight);
+                add_row(&mut sent.sum, bytes, base, weight);
+                if keeps_each {
+                    let values = floats(bytes).map(f64::from).enumerate();
+                    let moved = |(at, value): (usize, f64)| match base {
+                        Some(base) => value - f64::from(base[at]),
+                        None => value,
+                    };
+                    sent.each.push((weight, values.map(moved).collect()));
+                }
             }
             self.counts.add_bytes(&contribution.update.values);
         }
     }
 
     /// Adds other sums, row by row in the order of their rows.
-    pub fn merge(&mut self, other: &Self) {
-        for other in &other.sent {
+    pub fn merge(&mut self, other: Self) {
+        for other in other.sent {
             let sent = self.sent(other.row);
             sent.senders += other.senders;
+            sent.each.extend(other.each);
             let sums = sent.sum.iter_mut().zip(&other.sum);
             sums.for_each(|(sum, more)| *sum += more);
         }
@@ -111,6 +134,7 @@ impl SentRows {
                 row,
                 sum: vec![0.0; self.dimension],
                 senders: 0,
+                each: Vec::new(),
             });
         }
         &mut self.sent[*place as usize]
@@ -176,7 +200,7 @@ mod tests {
         apart.add(&[contribution(&one, Some(&base), 1.0)]);
         let mut second = SentRows::new(SHAPE);
         second.add(&[contribution(&other, Some(&base), 0.5)]);
-        apart.merge(&second);
+        apart.merge(second);
         let merged: Vec<_> = apart
             .iter()
             .map(|sent| (sent.row, sent.sum.to_vec(), sent.senders))
