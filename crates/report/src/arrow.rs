@@ -24,8 +24,7 @@ use fedrecsim_core::{Error, Result};
 /// Those of [`check::check`].
 pub fn rounds(record: &RunRecord) -> Result<RecordBatch> {
     check::check(record)?;
-    let columns = of_rounds::columns(&of_rounds::Has::of(record));
-    let columns = column::at(columns, Place::Rounds);
+    let columns = of_rounds::columns(&of_rounds::Has::of(record), Place::Rounds);
     batch(&columns, of_rounds::rows(record))
 }
 

@@ -5,7 +5,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
+use ciborium::Value as Tree;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -26,6 +28,8 @@ pub struct SavedReport {
     pub run: SavedRun,
     /// What runs are compared by of every finished round, in order.
     pub(crate) rounds: Frame,
+    /// What tables read of the run, once they have.
+    pub(crate) figures: OnceLock<Tree>,
 }
 
 /// What `run.json` says of a run, with the scenario as it stands there.
@@ -63,6 +67,7 @@ impl SavedReport {
             folder: folder.to_owned(),
             run,
             rounds,
+            figures: OnceLock::new(),
         })
     }
 }

@@ -71,7 +71,13 @@ impl Has {
         Self {
             metrics: ["test_hr@10", "validation_hr@10"].map(String::from).into(),
             fault_rules: 1,
-            others: vec!["energy", "sparsity", "third party", "epsilon"],
+            others: vec![
+                "energy",
+                "sparsity",
+                "third party",
+                "epsilon",
+                "published sparsity",
+            ],
         }
     }
 
@@ -94,25 +100,24 @@ pub(crate) const UP: &str = "cumulative_up_sent_bytes";
 pub(crate) const DOWN: &str = "cumulative_down_sent_bytes";
 
 /// Returns the listed columns of a run that has this.
-pub(crate) fn columns(has: &Has) -> Vec<Column<'static, Tree>> {
+pub(crate) fn columns(has: &Has, place: Place) -> Vec<Column<'static, Tree>> {
     let mut all = Vec::new();
-    for line in column::listed() {
+    for line in column::listed(place) {
         let needed = line.needed.as_str();
-        if !needed.is_empty() && !has.others.contains(&needed) {
-            continue;
-        }
         if line.name.contains("{rule}") {
             let rules = (0..has.fault_rules).map(|rule| rule.to_string());
             all.extend(rules.map(|rule| line.column(&[("rule", &rule)])));
-        } else if line.name == "{metric}" {
+        } else if line.name.contains('{') {
             let column = |name: &String| {
                 let (split, metric) = metrics::of_column(name)?;
+                let is_wanted = needed.is_empty() || needed == split;
+                is_wanted.then_some(())?;
                 let label = metrics::label(metric);
                 let (metric, label) = (("name", metric), ("label", &*label));
                 Some(line.column(&[("metric", name), ("split", split), metric, label]))
             };
             all.extend(has.metrics.iter().filter_map(column));
-        } else {
+        } else if needed.is_empty() || has.others.contains(&needed) {
             all.push(line.column(&[]));
         }
     }
@@ -170,13 +175,13 @@ pub(super) fn tree(row: &impl Serialize) -> Tree {
 /// Those of [`check::check`].
 pub(crate) fn csv(record: &RunRecord, place: Place) -> Result<String> {
     check::check(record)?;
-    let columns = column::at(columns(&Has::of(record)), place);
+    let columns = columns(&Has::of(record), place);
     Ok(column::csv(&columns, rows(record)))
 }
 
 /// Returns the columns of the table of rounds, or of the server's link, as numbers.
 pub(crate) fn frame(record: &RunRecord, place: Place) -> Frame {
-    let columns = column::at(columns(&Has::of(record)), place);
+    let columns = columns(&Has::of(record), place);
     Frame::of(&columns, rows(record))
 }
 
@@ -220,11 +225,14 @@ mod tests {
         for round in &mut record.per_round {
             round.third_party_bytes = Some(ByDirection::default());
         }
-        let columns = columns(&Has::all());
+        let places = [Place::Rounds, Place::Network];
+        let columns: Vec<_> = places
+            .map(|place| columns(&Has::all(), place))
+            .into_iter()
+            .flatten()
+            .collect();
         let rows: Vec<Tree> = rows(&record).collect();
-        let is_of_rounds =
-            |column: &&Column<'_, Tree>| !column.is_in(Place::Users) && column.name != "epsilon";
-        for column in columns.iter().filter(is_of_rounds) {
+        for column in columns.iter().filter(|column| column.name != "epsilon") {
             let has_number = rows.iter().any(|row| column.of(row).number().is_some());
             assert!(has_number, "{}", column.name);
         }

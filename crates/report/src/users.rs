@@ -25,7 +25,7 @@ struct Row {
 
 /// Returns the columns of a run's users.
 pub(crate) fn columns(record: &RunRecord) -> Vec<Column<'static, Tree>> {
-    column::at(rounds::columns(&Has::of(record)), Place::Users)
+    rounds::columns(&Has::of(record), Place::Users)
 }
 
 /// Returns the rows of users.

@@ -266,7 +266,7 @@ fn cost_of_accuracy(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
 /// Returns the rounds, which can be sorted.
 fn every_round(record: &RunRecord, rounds: &Frame) -> Block {
     let has = rounds::Has::of_frame(rounds);
-    let columns = column::at(rounds::columns(&has), Place::Page);
+    let columns = rounds::columns(&has, Place::Page);
     let selected = rounds::selected(record, rounds);
     let places = drawn(rounds.len(), MOST_POINTS, selected);
     let row = |place: &usize| {

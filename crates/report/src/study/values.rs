@@ -1,58 +1,31 @@
 //! The values of arms over their seeds: those of every column, their means, and how they differ from
 //! those of the arm that they are compared to.
 
-use super::columns::{Run, RunColumn, STUDY, column, fixed, sparsity};
+use super::columns::{Run, RunColumn};
 use super::reach::{self, Goal, PERCENTS};
 use super::results::{ArmResults, Results};
 use super::statistics::Summary;
 use crate::chart::Cost;
 use crate::column::{Column, Place, Unit};
+use crate::metrics;
 use crate::read::SavedReport;
-use crate::record::SPARSITY_THRESHOLDS;
-use crate::{metrics, rounds};
+use crate::rounds::{self, Has};
 
 impl Results {
     /// Returns all columns: every metric that a run has, the validation part's first one, the
     /// costs, what was claimed and found out about privacy, how sparse the shared table is where
     /// that was published, and what was spent until goals were reached.
     pub(crate) fn columns(&self) -> Vec<RunColumn<'_>> {
-        let reports = self.arms.iter().flat_map(ArmResults::reports);
-        let names = reports.flat_map(|report| report.run.accuracy.test.keys());
-        let mut columns: Vec<RunColumn<'_>> = metrics::ordered(names)
-            .into_iter()
-            .map(|name| {
-                let label = metrics::label(name);
-                let doc = format!("{label} on the test part, at the selected round");
-                column(
-                    name.to_owned(),
-                    label,
-                    Unit::Accuracy,
-                    doc,
-                    STUDY,
-                    move |report| report.run.accuracy.test.get(name).copied(),
-                )
-            })
+        let listed = rounds::columns(&self.has(), Place::Study).into_iter();
+        let goals = self.goals();
+        let until = goals.flat_map(|goal| PERCENTS.map(|percent| self.until(goal, percent)));
+        let mut columns: Vec<RunColumn<'_>> = listed
+            .map(|column| column.of_part(Run::figures))
+            .chain(until.flatten())
             .collect();
-        columns.extend(self.validation());
-        columns.extend(fixed());
-        // Nearly every method shares a table, and few readers want to know how sparse it is.
-        if self
-            .references
-            .iter()
-            .any(|of| rounds::is_sparsity(&of.figure))
-        {
-            columns.extend(SPARSITY_THRESHOLDS.into_iter().rev().map(sparsity));
-        }
-        for goal in self.goals() {
-            columns.extend(
-                PERCENTS
-                    .into_iter()
-                    .flat_map(|percent| self.until(goal, percent)),
-            );
-        }
         let is_private =
             |column: &RunColumn<'_>| column.is_in(Place::Privacy) || column.unit == Unit::Epsilon;
-        columns.retain(|column| !is_private(column) || self.has(column, |_| true));
+        columns.retain(|column| !is_private(column) || self.has_value(column, |_| true));
         columns
     }
 
@@ -74,7 +47,7 @@ impl Results {
         let any: Vec<String> = columns
             .iter()
             .filter(|column| {
-                column.is_in(Place::CostsIfAny) && self.has(column, |bytes| bytes > 0.0)
+                column.is_in(Place::CostsIfAny) && self.has_value(column, |bytes| bytes > 0.0)
             })
             .map(|column| kind(&column.name))
             .collect();
@@ -85,23 +58,33 @@ impl Results {
         columns
     }
 
-    /// Returns the first metric on the validation part; `None` if no run has one.
-    pub(crate) fn validation(&self) -> Option<RunColumn<'_>> {
-        let name = self.metrics.first()?;
-        let label = format!("validation {}", metrics::label(name));
-        let doc = format!(
-            "{} on the validation part, at the selected round",
-            metrics::label(name)
-        );
-        let column = column(
-            format!("validation-{name}"),
-            label,
-            Unit::Accuracy,
-            doc,
-            STUDY,
-            move |report| report.run.accuracy.validation.as_ref()?.get(name).copied(),
-        );
-        self.has(&column, |_| true).then_some(column)
+    /// Returns what the runs have: their metrics, the first one on the validation part as well, and
+    /// how sparse the shared table is if that was published. Nearly every method shares a table, and
+    /// few readers want to know it.
+    fn has(&self) -> Has {
+        let splits = || {
+            let reports = self.arms.iter().flat_map(ArmResults::reports);
+            reports.map(|report| &report.run.accuracy)
+        };
+        let names = metrics::ordered(splits().flat_map(|split| split.test.keys())).into_iter();
+        let is_validated = |name: &&String| {
+            let mut validation = splits().filter_map(|split| split.validation.as_ref());
+            validation.any(|validation| validation.contains_key(*name))
+        };
+        let validated = self.metrics.first().filter(is_validated);
+        let mut references = self.references.iter();
+        let is_sparse = references.any(|of| rounds::is_sparsity(&of.figure));
+        Has {
+            metrics: names
+                .map(|name| format!("test_{name}"))
+                .chain(validated.map(|name| format!("validation_{name}")))
+                .collect(),
+            others: is_sparse
+                .then_some("published sparsity")
+                .into_iter()
+                .collect(),
+            ..Has::default()
+        }
     }
 
     /// Returns what was spent until a share of a best accuracy was reached: bytes up, all bytes,
@@ -119,7 +102,7 @@ impl Results {
         .map(|(what, label, unit, cost)| {
             let name = format!("{what}_to_{percent}_percent_of_{whose}_best");
             let doc = format!("spent until {percent} % of the best accuracy were reached");
-            Column::new(name, unit, doc, STUDY, move |run: &Run<'_>| {
+            Column::new(name, unit, doc, move |run: &Run<'_>| {
                 let row = run.results.reached((run.arm, run.report), goal, percent)?;
                 Some(cost.at(&run.report.rounds, row))
             })
@@ -151,7 +134,7 @@ impl Results {
     }
 
     /// Returns whether some run has a value of a column for which `is_wanted` holds.
-    fn has<'a>(&'a self, column: &RunColumn<'a>, is_wanted: impl Fn(f64) -> bool) -> bool {
+    fn has_value<'a>(&'a self, column: &RunColumn<'a>, is_wanted: impl Fn(f64) -> bool) -> bool {
         let arms = 0..self.arms.len();
         let mut values = arms.flat_map(|arm| self.values(arm, column));
         values.any(|(_, value)| is_wanted(value))
@@ -221,6 +204,7 @@ impl Results {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::record::SPARSITY_THRESHOLDS;
     use crate::study::results::RunState;
     use crate::tests::results as sample;
 
@@ -274,7 +258,7 @@ mod tests {
             "threads",
             "peak_memory_bytes",
         ];
-        assert_eq!(names(&results.columns_at(Place::Costs)), always);
+        assert_eq!(names(&results.clone().columns_at(Place::Costs)), always);
         if let Some(report) = &mut results.arms[1].runs[0].report {
             report.run.bytes.up.modelled = 5;
             report.run.bytes.down.stale = 7;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use crate::frame::Frame;
 use crate::read::{SavedReport, SavedRun};
@@ -93,6 +94,7 @@ pub(crate) fn report_of(seed: u64, figure: &str, values: &[f64]) -> SavedReport 
         folder: PathBuf::new(),
         run,
         rounds,
+        figures: OnceLock::new(),
     }
 }
 

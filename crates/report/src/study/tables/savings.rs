@@ -12,7 +12,9 @@ pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
     let Some(tested) = metric.and_then(|name| results.column(name)) else {
         return Vec::new();
     };
-    let accuracies: Vec<_> = [tested].into_iter().chain(results.validation()).collect();
+    let mut validated = results.columns();
+    validated.retain(|column| column.name.starts_with("validation-"));
+    let accuracies: Vec<_> = [tested].into_iter().chain(validated).collect();
     let bytes = results.columns_at(Place::Savings);
     let interval = "its 95 % interval".to_owned();
     let mut table = Columns::new();
