@@ -3,12 +3,9 @@
 //! A document is made once and written in three forms: as Markdown and for a terminal here, as a
 //! page by [`html`](super::html).
 
-use std::io;
-
 use super::chart::Chart;
 use super::column::Cell;
 use super::words;
-use fedrecsim_core::{Error, Result};
 
 /// A document.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -210,31 +207,6 @@ impl Table {
         let row = |row: &Vec<Cell>| line(&mut row.iter().map(|cell| cell.text.as_str()));
         lines.extend(self.rows.iter().map(row));
         lines.join("\n")
-    }
-
-    /// Returns the table as the CSV file `name`, with numbers in full, and nothing in a cell without
-    /// a value.
-    ///
-    /// # Errors
-    /// [`Error::Write`] with the name, if the library that writes CSV fails.
-    pub(crate) fn csv(&self, name: &str) -> Result<String> {
-        fn in_full(cell: &Cell) -> &str {
-            match &cell.number {
-                Some(number) => number,
-                None if *cell == Cell::none() => "",
-                None => &cell.text,
-            }
-        }
-        let write = || -> io::Result<String> {
-            let mut writer = csv::Writer::from_writer(Vec::new());
-            writer.write_record(&self.header)?;
-            for row in &self.rows {
-                writer.write_record(row.iter().map(in_full))?;
-            }
-            let bytes = writer.into_inner().map_err(|error| error.into_error())?;
-            String::from_utf8(bytes).map_err(io::Error::other)
-        };
-        write().map_err(|reason| Error::write(name, reason))
     }
 }
 

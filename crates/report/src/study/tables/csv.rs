@@ -1,21 +1,18 @@
 //! Writes the tables of a study for other programs: `study.csv` has a line for every run and column,
 //! `summary.csv` one for every arm and column. Cells without a value are empty.
 
-use super::no_value;
-use crate::column::Cell;
-use crate::document::Columns;
-use crate::study::file::Reference;
-use crate::study::results::{ArmResults, Results, RunResult, RunState};
-use crate::study::statistics::Summary;
-use fedrecsim_core::Result;
+use std::io;
 
-/// A line of `study.csv`.
-struct RunLine<'a> {
-    arm: &'a ArmResults,
-    run: &'a RunResult,
-    column: String,
-    value: Cell,
-}
+use serde::Serialize;
+
+use super::state_name;
+use crate::study::results::{Results, RunState};
+use crate::study::statistics::Summary;
+use fedrecsim_core::{Error, Result};
+
+const RUNS: [&str; 7] = [
+    "arm", "seed", "state", "quantity", "value", "protocol", "report",
+];
 
 /// Returns a line for every run and column, and one for every run without a result.
 pub(crate) fn runs(results: &Results) -> Result<String> {
@@ -24,120 +21,112 @@ pub(crate) fn runs(results: &Results) -> Result<String> {
     for (number, arm) in results.arms.iter().enumerate() {
         let values: Vec<_> = columns
             .iter()
-            .map(|column| (&column.name, results.values(number, column)))
+            .map(|column| (&*column.name, results.values(number, column)))
             .collect();
         for run in &arm.runs {
-            let line = |column: &str, value| RunLine {
-                arm,
-                run,
-                column: column.to_owned(),
-                value,
+            let report = run.report.as_ref();
+            let mut line = |quantity, value: Option<String>| {
+                lines.push((
+                    (&arm.name, run.seed, state_name(&run.state), quantity),
+                    (value, report.map(|of| &of.run.protocol), &run.folder),
+                ));
             };
             match &run.state {
-                RunState::Done => lines.extend(values.iter().filter_map(|(name, values)| {
-                    let (_, value) = values.iter().find(|(seed, _)| *seed == run.seed)?;
-                    Some(line(name, number_of(Some(*value))))
-                })),
-                RunState::Failed(reason) => lines.push(line("", reason.as_str().into())),
-                RunState::NotRun | RunState::NoData => lines.push(line("", Cell::none())),
+                RunState::Done => {
+                    for (name, values) in &values {
+                        let value = values.iter().find(|(seed, _)| *seed == run.seed);
+                        value.inspect(|(_, value)| line(*name, text(Some(value))));
+                    }
+                }
+                RunState::Failed(reason) => line("", text(Some(reason))),
+                RunState::NotRun | RunState::NoData => line("", None),
             }
         }
     }
-    let mut table = Columns::new();
-    table.add("arm", |line: &RunLine<'_>| line.arm.name.clone());
-    table.add("seed", |line| line.run.seed.to_string());
-    table.add("state", |line| no_value(&line.run.state));
-    table.add("quantity", |line| line.column.clone());
-    table.add("value", |line| line.value.clone());
-    table.add("protocol", |line| {
-        let report = line.run.report.as_ref();
-        report.map_or_else(Cell::none, |report| report.run.protocol.as_str().into())
-    });
-    table.add("report", |line| line.run.folder.display().to_string());
-    table.table("", lines).csv("study.csv")
+    written("study.csv", &RUNS, &lines)
 }
 
-/// A line of `summary.csv`.
-struct ArmLine<'a> {
-    arm: &'a ArmResults,
-    column: String,
-    ours: Option<Summary>,
-    difference: Option<Summary>,
-    relative: Option<Summary>,
-    times: Option<Summary>,
-    published: Option<&'a Reference>,
-}
+const ARMS: [&str; 22] = [
+    "arm",
+    "quantity",
+    "runs",
+    "mean",
+    "standard_deviation",
+    "interval_low",
+    "interval_high",
+    "compared_to",
+    "pairs",
+    "difference",
+    "difference_low",
+    "difference_high",
+    "relative_difference",
+    "relative_difference_low",
+    "relative_difference_high",
+    "times_less",
+    "times_less_low",
+    "times_less_high",
+    "published",
+    "published_standard_deviation",
+    "published_in",
+    "protocol",
+];
 
 /// Returns a line for every arm and column.
 pub(crate) fn arms(results: &Results) -> Result<String> {
-    let columns = results.columns();
-    let columns = &columns;
-    let of_arm = |(number, arm)| {
-        columns.iter().map(move |column| ArmLine {
-            arm,
-            column: column.name.to_string(),
-            ours: results.summary(number, column),
-            difference: results.difference(number, column),
-            relative: results.relative_difference(number, column),
-            times: results.times_less(number, column),
-            published: results.reference(number, &column.name),
-        })
+    let mean = |of: Option<Summary>| text(of.map(|of| of.mean));
+    let ends = |of: Option<Summary>| {
+        let ends = of.and_then(|of| of.interval());
+        [0, 1].map(|end| text(ends.map(|ends| ends[end])))
     };
-    let lines = results.arms.iter().enumerate().flat_map(of_arm);
-    let mut table = Columns::new();
-    table.add("arm", |line: &ArmLine<'_>| line.arm.name.clone());
-    table.add("quantity", |line| line.column.clone());
-    table.add("runs", |line| {
-        line.ours.map_or(0, |of| of.count).to_string()
-    });
-    table.add("mean", |line| number_of(line.ours.map(|of| of.mean)));
-    table.add("standard_deviation", |line| {
-        number_of(line.ours.and_then(|of| of.deviation))
-    });
-    table.add_pair(["interval_low", "interval_high"], |line| ends(line.ours));
-    table.add("compared_to", |line| {
-        let other = line.difference.and(line.arm.compare_to);
-        other.map_or_else(Cell::none, |other| results.arms[other].name.clone().into())
-    });
-    table.add("pairs", |line| {
-        let pairs = line.difference.map(|of| of.count.to_string());
-        pairs.map_or_else(Cell::none, Cell::from)
-    });
-    type Differences = fn(&ArmLine<'_>) -> Option<Summary>;
-    let all: [(&str, Differences); 3] = [
-        ("difference", |line| line.difference),
-        ("relative_difference", |line| line.relative),
-        ("times_less", |line| line.times),
-    ];
-    for (name, of) in all {
-        table.add(name, move |line| number_of(of(line).map(|of| of.mean)));
-        let names = ["low", "high"].map(|end| format!("{name}_{end}"));
-        table.add_pair(names, move |line| ends(of(line)));
+    let with_ends = |of: Option<Summary>| (mean(of), ends(of));
+    let columns = results.columns();
+    let mut lines = Vec::new();
+    for (number, arm) in results.arms.iter().enumerate() {
+        for column in &columns {
+            let ours = results.summary(number, column);
+            let difference = results.difference(number, column);
+            let compared_to = difference.and(arm.compare_to);
+            let published = results.reference(number, &column.name);
+            let deviation = published.and_then(|of| of.standard_deviation);
+            lines.push((
+                (&arm.name, &column.name, ours.map_or(0, |of| of.count)),
+                (
+                    mean(ours),
+                    text(ours.and_then(|of| of.deviation)),
+                    ends(ours),
+                ),
+                compared_to.map(|other| &results.arms[other].name),
+                difference.map(|of| of.count),
+                with_ends(difference),
+                with_ends(results.relative_difference(number, column)),
+                with_ends(results.times_less(number, column)),
+                (text(published.map(|of| of.value)), text(deviation)),
+                published.and_then(|of| of.source.as_ref()),
+                arm.protocols().join("; "),
+            ));
+        }
     }
-    table.add("published", |line| {
-        number_of(line.published.map(|of| of.value))
-    });
-    table.add("published_standard_deviation", |line| {
-        number_of(line.published.and_then(|of| of.standard_deviation))
-    });
-    table.add("published_in", |line| {
-        let source = line.published.and_then(|of| of.source.clone());
-        source.map_or_else(Cell::none, Cell::from)
-    });
-    table.add("protocol", |line| line.arm.protocols().join("; "));
-    table.table("", lines).csv("summary.csv")
+    written("summary.csv", &ARMS, &lines)
 }
 
-fn number_of(value: Option<f64>) -> Cell {
-    value.map_or_else(Cell::none, |value| Cell::number("", value))
+/// Returns a number in full.
+fn text<T: ToString>(value: Option<T>) -> Option<String> {
+    value.map(|value| value.to_string())
 }
 
-fn ends(summary: Option<Summary>) -> [Cell; 2] {
-    let ends = summary.and_then(|summary| summary.interval());
-    ends.map_or_else(
-        || [Cell::none(), Cell::none()],
-        |ends| ends.map(|end| number_of(Some(end))),
-    )
+/// Returns lines, which are tuples, as the CSV file `name`.
+fn written(name: &str, header: &[&str], lines: &[impl Serialize]) -> Result<String> {
+    let write = || -> io::Result<String> {
+        let mut writer = csv::WriterBuilder::new();
+        let mut writer = writer.has_headers(false).from_writer(Vec::new());
+        writer.write_record(header)?;
+        for line in lines {
+            writer.serialize(line)?;
+        }
+        let bytes = writer.into_inner().map_err(|error| error.into_error())?;
+        String::from_utf8(bytes).map_err(io::Error::other)
+    };
+    write().map_err(|reason| Error::write(name, reason))
 }
 
 #[cfg(test)]

@@ -330,7 +330,7 @@ fn failures(results: &Results) -> Vec<Block> {
 }
 
 /// Returns the words for a run without a result.
-fn no_value(state: &RunState) -> &'static str {
+fn state_name(state: &RunState) -> &'static str {
     match state {
         RunState::Done => "done",
         RunState::Failed(_) => "failed",

@@ -2,7 +2,7 @@
 //! run.
 
 use super::courses::{ChartArm, courses, front};
-use super::no_value;
+use super::state_name;
 use crate::column::{Cell, Place};
 use crate::document::{Block, Columns, Document, Table};
 use crate::study::results::{ArmResults, Results, RunResult};
@@ -63,7 +63,7 @@ fn runs(results: &Results) -> Table {
     table.add("seed", |(.., run)| {
         Cell::number(run.seed.to_string(), run.seed)
     });
-    table.add("state", |(.., run)| no_value(&run.state));
+    table.add("state", |(.., run)| state_name(&run.state));
     for column in &columns {
         table.add(&*column.label, move |(number, _, run)| {
             let values = results.values(*number, column);
