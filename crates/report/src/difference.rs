@@ -49,7 +49,7 @@ impl Report {
         } else {
             path.to_owned()
         };
-        let mut run = read::json(&file)?;
+        let mut run: Value = read::run_json(&file)?;
         for key in ["digest", "rounds", "scenario"] {
             if run.get(key).is_none() {
                 let reason = format!("it is not the run.json of a report: it has no `{key}`");
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn keys_that_have_moved_are_no_difference() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/old-report");
-        let old = read::json(&folder.join(RUN_JSON)).unwrap();
+        let old: Value = read::run_json(&folder.join(RUN_JSON)).unwrap();
         let scenario = read::scenario_of("old", &old["scenario"], &vocabulary()).unwrap();
         let mut new = old.clone();
         new["scenario"] = serde_json::to_value(scenario).unwrap();

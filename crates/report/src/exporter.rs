@@ -3,7 +3,7 @@
 use super::column::Place;
 use super::file_names::{self, RUN_JSON};
 use super::record::RunRecord;
-use super::{check, html, rounds, run, users};
+use super::{check, html, read, rounds, run, users};
 use fedrecsim_core::{Error, Result};
 use fedrecsim_sim::checkpoint::{SCENARIO_FILE, scenario_text};
 
@@ -125,8 +125,7 @@ fn one(name: &'static str, text: impl Into<Option<String>>) -> Result<Files> {
 /// Those of [`check::check`]: a number that is not finite is refused, never written as `null`.
 pub fn run_json(record: &RunRecord) -> Result<String> {
     check::check(record)?;
-    let text = serde_json::to_string_pretty(record);
-    Ok(text.map_err(|error| Error::write(RUN_JSON, error.into()))? + "\n")
+    read::pretty(RUN_JSON, record)
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use ciborium::Value as Tree;
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::file_names::RUN_JSON;
@@ -72,35 +73,42 @@ impl SavedReport {
     }
 }
 
-/// Reads a `run.json` without more than its version being known.
+/// Reads a JSON file that has the version of its layout.
 ///
 /// # Errors
-/// [`Error::Read`], as [`SavedReport::read`].
-pub(crate) fn json(path: &Path) -> Result<Value> {
-    let text = fs::read(path).map_err(|reason| Error::read(path, reason))?;
-    let run: Value = serde_json::from_slice(&text).map_err(|reason| refused(path, reason))?;
-    let format = run.get("format").and_then(Value::as_u64);
-    let format = format.ok_or_else(|| refused(path, "it has no `format`"))?;
-    check_format(format, FORMAT).map_err(|reason| Error::read(path, reason))?;
-    Ok(run)
-}
-
-/// Checks that a file whose layout has the version `format` is not newer than this program, which
-/// reads older ones up to `known`; otherwise says why it cannot be read.
-pub(crate) fn check_format(format: u64, known: u32) -> Result<(), String> {
-    if format > u64::from(known) {
-        return Err(format!(
-            "its layout has version {format}, and this program reads version {known}: a newer program has written it"
-        ));
+/// [`Error::Read`] for a file that is not there, has a newer version than `known`, or is not what
+/// `what` says.
+pub(crate) fn json<T: DeserializeOwned>(path: &Path, known: u32, what: &str) -> Result<T> {
+    #[derive(Deserialize)]
+    struct Layout {
+        format: Option<u64>,
     }
-    Ok(())
+    let refused = |reason: String| Error::read(path, format!("it is not {what}: {reason}"));
+    let told = |reason: serde_json::Error| refused(reason.to_string());
+    let text = fs::read(path).map_err(|reason| Error::read(path, reason))?;
+    let Layout { format } = serde_json::from_slice(&text).map_err(told)?;
+    let format = format.ok_or_else(|| refused("it has no `format`".to_owned()))?;
+    if format > known.into() {
+        let reason = format!(
+            "its layout has version {format}, and this program reads version {known}: a newer program has written it"
+        );
+        return Err(Error::read(path, reason));
+    }
+    serde_json::from_slice(&text).map_err(told)
 }
 
-fn refused(path: &Path, reason: impl std::fmt::Display) -> Error {
-    Error::read(
-        path,
-        format!("it is not the run.json of a report: {reason}"),
-    )
+/// Returns the text of a JSON file: indented, with a line break at the end.
+///
+/// # Errors
+/// [`Error::Write`] for what JSON cannot express.
+pub(crate) fn pretty(name: &str, value: &impl Serialize) -> Result<String> {
+    let text = serde_json::to_string_pretty(value);
+    Ok(text.map_err(|reason| Error::write(name, reason.into()))? + "\n")
+}
+
+/// Reads `run.json`.
+pub(crate) fn run_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    json(path, FORMAT, "the run.json of a report")
 }
 
 impl SavedRun {
@@ -109,8 +117,7 @@ impl SavedRun {
     /// # Errors
     /// [`Error::Read`], as [`SavedReport::read`].
     pub fn read(folder: &Path) -> Result<Self> {
-        let path = folder.join(RUN_JSON);
-        serde_json::from_value(json(&path)?).map_err(|reason| refused(&path, reason))
+        run_json(&folder.join(RUN_JSON))
     }
 
     /// Returns whether the run came to its end and had the scenario `saved`, which is as
@@ -156,8 +163,13 @@ pub(crate) fn whole(
     vocabulary: &[MethodVocabulary],
 ) -> Result<(RunRecord, Frame, Frame)> {
     let path = folder.join(RUN_JSON);
-    let refuse = |reason: serde_json::Error| refused(&path, reason);
-    let mut run = json(&path)?;
+    let refuse = |reason: serde_json::Error| {
+        Error::read(
+            &path,
+            format!("it is not the run.json of a report: {reason}"),
+        )
+    };
+    let mut run: Value = run_json(&path)?;
     let name = run["name"].as_str().unwrap_or_default();
     let scenario = scenario_of(name, &run["scenario"], vocabulary)?;
     run["scenario"] = serde_json::to_value(&scenario).map_err(refuse)?;

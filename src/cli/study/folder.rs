@@ -75,7 +75,9 @@ impl OpenStudy<'_> {
     /// [`Error::Read`] or [`Error::Usage`] for a record that cannot be read.
     pub(super) fn record(&self) -> Result<(StudyRecord, Option<StudyRecord>)> {
         let is_begun = self.path.join(StudyRecord::FILE_NAME).exists();
-        let earlier = is_begun.then(|| record_in(&self.path)).transpose()?;
+        let earlier = is_begun
+            .then(|| StudyRecord::read(&self.path))
+            .transpose()?;
         let shard = self.arguments.shard;
         let record = StudyRecord::of(&self.plan, &self.text, shard, earlier.as_ref())?;
         Ok((record, earlier))
@@ -204,16 +206,6 @@ pub(super) fn arms_of<'r>(runs: impl Iterator<Item = &'r RunId>) -> Vec<usize> {
     arms
 }
 
-/// Reads the record of the study in `folder`.
-///
-/// # Errors
-/// [`Error::Read`] if there is none, [`Error::Usage`] for one that cannot be read.
-pub(crate) fn record_in(folder: &Path) -> Result<StudyRecord> {
-    let path = folder.join(StudyRecord::FILE_NAME);
-    let text = fs::read_to_string(&path).map_err(|reason| Error::read(&path, reason))?;
-    StudyRecord::parse(&text)
-}
-
 /// Returns the file with what a run's process prints.
 pub(crate) fn log_of(folder: &Path) -> PathBuf {
     beside(folder, "log")
@@ -237,17 +229,4 @@ fn beside(folder: &Path, extension: &str) -> PathBuf {
 pub(crate) fn note_failure(folder: &Path, reason: &str) -> Result<()> {
     let path = failure_of(folder);
     fs::write(&path, format!("{reason}\n")).map_err(|error| Error::write(path, error))
-}
-
-/// Removes a file, which may be absent.
-///
-/// # Errors
-/// [`Error::Write`].
-pub(crate) fn forget(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(reason) if reason.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::write(path, reason))
-        }
-        _ => Ok(()),
-    }
 }

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::OpenStudy;
-use super::folder::{ToDo, failure_of, forget, log_of, record_in};
+use super::folder::{ToDo, failure_of, log_of};
+use crate::cli::output_file::remove_if_there;
 use crate::method::{Entry, METHODS};
 use crate::{Error, Result};
 use fedrecsim_report::SavedRun;
@@ -27,7 +28,7 @@ pub(super) fn merge(work: &OpenStudy, record: &StudyRecord, parts: &[PathBuf]) -
     for part in parts {
         let of_part = StudyRecord {
             shard: None,
-            ..record_in(part)?
+            ..StudyRecord::read(part)?
         };
         let mut changes = of_part.changes(record, &vocabulary);
         let size = |record: &StudyRecord| record.arms.len() + record.seeds.len();
@@ -65,7 +66,7 @@ pub(super) fn merge(work: &OpenStudy, record: &StudyRecord, parts: &[PathBuf]) -
 /// [`Error::Read`] and [`Error::Write`].
 fn take_run(from: &Path, to: &Path) -> Result<()> {
     copy_folder(from, to)?;
-    forget(&failure_of(to))?;
+    remove_if_there(&failure_of(to))?;
     copy_if_there(&log_of(from), &log_of(to))
 }
 
@@ -110,7 +111,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 pub(super) fn reuse(work: &OpenStudy, runs: &[RunId], studies: &[PathBuf]) -> Result<usize> {
     let mut found = Vec::new();
     for study in studies {
-        record_in(study)?;
+        StudyRecord::read(study)?;
         found.append(&mut complete_runs(study)?);
     }
     let mut taken = 0;

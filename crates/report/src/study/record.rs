@@ -1,11 +1,13 @@
 //! Remembers what a study began with, so that results of two studies are never mixed in one folder.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::plan::{Plan, Shard};
-use crate::read::{self, check_format};
-use fedrecsim_core::{Error, Result};
+use crate::read;
+use fedrecsim_core::Result;
 use fedrecsim_scenario::{self as scenario, MethodVocabulary};
 
 /// The version of its layout.
@@ -88,31 +90,22 @@ impl StudyRecord {
         })
     }
 
-    /// Reads the text of the file.
+    /// Reads the record in the folder of a study.
     ///
     /// # Errors
-    /// [`Error::Usage`] if it is not such a file, or one of another version.
-    pub fn parse(text: &str) -> Result<Self> {
-        let refuse = |reason: String| {
-            let what = format!("{} is not the record of a study", Self::FILE_NAME);
-            Error::Usage(format!("{what}: {reason}"))
-        };
-        let refused = |reason: serde_json::Error| refuse(reason.to_string());
-        let value: Value = serde_json::from_str(text).map_err(refused)?;
-        let format = value.get("format").and_then(Value::as_u64);
-        let format = format.ok_or_else(|| refuse("it has no `format`".to_owned()))?;
-        check_format(format, FORMAT).map_err(refuse)?;
-        serde_json::from_value(value).map_err(refused)
+    /// [`Error::Read`](fedrecsim_core::Error::Read) if there is none, or one of another version.
+    pub fn read(folder: &Path) -> Result<Self> {
+        let path = folder.join(Self::FILE_NAME);
+        read::json(&path, FORMAT, "the record of a study")
     }
 
     /// Returns the text of the file.
     ///
     /// # Errors
-    /// [`Error::Usage`] for what JSON cannot express, which no study holds.
+    /// [`Error::Write`](fedrecsim_core::Error::Write) for what JSON cannot express, which no study
+    /// holds.
     pub fn render(&self) -> Result<String> {
-        let text = serde_json::to_string_pretty(self)
-            .map_err(|reason| Error::Usage(reason.to_string()))?;
-        Ok(text + "\n")
+        read::pretty(Self::FILE_NAME, self)
     }
 
     /// Returns, as sentences, the changes from this record, which was read from its file, to `now`
@@ -228,21 +221,20 @@ mod tests {
     #[test]
     fn a_record_is_read_back_and_another_version_refused() {
         let record = record(&["2", "3"], &[1], None);
-        assert_eq!(
-            StudyRecord::parse(&record.render().unwrap()).unwrap(),
-            record
-        );
-        let other = record
-            .render()
-            .unwrap()
-            .replacen("\"format\": 1", "\"format\": 7", 1);
+        let folder = tempfile::tempdir().unwrap();
+        let read = |text: &str| {
+            std::fs::write(folder.path().join(StudyRecord::FILE_NAME), text).unwrap();
+            StudyRecord::read(folder.path())
+        };
+        let text = record.render().unwrap();
+        assert_eq!(read(&text).unwrap(), record);
+        let other = text.replacen("\"format\": 1", "\"format\": 7", 1);
+        let refused = read(&other).unwrap_err().to_string();
         assert!(
-            StudyRecord::parse(&other)
-                .unwrap_err()
-                .to_string()
-                .contains("version 7")
+            refused.contains("study.json") && refused.contains("version 7"),
+            "{refused}"
         );
-        assert!(StudyRecord::parse("{}").is_err() && StudyRecord::parse("no").is_err());
+        assert!(read("{}").is_err() && read("no").is_err());
     }
 
     /// If this fails, a study that goes on rehearses all of its arms once more.

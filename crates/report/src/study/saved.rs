@@ -1,13 +1,12 @@
 //! Puts results into a file beside the tables, without the reports, and takes them out again with
 //! them.
 
-use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::results::{Results, RunState};
-use crate::read::{SavedReport, check_format};
+use crate::read::{self, SavedReport};
 use fedrecsim_core::{Error, Result};
 
 /// The name of the file.
@@ -33,8 +32,7 @@ pub(crate) fn render(results: &Results) -> Result<String> {
         format: FORMAT.into(),
         results,
     };
-    let text = serde_json::to_string_pretty(&saved);
-    Ok(text.map_err(|error| Error::write(FILE_NAME, error.into()))? + "\n")
+    read::pretty(FILE_NAME, &saved)
 }
 
 /// Reads the results whose tables are in `folder`, with the reports of the runs.
@@ -44,25 +42,16 @@ pub(crate) fn render(results: &Results) -> Result<String> {
 /// for a report that is not where it was.
 pub fn read(folder: &Path) -> Result<Results> {
     let path = folder.join(FILE_NAME);
-    let text = fs::read_to_string(&path).map_err(|reason| Error::read(&path, reason))?;
-    let refuse = |reason: String| {
-        let what = "it does not hold the results of a study";
-        Error::read(&path, format!("{what}: {reason}"))
-    };
-    let saved: Saved<Results> =
-        serde_json::from_str(&text).map_err(|reason| refuse(reason.to_string()))?;
-    let Saved {
-        format,
-        mut results,
-    } = saved;
-    check_format(format, FORMAT).map_err(refuse)?;
+    let saved = read::json(&path, FORMAT, "the results of a study")?;
+    let Saved { mut results, .. }: Saved<Results> = saved;
     let compared = results.arms.iter().filter_map(|arm| arm.compare_to);
     let published = results.references.iter().map(|of| of.arm);
     let mut named = compared
         .chain(published)
         .chain(results.courses.iter().map(|of| of.arm));
     if named.any(|arm| arm >= results.arms.len()) {
-        return Err(refuse("it names an arm that it does not have".to_owned()));
+        let reason = "it names an arm that it does not have";
+        return Err(Error::read(path, reason));
     }
     for run in results.arms.iter_mut().flat_map(|arm| &mut arm.runs) {
         if run.state == RunState::Done {
@@ -81,6 +70,8 @@ pub fn read(folder: &Path) -> Result<Results> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::fs;
+
     use super::*;
     use crate::ReportFolder;
     use crate::study::file::PublishedCourse;
