@@ -118,6 +118,14 @@ pub(crate) fn write_files(folder: &Path, files: Files, overwrite: bool) -> Resul
     files.try_for_each(|(name, bytes)| write_file(&folder.join(name), &bytes, overwrite))
 }
 
+/// Removes a file if it is there.
+pub(crate) fn remove_if_there(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(reason) if reason.kind() != io::ErrorKind::NotFound => Err(Error::write(path, reason)),
+        _ => Ok(()),
+    }
+}
+
 fn is_there(path: &Path, more: &str) -> Error {
     let path = path.display();
     Error::Usage(format!(

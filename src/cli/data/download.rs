@@ -14,6 +14,7 @@ use ureq::http::header::{CONTENT_RANGE, ETAG, HeaderName, LAST_MODIFIED};
 use ureq::http::{Response, StatusCode};
 use ureq::{Agent, Body};
 
+use crate::cli::output_file::remove_if_there;
 use crate::{Error, Result};
 
 /// The attempts in a row that may end without a new byte.
@@ -246,15 +247,9 @@ impl Partial {
 
     /// Removes what is there.
     fn discard(&self) -> Result<()> {
-        for path in [&self.version, &self.path] {
-            match fs::remove_file(path) {
-                Err(reason) if reason.kind() != io::ErrorKind::NotFound => {
-                    return Err(Error::write(path, reason));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
+        [&self.version, &self.path]
+            .into_iter()
+            .try_for_each(|path| remove_if_there(path))
     }
 
     /// Gives the file its name.

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use super::folder::{ToDo, failure_of, forget, log_of};
+use super::folder::{ToDo, failure_of, log_of};
+use crate::cli::output_file::remove_if_there;
 use crate::cli::{self, Session};
 use crate::method::Entry;
 use crate::{Error, Result};
@@ -71,7 +72,7 @@ impl Start {
         let log = log_of(&self.folder);
         let unwritten = |reason| Error::write(&log, reason);
         fs::create_dir_all(self.folder.parent().unwrap_or(Path::new("."))).map_err(unwritten)?;
-        forget(&failure_of(&self.folder))?;
+        remove_if_there(&failure_of(&self.folder))?;
         match self.to_do {
             ToDo::Resume => File::options().create(true).append(true).open(&log),
             _ => File::create(&log),
