@@ -1,7 +1,6 @@
 //! Shows the progress of a run on standard error, because standard output belongs to results: as a
 //! bar on a terminal, and elsewhere as a line now and then.
 
-use std::fmt;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -9,36 +8,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::words;
 use fedrecsim_core::Bytes;
+use fedrecsim_core::metric::Metric;
+use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
 
 /// The time between two lines where there is no terminal. A run that is over before leaves no line.
 pub const LINES_EVERY: Duration = Duration::from_secs(10);
 
 /// The columns of a terminal that does not tell how many it has.
 const COLUMNS: usize = 80;
-
-/// What is known at the end of a round.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ProgressLine {
-    /// Number of rounds finished.
-    pub round: u32,
-    /// The latest accuracy; `None` before the first evaluation.
-    pub accuracy: Option<LatestAccuracy>,
-    /// Bytes sent so far, both directions.
-    pub bytes: u64,
-    /// Virtual time so far.
-    pub virtual_time_s: f64,
-}
-
-/// The headline metric on the test part, as it was measured last.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LatestAccuracy {
-    /// Its name.
-    pub label: String,
-    /// Its value.
-    pub value: f64,
-    /// The round after which it was measured.
-    pub round: u32,
-}
 
 /// How progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,9 +29,11 @@ pub enum Show {
 }
 
 /// The progress of a run over its rounds.
-#[derive(Debug)]
 pub struct Progress {
     rounds: u32,
+    headline: Option<Metric>,
+    /// The headline metric on the test part, as it was measured last, and after which round.
+    accuracy: Option<(String, u32)>,
     shown: Shown,
 }
 
@@ -71,41 +50,12 @@ enum Shown {
     Nothing,
 }
 
-impl fmt::Debug for Shown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Bar { .. } => "Bar",
-            Self::Lines { .. } => "Lines",
-            Self::Nothing => "Nothing",
-        })
-    }
-}
-
-impl Progress {
-    /// Shows the progress of so many rounds on standard error.
-    pub fn new(rounds: u32, show: Show) -> Self {
-        match show {
-            Show::Bar(columns) => Self::bar(
-                rounds,
-                columns.unwrap_or(COLUMNS),
-                ProgressDrawTarget::stderr(),
-            ),
-            Show::Lines(every) => Self::lines(rounds, every, Box::new(std::io::stderr())),
-            Show::Nothing => Self {
-                rounds,
-                shown: Shown::Nothing,
-            },
-        }
-    }
-
-    fn lines(rounds: u32, every: Duration, to: Box<dyn Write + Send>) -> Self {
-        Self {
-            rounds,
-            shown: Shown::Lines {
-                every,
-                last: Instant::now(),
-                to,
-            },
+impl Shown {
+    fn lines(every: Duration, to: Box<dyn Write + Send>) -> Self {
+        Self::Lines {
+            every,
+            last: Instant::now(),
+            to,
         }
     }
 
@@ -122,35 +72,66 @@ impl Progress {
         let around = "round / [] ".len() + 2 * rounds.to_string().len() + width + 1;
         bar.set_message("no round finished yet");
         bar.tick();
+        Self::Bar {
+            bar,
+            room: columns.saturating_sub(around),
+        }
+    }
+}
+
+impl Progress {
+    /// Begins the display of a run of so many rounds.
+    pub fn new(rounds: u32, headline: Option<Metric>, show: Show) -> Self {
+        let shown = match show {
+            Show::Bar(columns) => {
+                let columns = columns.unwrap_or(COLUMNS);
+                Shown::bar(rounds, columns, ProgressDrawTarget::stderr())
+            }
+            Show::Lines(every) => Shown::lines(every, Box::new(std::io::stderr())),
+            Show::Nothing => Shown::Nothing,
+        };
         Self {
             rounds,
-            shown: Shown::Bar {
-                bar,
-                room: columns.saturating_sub(around),
-            },
+            headline,
+            accuracy: None,
+            shown,
         }
     }
 
-    /// Shows a finished round.
-    pub fn round_finished(&mut self, line: &ProgressLine) {
+    /// Shows that a round has ended, up to which `total` was sent.
+    pub fn round_finished(&mut self, round: &RoundRecord, total: ByDirection<Flow>) {
+        let number = round.round;
+        if let (Some(metric), Some(accuracy)) = (&self.headline, &round.accuracy)
+            && let Some(value) = accuracy.test.get(&metric.name())
+        {
+            let value = words::accuracy(*value);
+            self.accuracy = Some((format!("{} {value}", metric.label()), number));
+        }
+        let accuracy = match &self.accuracy {
+            Some((accuracy, of)) if *of == number => accuracy.clone(),
+            Some((accuracy, of)) => format!("{accuracy} after round {of}"),
+            None => "not evaluated yet".to_owned(),
+        };
+        let sent = Bytes::new(total.up.sent + total.down.sent);
+        let time = words::duration(round.virtual_time_s);
+        let mut parts = vec![
+            accuracy,
+            format!("{sent} sent"),
+            format!("{time} of virtual time"),
+        ];
         match &mut self.shown {
             Shown::Nothing => {}
             Shown::Bar { bar, room } => {
-                bar.set_position(line.round.into());
-                let left = format!("{} left", words::duration(bar.eta().as_secs_f64()));
-                bar.set_message(fitting(&[parts(line), vec![left]].concat(), *room));
+                bar.set_position(number.into());
+                parts.push(format!("{} left", words::duration(bar.eta().as_secs_f64())));
+                bar.set_message(fitting(parts, *room));
             }
             Shown::Lines { every, last, to } => {
                 if last.elapsed() >= *every {
                     *last = Instant::now();
-                    let text = format!(
-                        "round {}/{}: {}\n",
-                        line.round,
-                        self.rounds,
-                        parts(line).join(", ")
-                    );
+                    let (rounds, parts) = (self.rounds, parts.join(", "));
                     // A line that cannot be printed must not end the run.
-                    let _ = to.write_all(text.as_bytes());
+                    let _ = writeln!(to, "round {number}/{rounds}: {parts}");
                 }
             }
         }
@@ -164,42 +145,14 @@ impl Progress {
     }
 }
 
-/// Returns what a line says, the most important first.
-fn parts(line: &ProgressLine) -> Vec<String> {
-    let accuracy = match &line.accuracy {
-        Some(LatestAccuracy {
-            label,
-            value,
-            round,
-        }) if *round == line.round => {
-            format!("{label} {}", words::accuracy(*value))
-        }
-        Some(LatestAccuracy {
-            label,
-            value,
-            round,
-        }) => {
-            format!("{label} {} after round {round}", words::accuracy(*value))
-        }
-        None => "not evaluated yet".to_owned(),
-    };
-    let sent = format!("{} sent", Bytes::new(line.bytes));
-    vec![
-        accuracy,
-        sent,
-        format!("{} of virtual time", words::duration(line.virtual_time_s)),
-    ]
-}
-
 /// Returns those of the parts that fit into `room` columns, in their order; the last one, which is
 /// the time that is left, goes before those in front of it.
-fn fitting(parts: &[String], room: usize) -> String {
-    let mut kept: Vec<&str> = parts.iter().map(String::as_str).collect();
-    while kept.len() > 1 && kept.join(", ").chars().count() > room {
-        let dropped = if kept.len() > 2 { kept.len() - 2 } else { 1 };
-        kept.remove(dropped);
+fn fitting(mut parts: Vec<String>, room: usize) -> String {
+    while parts.len() > 1 && parts.join(", ").chars().count() > room {
+        let dropped = if parts.len() > 2 { parts.len() - 2 } else { 1 };
+        parts.remove(dropped);
     }
-    kept.join(", ")
+    parts.join(", ")
 }
 
 #[cfg(test)]
@@ -211,19 +164,42 @@ mod tests {
     use indicatif::TermLike;
 
     use super::*;
+    use crate::record::SplitAccuracy;
+    use crate::tests::records as sample;
 
-    fn line(accuracy: Option<(f64, u32)>) -> ProgressLine {
-        let accuracy = accuracy.map(|(value, round)| LatestAccuracy {
-            label: "HR@10".to_owned(),
-            value,
-            round,
-        });
-        ProgressLine {
-            round: 12,
-            accuracy,
-            bytes: 1_534_000_000,
-            virtual_time_s: 42.25,
+    /// Returns a display that writes as `shown` says, after a round with this accuracy if one is
+    /// named, and after round 12.
+    fn after_round_12(shown: Shown, accuracy: Option<(f64, u32)>) -> Progress {
+        let mut progress = Progress {
+            headline: Metric::named("hr@10"),
+            shown,
+            ..Progress::new(60, None, Show::Nothing)
+        };
+        if let Some((value, number)) = accuracy {
+            let mut round = round(number);
+            let test = [("hr@10".to_owned(), value)].into();
+            round.accuracy = Some(SplitAccuracy {
+                test,
+                validation: None,
+            });
+            progress.round_finished(&round, total());
         }
+        if accuracy.is_none_or(|(_, number)| number != 12) {
+            progress.round_finished(&round(12), total());
+        }
+        progress
+    }
+
+    fn round(number: u32) -> RoundRecord {
+        let mut round = sample::run(1).per_round.remove(0);
+        (round.round, round.accuracy, round.virtual_time_s) = (number, None, 42.25);
+        round
+    }
+
+    fn total() -> ByDirection<Flow> {
+        let mut total = ByDirection::<Flow>::default();
+        total.down.sent = 1_534_000_000;
+        total
     }
 
     /// A terminal of one line that keeps what was written since the line was last cleared.
@@ -281,20 +257,17 @@ mod tests {
         }
     }
 
-    /// Returns what a bar shows after a round, on a terminal of so many columns.
-    fn bar_after(line: &ProgressLine, columns: usize) -> String {
+    /// Returns what a bar shows after round 12, on a terminal of so many columns.
+    fn bar_after(accuracy: Option<(f64, u32)>, columns: usize) -> String {
         let terminal = Line::default();
-        let mut progress = Progress::bar(
-            60,
-            columns,
-            ProgressDrawTarget::term_like(Box::new(terminal.clone())),
-        );
+        let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
+        let bar = Shown::bar(60, columns, target);
         assert!(
             terminal.shown().contains("round 0/60"),
             "{}",
             terminal.shown()
         );
-        progress.round_finished(line);
+        let progress = after_round_12(bar, accuracy);
         let Shown::Bar { bar, .. } = &progress.shown else {
             panic!("no bar")
         };
@@ -312,7 +285,7 @@ mod tests {
 
     #[test]
     fn the_bar_shows_round_accuracy_bytes_time_and_what_is_left() {
-        let shown = bar_after(&line(Some((0.78441, 12))), 120);
+        let shown = bar_after(Some((0.78441, 12)), 120);
         for part in [
             "round 12/60",
             "HR@10 0.7844,",
@@ -327,7 +300,7 @@ mod tests {
     /// If this fails, the bar of a narrow terminal takes several lines, or loses what matters most.
     #[test]
     fn the_bar_fits_a_terminal_of_sixty_columns() {
-        let shown = bar_after(&line(Some((0.78441, 12))), 60);
+        let shown = bar_after(Some((0.78441, 12)), 60);
         assert!(shown.trim_end().chars().count() < 60, "{shown:?}");
         assert!(
             shown.contains("] HR@10 0.7844, ") && shown.trim_end().ends_with("left"),
@@ -340,35 +313,28 @@ mod tests {
     #[test]
     fn the_latest_accuracy_stays_with_the_round_that_it_is_of() {
         assert!(
-            bar_after(&line(Some((0.78441, 10))), 120)
+            bar_after(Some((0.78441, 10)), 120)
                 .contains("HR@10 0.7844 after round 10, 1.53 GB sent")
         );
-        let none = bar_after(&line(None), 120);
+        let none = bar_after(None, 120);
         assert!(none.contains("] not evaluated yet, "), "{none}");
     }
 
     #[test]
     fn without_a_terminal_there_is_a_line_when_its_time_has_come() {
         let written = Line::default();
-        let mut every_round = Progress::lines(60, Duration::ZERO, Box::new(written.clone()));
-        every_round.round_finished(&line(Some((0.78441, 12))));
-        every_round.round_finished(&ProgressLine {
-            round: 13,
-            ..line(Some((0.78441, 12)))
-        });
+        let lines = Shown::lines(Duration::ZERO, Box::new(written.clone()));
+        let mut every_round = after_round_12(lines, Some((0.78441, 12)));
+        every_round.round_finished(&round(13), total());
         assert_eq!(
             written.shown(),
             "round 12/60: HR@10 0.7844, 1.53 GB sent, 42.2 s of virtual time\n\
              round 13/60: HR@10 0.7844 after round 12, 1.53 GB sent, 42.2 s of virtual time\n"
         );
         let written = Line::default();
-        let mut rarely = Progress::lines(
-            60,
-            Duration::from_secs(1_000_000),
-            Box::new(written.clone()),
-        );
-        rarely.round_finished(&line(None));
+        let rarely = Shown::lines(Duration::from_secs(1_000_000), Box::new(written.clone()));
+        after_round_12(rarely, None);
         assert_eq!(written.shown(), "");
-        Progress::new(60, Show::Nothing).round_finished(&line(None));
+        after_round_12(Shown::Nothing, None);
     }
 }
