@@ -63,7 +63,7 @@ impl Report {
                     RunRecord::of(scenario, outcome, wall, Vec::new(), &fedrecsim::PROGRAM);
                 record.warnings = warnings;
                 check(&record)?;
-                let (json, summary) = (run_json(&record)?, summary(&record, None));
+                let (json, summary) = (run_json(&record)?, summary(&record, None, None));
                 let (rounds, users) = (arrow::rounds(&record)?, arrow::users(&record)?);
                 Ok::<_, Error>((json, summary, rounds, users, record))
             })

@@ -11,12 +11,11 @@ use super::output_file::OutputFile;
 use super::screen::warn;
 use super::{Finished, Session, memory, screen};
 use crate::UserId;
-use crate::metric::Metric;
 use crate::scenario::Scenario;
 use fedrecsim_core::{Error, ErrorKind, Result};
 use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_ranks::{self as ranks, Crew};
-use fedrecsim_report::progress::{LINES_EVERY, LatestAccuracy, Progress, ProgressLine, Show};
+use fedrecsim_report::progress::{LINES_EVERY, Progress, Show};
 use fedrecsim_report::{self as report, ReportFolder, RunRecord, UserArrays, Wall, html};
 use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::{
@@ -84,10 +83,9 @@ pub(crate) fn carry_out(
         ProgressArg::Auto if session.visible => Show::Bar(screen::of_stderr()),
         ProgressArg::Auto => Show::Lines(LINES_EVERY),
     };
+    let headline = scenario.evaluation.headline();
     let mut watch = Watch {
-        progress: Progress::new(scenario.training.rounds, show),
-        headline: scenario.evaluation.headline(),
-        accuracy: None,
+        progress: Progress::new(scenario.training.rounds, headline, show),
         last: Instant::now(),
         laps: Vec::new(),
     };
@@ -132,7 +130,8 @@ pub(crate) fn carry_out(
         output: if options.json {
             report::run_json(&record)?
         } else {
-            report::summary(&record, folder.as_ref().map(ReportFolder::path))
+            let columns = screen::of_stdout().filter(|_| session.is_program);
+            report::summary(&record, folder.as_ref().map(ReportFolder::path), columns)
         },
         is_in_files: folder.is_some() && !options.json,
         errors: stopped_by.into_iter().chain(mismatch).collect(),
@@ -223,9 +222,6 @@ fn without_report(error: Error, stopped_by: Option<Error>, folder: &ReportFolder
 /// Shows progress and measures wall-clock time, neither of which reaches the result.
 struct Watch {
     progress: Progress,
-    headline: Option<Metric>,
-    /// The headline as it was measured last.
-    accuracy: Option<LatestAccuracy>,
     /// When the last round ended, or the first one began.
     last: Instant,
     /// Wall-clock time between the ends of rounds.
@@ -236,21 +232,7 @@ impl RoundObserver for Watch {
     fn round_finished(&mut self, round: &RoundRecord, total: ByDirection<Flow>) {
         let now = Instant::now();
         self.laps.push(now - std::mem::replace(&mut self.last, now));
-        if let (Some(metric), Some(accuracy)) = (&self.headline, &round.accuracy)
-            && let Some(value) = accuracy.test.get(&metric.name())
-        {
-            self.accuracy = Some(LatestAccuracy {
-                label: metric.label(),
-                value: *value,
-                round: round.round,
-            });
-        }
-        self.progress.round_finished(&ProgressLine {
-            round: round.round,
-            accuracy: self.accuracy.clone(),
-            bytes: total.up.sent + total.down.sent,
-            virtual_time_s: round.virtual_time_s,
-        });
+        self.progress.round_finished(round, total);
     }
 }
 

@@ -79,7 +79,7 @@ pub(crate) fn bench(
     let mut blocks = vec![Block::Table(report::Table::new("", HEADER, rows))];
     blocks.append(&mut remarks);
     blocks.push(Block::text(explained));
-    Ok(Document { title, blocks }.terminal())
+    Ok(Document { title, blocks }.terminal(None))
 }
 
 /// The columns of the table.

@@ -20,7 +20,6 @@ use crate::method::Entry;
 use crate::{Error, Result};
 use fedrecsim_core::memory;
 use fedrecsim_ranks::{Crew, Other, Place};
-use fedrecsim_report as report;
 
 /// The exit code of a command that was refused before it began, which all processes of a run know
 /// of.
@@ -161,12 +160,9 @@ fn on_place(
             return Ok(Finished::default());
         }
     };
-    let mut finished = lead(crew)?;
+    let finished = lead(crew)?;
     if let Some(times) = times {
         screen::print(&times.table());
-    }
-    if let Some(columns) = screen::of_stdout().filter(|_| !options.json) {
-        finished.output = report::fitted(&finished.output, columns);
     }
     Ok(finished)
 }

@@ -74,7 +74,7 @@ fn text(described: &[(String, Array2<f64>)]) -> String {
         title: title.to_owned(),
         blocks: vec![Block::Table(table)],
     }
-    .terminal()
+    .terminal(None)
 }
 
 /// Returns the names of the arrays, in the order of the file.

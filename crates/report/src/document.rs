@@ -259,21 +259,51 @@ impl Document {
         parts.join("\n\n") + "\n"
     }
 
-    /// Returns the document for a terminal. Charts and code are left out.
-    pub fn terminal(&self) -> String {
-        let mut text = self.title.clone() + "\n";
+    /// Returns the document for a terminal of so many columns if they are known, without charts and
+    /// code. Lines are broken between words, and the text of a term goes on below itself.
+    pub fn terminal(&self, columns: Option<usize>) -> String {
+        let sentence = |text: &str| fitted("", text, 2, columns);
+        let mut whole = sentence(&self.title);
         for block in &self.blocks {
-            text += &match block {
-                Block::Text(text) => format!("{text}\n"),
-                Block::Note { title, text } => format!("{title} {text}\n"),
+            whole += &match block {
+                Block::Text(text) => sentence(text),
+                Block::Note { title, text } => sentence(&format!("{title} {text}")),
                 Block::List(terms) => {
-                    let line = |(term, text): &(String, String)| format!("  {term:<14}{text}\n");
-                    terms.iter().map(line).collect()
+                    let lengths = terms.iter().map(|(term, _)| term.chars().count());
+                    let indent = 4 + lengths.fold(12, usize::max);
+                    let entry = |(term, text): &(String, String)| {
+                        fitted(
+                            &format!("{:<indent$}", format!("  {term}")),
+                            text,
+                            indent,
+                            columns,
+                        )
+                    };
+                    terms.iter().map(entry).collect()
                 }
                 Block::Table(table) => format!("\n{}\n", table.terminal()),
                 _ => String::new(),
             };
         }
-        text
+        whole
+    }
+}
+
+/// Returns a text after its head. If the line is longer than `columns`, the text is broken between
+/// words and goes on after an indent. A digest that does not fit is cut off, since its first digits
+/// tell it apart; a longer word, such as a path, is left whole.
+fn fitted(head: &str, text: &str, indent: usize, columns: Option<usize>) -> String {
+    let length = head.chars().count() + text.chars().count();
+    let Some(columns) = columns.filter(|columns| length > *columns) else {
+        return format!("{head}{text}\n");
+    };
+    let room = columns.saturating_sub(indent).max(1);
+    if text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return format!("{head}{} ...\n", &text[..room.saturating_sub(4).min(64)]);
+    }
+    // The first line of a sentence has no indent, and leaves the room of one unused.
+    match &words::lines(text, room)[..] {
+        [only] if only.chars().count() > room => format!("{}\n    {only}\n", head.trim_end()),
+        lines => format!("{head}{}\n", lines.join(&format!("\n{:indent$}", ""))),
     }
 }

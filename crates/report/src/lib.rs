@@ -66,5 +66,5 @@ pub use self::{
     read::{SavedReport, SavedRun},
     record::{RunRecord, Wall},
     run::page_of_folder,
-    terminal::{fitted, summary},
+    terminal::summary,
 };

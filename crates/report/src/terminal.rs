@@ -10,8 +10,9 @@ use fedrecsim_core::Bytes;
 use fedrecsim_core::metric::Metric;
 
 /// Returns accuracy beside the baselines with its protocol, bytes, virtual time, wall time, and
-/// where the report is if there is one, in a few lines with a line break at the end.
-pub fn summary(record: &RunRecord, report: Option<&Path>) -> String {
+/// where the report is if there is one, in a few lines with a line break at the end. They fit a
+/// terminal of so many columns, if these are known.
+pub fn summary(record: &RunRecord, report: Option<&Path>, columns: Option<usize>) -> String {
     let mut blocks = setup::caveats_of_the_run(record);
     let mut lines = accuracy(record);
     let mut entry = |name: &str, text: String| lines.push((name.to_owned(), text));
@@ -72,7 +73,7 @@ pub fn summary(record: &RunRecord, report: Option<&Path>) -> String {
         ),
         blocks,
     };
-    document.terminal()
+    document.terminal(columns)
 }
 
 /// Returns how much of what it can carry the server's link carried on average; `None` if it has no
@@ -88,49 +89,6 @@ fn server_link(record: &RunRecord) -> Option<String> {
         .filter_map(|(side, used)| Some(format!("{side} {}", words::share(used?))));
     let used: Vec<String> = used.collect();
     (!used.is_empty()).then(|| format!("{} of what it can carry, on average", used.join(", ")))
-}
-
-/// The column at which the text of an entry begins.
-const TEXT_AT: usize = 16;
-
-/// Returns a summary in lines of at most `columns` columns, broken between words. The text of an
-/// entry goes on below itself. A digest that does not fit is cut off, since its first digits tell
-/// it apart; a path is left whole.
-pub fn fitted(summary: &str, columns: usize) -> String {
-    summary
-        .lines()
-        .map(|line| if line.chars().count() <= columns { line.to_owned() } else { broken(line, columns) } + "\n")
-        .collect()
-}
-
-fn broken(line: &str, columns: usize) -> String {
-    // Every line is a term with its text, or a sentence.
-    let (head, text) = match line
-        .char_indices()
-        .nth(TEXT_AT)
-        .filter(|_| line.starts_with("  "))
-    {
-        Some((at, _)) if line[..at].ends_with(' ') => line.split_at(at),
-        _ => ("", line),
-    };
-    let indent = if head.is_empty() { 2 } else { TEXT_AT };
-    let room = columns.saturating_sub(indent).max(1);
-    if text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-        return format!("{head}{} ...", &text[..room.saturating_sub(4).min(64)]);
-    }
-    // The first line of a sentence has no indent, and leaves the room of one unused.
-    let lines = words::lines(text, room);
-    let rest: String = lines
-        .iter()
-        .skip(1)
-        .map(|line| format!("\n{:indent$}{line}", ""))
-        .collect();
-    match lines.first() {
-        Some(first) if lines.len() == 1 && first.chars().count() > room => {
-            format!("{}\n    {first}", head.trim_end())
-        }
-        first => format!("{head}{}{rest}", first.map_or("", String::as_str)),
-    }
 }
 
 /// Returns the headline metric and its companion on the test part, beside those of the baselines.
@@ -212,24 +170,24 @@ mod tests {
     use super::*;
     use crate::tests::records as sample;
 
+    const FOLDER: &str = "reports/ml100k-fedrap-1";
+
     #[test]
     fn a_run_is_summed_up_like_this() {
-        let text = summary(
-            &sample::interrupted(12, 60),
-            Some(Path::new("reports/ml100k-fedrap-1")),
-        );
+        let text = summary(&sample::interrupted(12, 60), Some(Path::new(FOLDER)), None);
         insta::assert_snapshot!(text);
     }
 
     /// If this fails, a narrow terminal breaks lines of the summary in the middle of a word.
     #[test]
     fn a_summary_fits_sixty_columns_without_a_broken_word() {
-        let whole = summary(
-            &sample::interrupted(12, 60),
-            Some(Path::new("reports/ml100k-fedrap-1")),
-        );
-        assert_eq!(fitted(&whole, 200), whole);
-        let narrow = fitted(&whole, 60);
+        let on = |folder, columns| {
+            let record = sample::interrupted(12, 60);
+            summary(&record, Some(Path::new(folder)), columns)
+        };
+        let whole = on(FOLDER, None);
+        assert_eq!(on(FOLDER, Some(200)), whole);
+        let narrow = on(FOLDER, Some(60));
         insta::assert_snapshot!(narrow);
         assert!(
             narrow.lines().all(|line| line.chars().count() <= 60),
@@ -244,19 +202,16 @@ mod tests {
             kept.map(str::to_owned).collect()
         };
         assert_eq!(words(&narrow), words(&whole));
-        let long = summary(
-            &sample::interrupted(12, 60),
-            Some(Path::new(&"folder/".repeat(12))),
-        );
         assert!(
-            fitted(&long, 60).contains("\n  report\n    folder/folder/"),
+            on(&"folder/".repeat(12), Some(60)).contains("\n  report\n    folder/folder/"),
             "a path is whole, on a line of its own"
         );
     }
 
     #[test]
     fn a_run_without_a_round_shows_the_baselines_and_why_it_stopped() {
-        let text = summary(&sample::nothing_finished(), Some(Path::new("reports/x")));
+        let folder = Path::new("reports/x");
+        let text = summary(&sample::nothing_finished(), Some(folder), None);
         for part in [
             "0 of 60 rounds",
             "no round was finished",

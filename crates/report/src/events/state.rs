@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::stretch::{Participations, Phase, Stretch};
+use crate::document::{Block, Document};
 use crate::setup;
-use crate::words::{self, counted, thousands};
+use crate::words::{counted, thousands};
 use fedrecsim_core::legs::{Job, Route};
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{Bytes, Direction, SimTime};
@@ -14,9 +15,8 @@ use fedrecsim_sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
 /// The most users that are named for each phase.
 const NAMED_MAX: usize = 12;
 
-/// Widths of a line, and of the label before its text, in characters.
+/// The width of a line, in characters.
 const WIDTH: usize = 100;
-const LABEL_WIDTH: usize = 16;
 
 /// How far a run got that was asked to go on up to an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,38 +101,24 @@ impl State {
         } else {
             String::new()
         };
-        let mut lines = vec![match reached {
-            Reached::Instant => {
-                format!(
-                    "{name}, at {}: round {open} of {planned} is open since {}",
-                    seconds(at),
-                    seconds(since)
-                )
-            }
-            Reached::LastRound => {
-                let rounds = counted(planned.into(), "round");
-                format!(
-                    "{name}: the last of {rounds} has ended at {}{before}",
-                    seconds(since)
-                )
-            }
-            Reached::Failure => {
-                let since = seconds(since);
-                format!(
-                    "{name}: the run has failed in round {open} of {planned}, open since {since}{before}"
-                )
-            }
-        }];
-        let mut entry = |name: &str, text: String| {
-            let wrapped = words::lines(&text, WIDTH - LABEL_WIDTH - 2);
-            let names = std::iter::once(name).chain(std::iter::repeat(""));
-            lines.extend(
-                wrapped
-                    .iter()
-                    .zip(names)
-                    .map(|(text, name)| format!("  {name:<LABEL_WIDTH$}{text}")),
-            );
+        let title = match reached {
+            Reached::Instant => format!(
+                "{name}, at {}: round {open} of {planned} is open since {}",
+                seconds(at),
+                seconds(since)
+            ),
+            Reached::LastRound => format!(
+                "{name}: the last of {} has ended at {}{before}",
+                counted(planned.into(), "round"),
+                seconds(since)
+            ),
+            Reached::Failure => format!(
+                "{name}: the run has failed in round {open} of {planned}, open since {}{before}",
+                seconds(since)
+            ),
         };
+        let mut lines = Vec::new();
+        let mut entry = |name: &str, text: String| lines.push((name.to_owned(), text));
         entry(
             "rounds",
             setup::mode_in_words(&Policy::of(&scenario.training.mode), &scenario.training),
@@ -177,7 +163,8 @@ impl State {
                 entry(name, users);
             }
         }
-        lines.join("\n") + "\n"
+        let blocks = vec![Block::List(lines)];
+        Document { title, blocks }.terminal(Some(WIDTH))
     }
 
     fn participations_in_words(&self) -> String {
