@@ -1,6 +1,6 @@
 //! Compares the arms of results to others than the study says, as their names have it.
 
-use super::names::JOINT;
+use super::names::{JOINT, parts_of};
 use super::results::Results;
 use fedrecsim_core::{Error, Result};
 
@@ -22,10 +22,7 @@ pub fn places(names: &[&str], wanted: &str) -> Result<Vec<Option<usize>>> {
             .collect());
     }
     let wanted_parts: Vec<&str> = wanted.split(JOINT).collect();
-    let parts: Vec<Vec<&str>> = names
-        .iter()
-        .map(|name| name.split(JOINT).collect())
-        .collect();
+    let parts = parts_of(names);
     let has_wanted = |arm: usize| wanted_parts.iter().all(|part| parts[arm].contains(part));
     let candidates: Vec<usize> = (0..names.len()).filter(|arm| has_wanted(*arm)).collect();
     if candidates.is_empty() {

@@ -17,6 +17,12 @@ pub(crate) struct Names {
     pub labels: Vec<String>,
 }
 
+/// Returns the values of axes that names consist of.
+pub(super) fn parts_of<'a>(names: &[&'a str]) -> Vec<Vec<&'a str>> {
+    let names = names.iter();
+    names.map(|name| name.split(JOINT).collect()).collect()
+}
+
 /// Arms that share the values of the first axes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg(any(test, feature = "plots"))]
@@ -30,10 +36,7 @@ pub(crate) struct Group {
 impl Names {
     /// Returns the short names of arms with these names. A single arm keeps its name.
     pub(crate) fn of(names: &[&str]) -> Self {
-        let parts: Vec<Vec<&str>> = names
-            .iter()
-            .map(|name| name.split(JOINT).collect())
-            .collect();
+        let parts = parts_of(names);
         let as_they_are = || Self {
             shared: Vec::new(),
             labels: names.iter().map(|name| (*name).to_owned()).collect(),
@@ -45,11 +48,8 @@ impl Names {
             |part: &&&str| part.contains('=') && others.iter().all(|other| other.contains(*part));
         let shared: Vec<&str> = first.iter().filter(is_shared).copied().collect();
         let without_shared = |parts: &Vec<&str>| -> String {
-            let kept: Vec<&str> = parts
-                .iter()
-                .filter(|part| !shared.contains(part))
-                .copied()
-                .collect();
+            let mut kept = parts.clone();
+            kept.retain(|part| !shared.contains(part));
             kept.join(JOINT)
         };
         let labels: Vec<String> = parts.iter().map(without_shared).collect();
@@ -77,22 +77,12 @@ impl Names {
     /// axis.
     #[cfg(any(test, feature = "plots"))]
     pub(crate) fn values(&self) -> Option<(&str, Vec<&str>)> {
-        let split = |label: &'_ String| -> Option<(usize, usize)> {
-            let at = label.find('=').filter(|_| !label.contains(JOINT))?;
-            Some((at, at + 1))
-        };
-        let ends: Vec<(usize, usize)> = self.labels.iter().map(split).collect::<Option<_>>()?;
-        let axis = &self.labels.first()?[..ends.first()?.0];
-        let is_of_axis = |(label, (end, _)): (&String, &(usize, usize))| &label[..*end] == axis;
-        let values = || {
-            self.labels
-                .iter()
-                .zip(&ends)
-                .map(|(label, (_, from))| &label[*from..])
-                .collect()
-        };
-        (self.labels.len() > 1 && self.labels.iter().zip(&ends).all(is_of_axis))
-            .then(|| (axis, values()))
+        let labels = self.labels.iter().filter(|label| !label.contains(JOINT));
+        let (axes, values): (Vec<&str>, Vec<&str>) =
+            labels.filter_map(|label| label.split_once('=')).unzip();
+        let axis = *axes.first()?;
+        let is_whole = axes.len() == self.labels.len() && axes.len() > 1;
+        (is_whole && axes.iter().all(|other| *other == axis)).then_some((axis, values))
     }
 }
 
@@ -101,26 +91,17 @@ impl Names {
 /// axes are in no group.
 #[cfg(any(test, feature = "plots"))]
 pub(crate) fn groups(names: &[&str], most: usize) -> Vec<Group> {
-    let parts: Vec<Vec<&str>> = names
-        .iter()
-        .map(|name| name.split(JOINT).collect())
-        .collect();
-    fn axes<'a>(parts: &[&'a str]) -> Option<Vec<&'a str>> {
-        parts
-            .iter()
-            .map(|part| part.split_once('=').map(|(axis, _)| axis))
-            .collect()
-    }
-    let Some(of_most) = parts
-        .iter()
-        .filter_map(|parts| axes(parts))
-        .max_by_key(Vec::len)
-    else {
+    let parts = parts_of(names);
+    let axes = |parts: &Vec<&'_ str>| -> Option<Vec<String>> {
+        let axis = |part: &&str| Some(part.split_once('=')?.0.to_owned());
+        parts.iter().map(axis).collect()
+    };
+    let axes: Vec<Option<Vec<String>>> = parts.iter().map(axes).collect();
+    let Some(of_most) = axes.iter().flatten().max_by_key(|axes| axes.len()) else {
         return Vec::new();
     };
-    let from_axes: Vec<usize> = (0..names.len())
-        .filter(|place| axes(&parts[*place]).as_ref() == Some(&of_most))
-        .collect();
+    let is_from_axes = |place: &usize| axes[*place].as_ref() == Some(of_most);
+    let from_axes: Vec<usize> = (0..names.len()).filter(is_from_axes).collect();
     for count in 1..of_most.len() {
         let mut groups: Vec<Group> = Vec::new();
         for &place in &from_axes {
@@ -136,11 +117,8 @@ pub(crate) fn groups(names: &[&str], most: usize) -> Vec<Group> {
         if groups.len() > MOST_GROUPS {
             break;
         }
-        if groups.len() > 1
-            && groups
-                .iter()
-                .all(|group| (2..=most).contains(&group.arms.len()))
-        {
+        let is_fit = |group: &Group| (2..=most).contains(&group.arms.len());
+        if groups.len() > 1 && groups.iter().all(is_fit) {
             return groups;
         }
     }

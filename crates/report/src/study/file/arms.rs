@@ -5,23 +5,11 @@ use std::path::{Path, PathBuf};
 
 use toml::{Spanned, Table, Value};
 
-use super::{Arm, Faults, RawArm, RawAxis};
+use super::{Arm, Faults, RawAxis, RawStudy};
 use fedrecsim_scenario::migrate::new_name;
 
 /// The most arms of a study. A longer list is a mistake in the axes.
 const MOST_ARMS: usize = 10_000;
-
-/// What all arms of a study have in common.
-pub(super) struct Arms<'a> {
-    /// The folder in which paths of the file begin.
-    pub folder: &'a Path,
-    /// The scenario of the combinations, and of single arms without one of their own.
-    pub base: Option<&'a Path>,
-    /// Overrides of every run.
-    pub set: Option<&'a Spanned<Table>>,
-    /// Overrides of the command line, which come last.
-    pub last: &'a [String],
-}
 
 /// One value of an axis: its name, and what it changes.
 struct Choice {
@@ -29,145 +17,106 @@ struct Choice {
     set: Vec<String>,
 }
 
-impl Arms<'_> {
-    /// Returns the arms, and notes what is wrong with them. A study without axes and single arms
-    /// has one arm, which is its base.
-    pub(crate) fn list(
-        &self,
-        axes: &[Spanned<RawAxis>],
-        single: &[Spanned<RawArm>],
-        faults: &mut Faults,
-    ) -> Vec<Arm> {
-        let common = self
-            .set
-            .map_or_else(Vec::new, |set| overrides(set.as_ref(), &set.span(), faults));
-        let axes_choices = self.choices(axes, faults);
-        let mut arms: Vec<Arm> = Vec::new();
-        let needs_base = !axes.is_empty()
-            || single.iter().any(|arm| arm.as_ref().base.is_none())
-            || single.is_empty();
-        if needs_base && self.base.is_none() {
-            faults.missing(
-                "`base` is missing; write the path of the scenario file, from this file's folder",
-            );
-        }
-        let count = axes_choices
-            .iter()
-            .try_fold(1usize, |count, axis| count.checked_mul(axis.len()));
-        if count.is_none_or(|count| count > MOST_ARMS) {
-            faults.missing(&format!("the axes have more than {MOST_ARMS} combinations"));
-            return arms;
-        }
-        if !axes.is_empty() || single.is_empty() {
-            for (values, set) in combinations(&axes_choices) {
-                let name = if values.is_empty() {
-                    "base".to_owned()
-                } else {
-                    values.join(", ")
-                };
-                arms.push(Arm {
-                    values,
-                    ..self.arm(name, self.base, &common, set)
-                });
-            }
-        }
-        for arm in single {
-            let RawArm {
-                name, base, set, ..
-            } = arm.as_ref();
-            check_name(name, faults);
-            let own = set
-                .as_ref()
-                .map_or_else(Vec::new, |set| overrides(set.as_ref(), &set.span(), faults));
-            // Folders are named after arms, and some file systems do not tell capitals from small
-            // letters.
-            if arms
-                .iter()
-                .any(|other| other.name.to_lowercase() == name.as_ref().to_lowercase())
-            {
-                faults.at(
-                    name.span(),
-                    format!("there are two arms of the name `{}`", name.as_ref()),
-                );
-            }
-            arms.push(self.arm(
-                name.as_ref().clone(),
-                base.as_deref().or(self.base),
-                &common,
-                own,
-            ));
-        }
-        arms
-    }
-
-    fn arm(&self, name: String, base: Option<&Path>, common: &[String], own: Vec<String>) -> Arm {
-        let base = base.map_or_else(PathBuf::new, |base| self.folder.join(base));
-        let set = common
-            .iter()
-            .cloned()
-            .chain(own)
-            .chain(self.last.iter().cloned())
-            .collect();
+/// Returns the arms of a study, and notes what is wrong with them. Paths begin in `folder`, and the
+/// overrides `last` come after all others. A study without axes and single arms has one arm, which
+/// is its base.
+pub(super) fn list(
+    study: &RawStudy,
+    folder: &Path,
+    last: &[String],
+    faults: &mut Faults,
+) -> Vec<Arm> {
+    let common = overrides_of(study.set.as_ref(), faults);
+    let arm = |name: String, base: Option<&PathBuf>, own: &[String]| {
+        let base = base.or(study.base.as_ref());
         Arm {
             name,
-            base,
-            set,
+            base: base.map_or_else(PathBuf::new, |base| folder.join(base)),
+            set: [&common, own, last].concat(),
             values: Vec::new(),
             compare_to: None,
         }
+    };
+    let axes = choices(&study.axes, faults);
+    let is_combined = !axes.is_empty() || study.arms.is_empty();
+    let mut single = study.arms.iter().map(Spanned::as_ref);
+    if study.base.is_none() && (is_combined || single.clone().any(|arm| arm.base.is_none())) {
+        faults.missing(
+            "`base` is missing; write the path of the scenario file, from this file's folder",
+        );
     }
-
-    /// Returns the values of every axis.
-    fn choices(&self, axes: &[Spanned<RawAxis>], faults: &mut Faults) -> Vec<Vec<Choice>> {
-        let mut names: Vec<&str> = Vec::new();
-        let mut listed = Vec::new();
-        for axis in axes {
-            let RawAxis { name, key, values } = axis.as_ref();
-            check_name(name, faults);
-            if names.contains(&name.as_ref().as_str()) {
-                faults.at(
-                    name.span(),
-                    format!("there are two axes of the name `{}`", name.as_ref()),
-                );
+    let count = axes
+        .iter()
+        .try_fold(1usize, |count, axis| count.checked_mul(axis.len()));
+    if count.is_none_or(|count| count > MOST_ARMS) {
+        faults.missing(&format!("the axes have more than {MOST_ARMS} combinations"));
+        return Vec::new();
+    }
+    let mut arms = Vec::new();
+    if is_combined {
+        arms.extend(combinations(&axes).into_iter().map(|(values, set)| {
+            let name = match values.is_empty() {
+                true => "base".to_owned(),
+                false => values.join(", "),
+            };
+            Arm {
+                values,
+                ..arm(name, None, &set)
             }
-            names.push(name.as_ref());
-            if values.as_ref().is_empty() {
-                faults.at(
-                    values.span(),
-                    format!("the axis `{}` is empty: it has no value", name.as_ref()),
-                );
-            }
-            if let Some(key) = key {
-                check_key(key.as_ref(), &key.span(), faults);
-            }
-            let mut choices: Vec<Choice> = Vec::new();
-            for value in values.as_ref() {
-                let Some(choice) =
-                    choice_of(key.as_ref().map(|key| key.as_ref().as_str()), value, faults)
-                else {
-                    continue;
-                };
-                let name_of_arm = format!("{}={}", name.as_ref(), choice.name);
-                if choices
-                    .iter()
-                    .any(|other| other.name.to_lowercase() == name_of_arm.to_lowercase())
-                {
-                    let message = format!(
-                        "the axis `{}` has the value `{}` twice",
-                        name.as_ref(),
-                        choice.name
-                    );
-                    faults.at(value.span(), message);
-                }
-                choices.push(Choice {
-                    name: name_of_arm,
-                    ..choice
-                });
-            }
-            listed.push(choices);
+        }));
+    }
+    for written in single.by_ref() {
+        let (name, span) = (written.name.as_ref(), written.name.span());
+        check_text(name, &span, faults);
+        let own = overrides_of(written.set.as_ref(), faults);
+        if is_among(name, arms.iter().map(|arm: &Arm| &arm.name)) {
+            faults.at(span, format!("there are two arms of the name `{name}`"));
         }
-        listed
+        arms.push(arm(name.clone(), written.base.as_ref(), &own));
     }
+    arms
+}
+
+/// Returns whether a name is there already. Folders are named after arms, and some file systems do
+/// not tell capitals from small letters.
+fn is_among<'a>(name: &str, mut others: impl Iterator<Item = &'a String>) -> bool {
+    others.any(|other| other.to_lowercase() == name.to_lowercase())
+}
+
+/// Returns the values of every axis.
+fn choices(axes: &[Spanned<RawAxis>], faults: &mut Faults) -> Vec<Vec<Choice>> {
+    let mut names: Vec<&str> = Vec::new();
+    let mut listed = Vec::new();
+    for RawAxis { name, key, values } in axes.iter().map(Spanned::as_ref) {
+        let (name, span) = (name.as_ref(), name.span());
+        check_text(name, &span, faults);
+        if names.contains(&name.as_str()) {
+            faults.at(span, format!("there are two axes of the name `{name}`"));
+        }
+        names.push(name);
+        if values.as_ref().is_empty() {
+            let message = format!("the axis `{name}` is empty: it has no value");
+            faults.at(values.span(), message);
+        }
+        if let Some(key) = key {
+            check_key(key.as_ref(), &key.span(), faults);
+        }
+        let key = key.as_ref().map(|key| key.as_ref().as_str());
+        let mut choices: Vec<Choice> = Vec::new();
+        for value in values.as_ref() {
+            let Some(Choice { name: own, set }) = choice_of(key, value, faults) else {
+                continue;
+            };
+            let of_arm = format!("{name}={own}");
+            if is_among(&of_arm, choices.iter().map(|other| &other.name)) {
+                let message = format!("the axis `{name}` has the value `{own}` twice");
+                faults.at(value.span(), message);
+            }
+            choices.push(Choice { name: of_arm, set });
+        }
+        listed.push(choices);
+    }
+    listed
 }
 
 /// Returns the value of an axis: `{ name, set }` if the axis has no key; otherwise a plain value,
@@ -222,17 +171,22 @@ fn choice_of(key: Option<&str>, value: &Spanned<Value>, faults: &mut Faults) -> 
     }
 }
 
+/// Returns the overrides of a table that may be absent.
+fn overrides_of(set: Option<&Spanned<Table>>, faults: &mut Faults) -> Vec<String> {
+    set.map_or_else(Vec::new, |set| overrides(set.as_ref(), &set.span(), faults))
+}
+
 /// Returns a table of overrides as `run --set` takes them.
 fn overrides(set: &Table, span: &Range<usize>, faults: &mut Faults) -> Vec<String> {
     for (key, value) in set {
         check_key(key, span, faults);
         // Without quotation marks TOML makes a table of `training.rounds`, and it would replace all
         // of `[training]`.
-        if value.is_table() && !key.contains('.') && key != "method" {
-            let inner = value
-                .as_table()
-                .and_then(|table| table.keys().next())
-                .map_or("KEY", String::as_str);
+        if let Value::Table(table) = value
+            && !key.contains('.')
+            && key != "method"
+        {
+            let inner = table.keys().next().map_or("KEY", String::as_str);
             let message = format!(
                 "`{key}` would be replaced as a whole; write the key to change in quotation marks: \"{key}.{}\" = ...",
                 new_name(key, inner).unwrap_or(inner)
@@ -247,10 +201,8 @@ fn overrides(set: &Table, span: &Range<usize>, faults: &mut Faults) -> Vec<Strin
 
 fn check_key(key: &str, span: &Range<usize>, faults: &mut Faults) {
     let is_bare = |part: &str| {
-        !part.is_empty()
-            && part
-                .chars()
-                .all(|letter| letter.is_ascii_alphanumeric() || "-_".contains(letter))
+        let is_kept = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
+        !part.is_empty() && part.chars().all(is_kept)
     };
     if !key.split('.').all(is_bare) {
         faults.at(
@@ -264,10 +216,6 @@ fn check_key(key: &str, span: &Range<usize>, faults: &mut Faults) {
             "the seed is no key of an arm: every arm is run with each of `seeds`",
         );
     }
-}
-
-fn check_name(name: &Spanned<String>, faults: &mut Faults) {
-    check_text(name.as_ref(), &name.span(), faults);
 }
 
 /// Checks a text that becomes a part of a name, and of a folder's.

@@ -20,7 +20,6 @@ mod published;
 #[cfg(test)]
 mod tests;
 
-use arms::Arms;
 pub use published::PublishedCourse;
 
 /// A study as its file says it, with its arms listed.
@@ -206,15 +205,8 @@ fn study_of(raw: RawStudy, path: &Path, changes: &Changes, faults: &mut Faults) 
     let name = path.file_stem().unwrap_or_default();
     let name = name.to_string_lossy().into_owned();
     let folder = path.parent().unwrap_or(Path::new(""));
-    let arms = Arms {
-        folder,
-        base: raw.base.as_deref(),
-        set: raw.set.as_ref(),
-        last: &changes.set,
-    };
-    let mut arms = arms.list(&raw.axes, &raw.arms, faults);
-    let written = (&raw.axes[..], &raw.arms[..]);
-    compared::pair(&mut arms, raw.compare_to.as_ref(), written, faults);
+    let mut arms = arms::list(&raw, folder, &changes.set, faults);
+    compared::pair(&mut arms, &raw, faults);
     let seeds = seeds_of(raw.seeds, &changes.seeds, faults);
     let references = raw.references.into_iter();
     let references = references.filter_map(|written| reference(written, &arms, faults));
@@ -306,24 +298,22 @@ fn seeds_of(
     named: &[u64],
     faults: &mut Faults,
 ) -> Vec<u64> {
-    let mut seeds: Vec<u64> = Vec::new();
-    match written {
+    match &written {
         None if named.is_empty() => {
             faults.missing("`seeds` is missing; write the list of seeds, such as [1, 2, 3]");
         }
-        None => {}
-        Some(written) => {
-            if written.as_ref().is_empty() {
-                faults.at(written.span(), "`seeds` is empty: there is nothing to run");
-            }
-            for seed in written.into_inner() {
-                let number = *seed.as_ref();
-                if seeds.contains(&number) {
-                    faults.at(seed.span(), format!("the seed {number} is there twice"));
-                }
-                seeds.push(number);
-            }
+        Some(listed) if listed.as_ref().is_empty() => {
+            faults.at(listed.span(), "`seeds` is empty: there is nothing to run");
         }
+        _ => {}
+    }
+    let mut seeds: Vec<u64> = Vec::new();
+    for seed in written.into_iter().flat_map(Spanned::into_inner) {
+        let (number, span) = (*seed.as_ref(), seed.span());
+        if seeds.contains(&number) {
+            faults.at(span, format!("the seed {number} is there twice"));
+        }
+        seeds.push(number);
     }
     if !named.is_empty() {
         seeds.clear();
