@@ -3,6 +3,8 @@
 //! A chart is made once and drawn in two forms: as a picture by `plot`, along one of its axes, and
 //! as data for the script of a page by [`html`](super::html), which has a button for each axis.
 
+use serde::Serialize;
+
 use super::column::Unit;
 use super::frame::Frame;
 use super::rounds;
@@ -149,7 +151,8 @@ pub struct Series {
 
 /// How a series is drawn, from the most to the least prominent: in pictures, a later one lies above
 /// an earlier one, which it would not be seen below.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Stroke {
     /// Points with their intervals, not joined.
     Points,

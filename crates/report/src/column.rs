@@ -11,11 +11,11 @@ use std::sync::LazyLock;
 
 use ciborium::Value as Tree;
 use serde::de::IntoDeserializer;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::words;
 /// How a figure is measured. The type of its column and its words follow from it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// A number without a unit.
@@ -75,19 +75,8 @@ impl Unit {
     }
 
     /// Returns the name in the reference.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Number => "number",
-            Self::Count => "count",
-            Self::Bytes => "bytes",
-            Self::BytesPerSecond => "bytes per second",
-            Self::Seconds => "seconds",
-            Self::Joules => "joules",
-            Self::Accuracy => "accuracy",
-            Self::Share => "share",
-            Self::Epsilon => "epsilon",
-            Self::Chance => "chance",
-        }
+    fn name(self) -> String {
+        words::name_of(&self).replace('-', " ")
     }
 }
 

@@ -237,6 +237,14 @@ pub fn as_saved(scenario: &Scenario) -> Result<Value> {
     saved.map_err(|reason| Error::Usage(format!("scenario {}: {reason}", scenario.name)))
 }
 
+/// Returns a scenario as it is saved, without its seed.
+pub(crate) fn without_seed(mut scenario: Value) -> Value {
+    if let Some(table) = scenario.as_object_mut() {
+        table.shift_remove("seed");
+    }
+    scenario
+}
+
 /// Returns a saved scenario with its keys where they stand now, so that reports of different
 /// versions can be compared. One that this program does not know, as one of another program's method,
 /// has no defaults for what it leaves out.

@@ -38,7 +38,7 @@ pub(super) struct Data<'a> {
 #[derive(Serialize)]
 struct AxisData {
     title: String,
-    unit: &'static str,
+    unit: Unit,
     from_zero: bool,
 }
 
@@ -49,7 +49,7 @@ struct AxisData {
 pub(crate) struct Curve {
     pub name: String,
     color: usize,
-    stroke: &'static str,
+    stroke: Stroke,
     pub x: Vec<Vec<f32>>,
     pub y: Vec<Vec<f32>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -58,18 +58,13 @@ pub(crate) struct Curve {
     pub high: Vec<Vec<f32>>,
 }
 
-/// Returns the name of a stroke for the script, and the pattern of dashes in the legend.
-fn stroke(stroke: Stroke) -> (&'static str, &'static str) {
+/// Returns the dashes of a line in the legend.
+fn dashes(stroke: Stroke) -> &'static str {
     match stroke {
-        Stroke::Points => ("points", "none"),
-        Stroke::Thick => ("thick", "none"),
-        Stroke::Thin => ("thin", "none"),
-        Stroke::Steps => ("steps", "none"),
-        Stroke::DotSteps => ("dot-steps", "2 3"),
-        Stroke::Dash => ("dash", "7 4"),
-        Stroke::DashDot => ("dash-dot", "7 3 2 3"),
-        Stroke::Dot => ("dot", "2 3"),
-        Stroke::Ring => ("ring", "none"),
+        Stroke::DotSteps | Stroke::Dot => "2 3",
+        Stroke::Dash => "7 4",
+        Stroke::DashDot => "7 3 2 3",
+        _ => "none",
     }
 }
 
@@ -85,22 +80,20 @@ fn time_unit(last_s: f64) -> (&'static str, f64) {
 
 /// Returns an axis whose last place is `last`, and the length of its unit in that of the data.
 fn axis_data(axis: &Axis, last: f64) -> (AxisData, f64) {
-    let (title, unit, length) = match axis.unit {
+    let mut title = axis.title.clone();
+    let (unit, length) = match axis.unit {
         Unit::Seconds => {
             let (name, length) = time_unit(last);
-            (format!("{} [{name}]", axis.title), "number", length)
+            title += &format!(" [{name}]");
+            (Unit::Number, length)
         }
-        Unit::Accuracy => (axis.title.clone(), "figure", 1.0),
-        Unit::Share => (axis.title.clone(), "share", 1.0),
-        Unit::Bytes => (axis.title.clone(), "bytes", 1.0),
-        Unit::BytesPerSecond => (axis.title.clone(), "bytes-per-second", 1.0),
-        _ => (axis.title.clone(), "number", 1.0),
+        unit @ (Unit::Accuracy | Unit::Share | Unit::Bytes | Unit::BytesPerSecond) => (unit, 1.0),
+        _ => (Unit::Number, 1.0),
     };
-    let from_zero = !axis.is_near;
     let data = AxisData {
         title,
         unit,
-        from_zero,
+        from_zero: !axis.is_near,
     };
     (data, length)
 }
@@ -162,11 +155,11 @@ pub(crate) fn curves(chart: &Chart) -> Vec<Curve> {
     curves
 }
 
-fn empty(name: &str, color: usize, of: Stroke) -> Curve {
+fn empty(name: &str, color: usize, stroke: Stroke) -> Curve {
     Curve {
         name: name.to_owned(),
         color: color % COLORS,
-        stroke: stroke(of).0,
+        stroke,
         x: Vec::new(),
         y: Vec::new(),
         low: Vec::new(),
@@ -301,7 +294,7 @@ fn swatch(is_bar: bool, of: Stroke, color: usize, place: usize) -> String {
         Stroke::Ring => "<circle cx=\"12\" cy=\"7\" r=\"5\" fill=\"none\"/>".to_owned(),
         of => {
             let is_thin = matches!(of, Stroke::Thin | Stroke::DotSteps);
-            let (width, dashes) = (if is_thin { 1.5 } else { 3.0 }, stroke(of).1);
+            let (width, dashes) = (if is_thin { 1.5 } else { 3.0 }, dashes(of));
             format!("<path d=\"M1 7h22\" stroke-width=\"{width}\" stroke-dasharray=\"{dashes}\"/>")
         }
     };

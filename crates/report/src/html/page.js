@@ -14,7 +14,7 @@
   // How the numbers of a unit are written on an axis and beside the pointer.
   const units = {
     number: { tick: {}, hover: ",.6~g", suffix: "" },
-    figure: { tick: { tickformat: ".3~f" }, hover: ".4f", suffix: "" },
+    accuracy: { tick: { tickformat: ".3~f" }, hover: ".4f", suffix: "" },
     share: { tick: { tickformat: ".1~%" }, hover: ".2%", suffix: "" },
     bytes: { tick: { tickformat: "~s", ticksuffix: "B" }, hover: ".4s", suffix: "B" },
     "bytes-per-second": { tick: { tickformat: "~s", ticksuffix: "B/s" }, hover: ".4s", suffix: "B/s" },
@@ -81,7 +81,7 @@
       ...units[unit].tick,
       title: { text: axis.title, standoff: 10 },
       type: isLog ? "log" : "linear",
-      dtick: isLog && unit !== "figure" ? 1 : undefined,
+      dtick: isLog && unit !== "accuracy" ? 1 : undefined,
       rangemode: axis.from_zero ? "tozero" : "normal",
       automargin: true,
       gridcolor: color("--grid"),

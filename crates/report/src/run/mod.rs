@@ -8,7 +8,7 @@ mod systems;
 
 use std::path::Path;
 
-use super::column::{self, Cell, Column, Place, Unit};
+use super::column::{Cell, Column, Place, Unit};
 use super::cost::{self, Milestone};
 use super::document::{Block, Columns, Document, Fact, Table};
 use super::file_names::PICTURES;
@@ -111,52 +111,27 @@ fn facts(record: &RunRecord, rounds: &Frame) -> Vec<Fact> {
         facts.push(fact(&label, &key, Unit::Accuracy.cell(*value), remark));
     }
     let exact = |bytes: u64| format!("{} B", thousands(bytes));
-    let users = thousands(record.size.evaluated_users);
-    let to_score = format!("What {users} evaluated users would download.");
-    let threads = counted(record.wall.threads.into(), "thread");
     let (up, down) = (record.bytes.up.sent, record.bytes.down.sent);
-    let all: [(&str, &str, Unit, column::Value, String); 5] = [
-        (
-            "Sent up",
-            "bytes.up.sent",
-            Unit::Bytes,
-            up.into(),
-            exact(up),
-        ),
-        (
-            "Sent down",
-            "bytes.down.sent",
-            Unit::Bytes,
-            down.into(),
-            exact(down),
-        ),
-        (
+    let of_up = Unit::Bytes.cell(up);
+    let of_down = Unit::Bytes.cell(down);
+    facts.push(fact("Sent up", "bytes.up.sent", of_up, exact(up)));
+    facts.push(fact("Sent down", "bytes.down.sent", of_down, exact(down)));
+    facts.extend(record.inference_bytes.map(|bytes| {
+        let users = thousands(record.size.evaluated_users);
+        let remark = format!("What {users} evaluated users would download.");
+        fact(
             "To score",
             "inference_bytes",
-            Unit::Bytes,
-            record.inference_bytes.into(),
-            to_score,
-        ),
-        (
-            "Virtual time",
-            "virtual_time_s",
-            Unit::Seconds,
-            record.virtual_time_s.into(),
-            String::new(),
-        ),
-        (
-            "Wall time",
-            "wall.total_s",
-            Unit::Seconds,
-            record.wall.total_s.into(),
-            format!("On {threads}; no part of the result."),
-        ),
-    ];
-    facts.extend(
-        all.into_iter()
-            .filter(|(_, _, _, value, _)| *value != column::Value::Nothing)
-            .map(|(name, key, unit, value, remark)| fact(name, key, unit.cell(value), remark)),
-    );
+            Unit::Bytes.cell(bytes),
+            remark,
+        )
+    }));
+    let time = Unit::Seconds.cell(record.virtual_time_s);
+    facts.push(fact("Virtual time", "virtual_time_s", time, String::new()));
+    let threads = counted(record.wall.threads.into(), "thread");
+    let remark = format!("On {threads}; no part of the result.");
+    let time = Unit::Seconds.cell(record.wall.total_s);
+    facts.push(fact("Wall time", "wall.total_s", time, remark));
     let digest = Cell::number(format!("`{}`", record.digest), &record.digest);
     facts.push(fact("Result digest", "digest", digest, String::new()));
     facts

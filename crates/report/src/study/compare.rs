@@ -7,6 +7,7 @@ use super::results::{ArmResults, Results, RunResult};
 use super::sharing;
 use crate::metrics;
 use crate::read::{self, SavedReport};
+use fedrecsim_core::metric::Metric;
 use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::{self as scenario, Difference, MethodVocabulary};
 
@@ -47,10 +48,8 @@ pub fn results(
         let run = &group.reports[0].run;
         let scenario = read::scenario_of(&run.name, &run.scenario, vocabulary).ok();
         if let Some(scenario) = scenario.as_ref().filter(|_| shown.is_empty()) {
-            shown = metrics::headlines(&scenario.evaluation)
-                .iter()
-                .map(fedrecsim_core::metric::Metric::name)
-                .collect();
+            let headlines = metrics::headlines(&scenario.evaluation);
+            shown = headlines.iter().map(Metric::name).collect();
         }
         let timing = scenario
             .as_ref()
@@ -102,10 +101,8 @@ fn grouped(reports: Vec<SavedReport>, vocabulary: &[MethodVocabulary]) -> Result
     let mut groups: Vec<Group> = Vec::new();
     for report in reports {
         let run = &report.run;
-        let mut scenario = read::brought_up_to_date(&run.name, &run.scenario, vocabulary);
-        if let Some(table) = scenario.as_object_mut() {
-            table.shift_remove("seed");
-        }
+        let scenario = read::brought_up_to_date(&run.name, &run.scenario, vocabulary);
+        let scenario = read::without_seed(scenario);
         match groups.iter_mut().find(|group| group.scenario == scenario) {
             None => groups.push(Group {
                 scenario,
@@ -113,11 +110,8 @@ fn grouped(reports: Vec<SavedReport>, vocabulary: &[MethodVocabulary]) -> Result
                 reports: vec![report],
             }),
             Some(group) => {
-                if let Some(other) = group
-                    .reports
-                    .iter()
-                    .find(|other| other.run.seed == report.run.seed)
-                {
+                let is_same = |other: &&SavedReport| other.run.seed == report.run.seed;
+                if let Some(other) = group.reports.iter().find(is_same) {
                     return Err(Error::Usage(format!(
                         "{} and {} are reports of the same scenario and seed; leave one of them out",
                         other.folder.display(),

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::file::{Arm, Study};
 use crate::metrics;
-use crate::read::as_saved;
+use crate::read::{as_saved, without_seed};
 use crate::rounds::is_sparsity;
 use fedrecsim_core::metric::Metric;
 use fedrecsim_core::{Error, Result};
@@ -171,11 +171,7 @@ impl PlannedArm {
     /// # Errors
     /// [`Error::Usage`] for a scenario that JSON cannot express, which no file gives.
     pub(crate) fn without_seed(&self) -> Result<Value> {
-        let mut value = as_saved(&self.scenario)?;
-        if let Some(table) = value.as_object_mut() {
-            table.shift_remove("seed");
-        }
-        Ok(value)
+        as_saved(&self.scenario).map(without_seed)
     }
 }
 

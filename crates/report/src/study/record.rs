@@ -133,12 +133,8 @@ impl StudyRecord {
                 None => told.push(format!("arm `{}` is gone", arm.name)),
                 Some(other) => {
                     let current = |of: &ArmRecord| {
-                        let mut scenario =
-                            read::brought_up_to_date(&of.name, &of.scenario, vocabulary);
-                        if let Some(table) = scenario.as_object_mut() {
-                            table.shift_remove("seed");
-                        }
-                        scenario
+                        let (name, scenario) = (&of.name, &of.scenario);
+                        read::without_seed(read::brought_up_to_date(name, scenario, vocabulary))
                     };
                     let differences = scenario::differences(&current(arm), &current(other));
                     let keys: Vec<String> = differences.iter().map(ToString::to_string).collect();

@@ -6,7 +6,7 @@ use super::reach::{self, Goal, PERCENTS};
 use super::results::{ArmResults, Results};
 use super::statistics::Summary;
 use crate::chart::Cost;
-use crate::column::{Column, Place, Unit};
+use crate::column::{Cell, Column, Place, Unit};
 use crate::metrics;
 use crate::read::SavedReport;
 use crate::rounds::{self, Has};
@@ -163,6 +163,12 @@ impl Results {
     pub(crate) fn summary<'a>(&'a self, arm: usize, column: &RunColumn<'a>) -> Option<Summary> {
         let values = self.values(arm, column).into_iter();
         Summary::of(&values.map(|(_, value)| value).collect::<Vec<_>>())
+    }
+
+    /// Returns the cell with the mean of a column over an arm's runs.
+    pub(crate) fn mean<'a>(&'a self, arm: usize, column: &RunColumn<'a>) -> Cell {
+        let mean = self.summary(arm, column).map(|summary| summary.mean);
+        column.unit.cell(mean)
     }
 
     /// Returns the summary of what `combine` makes of the values of an arm and of the one that it is

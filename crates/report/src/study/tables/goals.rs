@@ -31,10 +31,7 @@ pub(super) fn blocks(results: &Results, names: &Names, goal: Goal) -> Vec<Block>
     for place in 0..spent[0].len() {
         let (label, spent) = (spent[0][place].label.to_string(), &spent);
         table.add(label, move |(arm, share)| {
-            let column = &spent[*share][place];
-            column
-                .unit
-                .cell(results.summary(*arm, column).map(|of| of.mean))
+            results.mean(*arm, &spent[*share][place])
         });
     }
     let label = metrics::label(metric);

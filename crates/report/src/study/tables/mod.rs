@@ -226,9 +226,7 @@ fn accuracy(results: &Results, names: &Names, metric: &str) -> Vec<Block> {
     let (column, protocols) = (&column, protocols(results));
     let mut table = arm_columns(results, names);
     let summary = move |arm: &usize| results.summary(*arm, column);
-    table.add("mean", move |arm| {
-        Unit::Accuracy.cell(summary(arm).map(|of| of.mean))
-    });
+    table.add("mean", move |arm| results.mean(*arm, column));
     table.add("standard deviation", move |arm| {
         Unit::Accuracy.cell(summary(arm).and_then(|of| of.deviation))
     });

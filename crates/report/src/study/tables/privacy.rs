@@ -25,10 +25,7 @@ pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
     }
     let mut table = arm_columns(results, names);
     for column in &columns {
-        table.add(&*column.label, move |arm| {
-            let mean = results.summary(*arm, column).map(|summary| summary.mean);
-            column.unit.cell(mean)
-        });
+        table.add(&*column.label, move |arm| results.mean(*arm, column));
     }
     if has_claims {
         let names = ["epsilon", "what is claimed"];

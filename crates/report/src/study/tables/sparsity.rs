@@ -15,20 +15,15 @@ pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
     let mut table = arm_columns(results, names);
     for column in &columns {
         table.add(&*column.label, move |arm| {
-            let mean = results.summary(*arm, column).map(|summary| summary.mean);
+            let ours = results.mean(*arm, column);
             let published = results.reference(*arm, &column.name);
             let published = published.map(|of| format!("({})", column.unit.words(of.value)));
-            match (column.unit.cell(mean), published) {
-                (ours, None) => ours,
-                (ours, Some(published)) if mean.is_none() => Cell {
-                    text: published,
-                    ..ours
-                },
-                (ours, Some(published)) => Cell {
-                    text: format!("{} {published}", ours.text),
-                    ..ours
-                },
-            }
+            let text = match published {
+                None => ours.text,
+                Some(published) if ours.number.is_none() => published,
+                Some(published) => format!("{} {published}", ours.text),
+            };
+            Cell { text, ..ours }
         });
     }
     table.add("source", |arm| {
