@@ -29,8 +29,7 @@ const NOT_COMPARED: [&str; 11] = [
 ];
 
 /// What is compared of a report.
-#[derive(Clone, Debug)]
-pub(crate) struct Report {
+struct Report {
     /// The name under which it is shown: the path that it was read from.
     shown: String,
     run: Value,
@@ -43,7 +42,7 @@ impl Report {
     ///
     /// # Errors
     /// [`Error::Read`] for a file that is not there or is not that of a report.
-    pub(crate) fn read(path: &Path, vocabulary: &[MethodVocabulary]) -> Result<Self> {
+    fn read(path: &Path, vocabulary: &[MethodVocabulary]) -> Result<Self> {
         let file = if path.is_dir() {
             path.join(RUN_JSON)
         } else {
@@ -68,63 +67,26 @@ impl Report {
         Ok(Self { shown, run, rounds })
     }
 
-    fn digest(&self) -> &Value {
-        &self.run["digest"]
+    fn digest(&self) -> &str {
+        self.run["digest"].as_str().unwrap_or_default()
     }
 }
 
 /// What two reports differ in.
-#[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// The names of the two reports.
-    pub shown: [String; 2],
     /// The keys of the scenarios that differ.
     pub scenario: Vec<Difference>,
     /// What the results differ in, in sentences; the first round that differs comes first.
     pub results: Vec<String>,
-    /// What could not be compared, in sentences.
-    pub remarks: Vec<String>,
+    /// What could not be compared, as a sentence.
+    remark: Option<&'static str>,
+    /// The names of the two reports.
+    shown: [String; 2],
     /// The digest of both, if they are equal.
     digest: String,
 }
 
 impl Comparison {
-    /// Compares two reports.
-    pub(crate) fn of(one: &Report, other: &Report) -> Self {
-        let mut results = Vec::new();
-        let mut remarks = Vec::new();
-        match (&one.rounds, &other.rounds) {
-            (Some(ours), Some(theirs)) => results.extend(first_round(ours, theirs, [&one.shown, &other.shown])),
-            _ => remarks.push(
-                "The rounds were not compared, as there is no rounds.csv beside both; the totals of run.json were."
-                    .to_owned(),
-            ),
-        }
-        if results.is_empty() {
-            results.extend(first_total(one, other));
-        }
-        if one.digest() != other.digest() {
-            let [ours, theirs] =
-                [one, other].map(|report| report.digest().as_str().unwrap_or_default());
-            let rest = if results.is_empty() {
-                "Every figure is equal, but the parameters are not: the"
-            } else {
-                "The"
-            };
-            results.push(format!(
-                "{rest} digest is {ours} in {} and {theirs} in {}.",
-                one.shown, other.shown
-            ));
-        }
-        Self {
-            shown: [one.shown.clone(), other.shown.clone()],
-            scenario: scenario::differences(&one.run["scenario"], &other.run["scenario"]),
-            results,
-            remarks,
-            digest: one.digest().as_str().unwrap_or_default().to_owned(),
-        }
-    }
-
     /// Returns whether nothing differs.
     pub fn is_equal(&self) -> bool {
         self.scenario.is_empty() && self.results.is_empty()
@@ -147,10 +109,9 @@ impl fmt::Display for Comparison {
                 writeln!(out, "The results are equal all the same.")?;
             }
         }
-        self.results
-            .iter()
-            .chain(&self.remarks)
-            .try_for_each(|line| writeln!(out, "{line}"))
+        let results = self.results.iter().map(String::as_str);
+        let mut lines = results.chain(self.remark);
+        lines.try_for_each(|line| writeln!(out, "{line}"))
     }
 }
 
@@ -231,8 +192,37 @@ fn first_total(one: &Report, other: &Report) -> Option<String> {
 /// # Errors
 /// As [`Report::read`].
 pub fn compare(one: &Path, other: &Path, vocabulary: &[MethodVocabulary]) -> Result<Comparison> {
-    let one = Report::read(one, vocabulary)?;
-    Ok(Comparison::of(&one, &Report::read(other, vocabulary)?))
+    let (one, other) = (
+        Report::read(one, vocabulary)?,
+        Report::read(other, vocabulary)?,
+    );
+    let both_rounds = one.rounds.as_ref().zip(other.rounds.as_ref());
+    let mut results = both_rounds.map_or_else(Vec::new, |(ours, theirs)| {
+        first_round(ours, theirs, [&one.shown, &other.shown])
+    });
+    if results.is_empty() {
+        results.extend(first_total(&one, &other));
+    }
+    let (ours, theirs) = (one.digest(), other.digest());
+    if ours != theirs {
+        let rest = match results.is_empty() {
+            true => "Every figure is equal, but the parameters are not: the",
+            false => "The",
+        };
+        let (one, other) = (&one.shown, &other.shown);
+        results.push(format!(
+            "{rest} digest is {ours} in {one} and {theirs} in {other}."
+        ));
+    }
+    Ok(Comparison {
+        scenario: scenario::differences(&one.run["scenario"], &other.run["scenario"]),
+        results,
+        remark: both_rounds.is_none().then_some(
+            "The rounds were not compared, as there is no rounds.csv beside both; the totals of run.json were.",
+        ),
+        digest: ours.to_owned(),
+        shown: [one.shown, other.shown],
+    })
 }
 
 #[cfg(test)]

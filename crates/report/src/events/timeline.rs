@@ -129,21 +129,15 @@ impl Timeline {
             .first()
             .map_or(SimTime::ZERO, |round| round.began);
         let seconds = |time: SimTime| time.since(start).as_secs_f64();
-        let shown: Vec<&Vec<&Stretch>> = spread(all.len(), ROWS_MAX)
-            .map(|place| &all[place])
-            .collect();
-        let rows: Vec<Row> = shown
-            .iter()
-            .map(|stretches| row(stretches, seconds))
-            .collect();
+        let shown = spread(all.len(), ROWS_MAX).map(|place| &all[place]);
+        let shown: Vec<&Vec<&Stretch>> = shown.collect();
+        let rows = shown.iter().map(|stretches| row(stretches, seconds));
+        let rows: Vec<Row> = rows.collect();
         let ends = self.rounds.iter().map(|round| seconds(round.ended));
         let mut rules: Vec<(LineStyle, f64)> = ends.map(|end| (LineStyle::Solid, end)).collect();
-        let last_bar = rows
-            .iter()
-            .flat_map(|row| &row.bars)
-            .map(|bar| bar.2)
-            .fold(0.0, f64::max);
-        let happened_s = rules.iter().map(|(_, at_s)| *at_s).fold(last_bar, f64::max);
+        let bars = rows.iter().flat_map(|row| &row.bars).map(|bar| bar.2);
+        let ends = rules.iter().map(|(_, at_s)| *at_s);
+        let happened_s = bars.chain(ends).fold(0.0, f64::max);
         // A deadline that is far away would leave little room for what happens, so it is not drawn.
         let near = |at_s: &f64| *at_s <= DEADLINE_MAX * happened_s;
         let deadlines: Vec<f64> = self
@@ -167,22 +161,18 @@ impl Timeline {
                 format!("deadline: {deadline} after the invitation{beyond}"),
             )
         }));
-        let occurs = |phase: Phase| {
-            shown
-                .iter()
-                .copied()
-                .flatten()
-                .any(|stretch| color(stretch.phase) == color(phase))
+        let occurs = |hue: usize| {
+            let mut stretches = shown.iter().copied().flatten();
+            stretches.any(|stretch| color(stretch.phase) == hue)
         };
-        let is_in_all = |phase| {
-            [Route::DOWNLOAD, Route::UPLOAD]
-                .map(Phase::Transfer)
-                .contains(&phase)
-        };
-        let is_named = |phase: &Phase| {
-            is_in_all(*phase) || *phase == Phase::Work(Job::Training) || occurs(*phase)
-        };
-        let bars = COLORS.iter().filter(|(phase, _)| is_named(phase));
+        // These are named even if they do not occur, as every participation has them.
+        let always = [
+            Phase::Transfer(Route::DOWNLOAD),
+            Phase::Transfer(Route::UPLOAD),
+            Phase::Work(Job::Training),
+        ];
+        let is_named = |(phase, hue): &&(Phase, usize)| always.contains(phase) || occurs(*hue);
+        let bars = COLORS.iter().filter(is_named);
         let since = self.rounds.first().map(|round| round.round);
         let since = since.map_or_else(String::new, |round| format!("round {round} began"));
         let subtitle = self.subtitle(all.len(), rows.len());
@@ -229,10 +219,10 @@ impl Timeline {
             "{}. Shown: {which}, in the order in which they ended. No bar is narrower than {BAR_WIDTH_MIN} pixels.",
             self.mode
         );
-        self.overrides.as_ref().map_or_else(
-            || shown.clone(),
-            |overrides| format!("{shown}\n{overrides}."),
-        )
+        match &self.overrides {
+            Some(overrides) => format!("{shown}\n{overrides}."),
+            None => shown,
+        }
     }
 
     /// Returns the deadlines of the rounds, each counted from its invitation.

@@ -114,7 +114,7 @@ pub(super) fn header_height(subtitle: &str) -> i32 {
 }
 
 /// Returns the lines in which a subtitle is drawn.
-pub(super) fn subtitle_lines(subtitle: &str) -> Vec<String> {
+fn subtitle_lines(subtitle: &str) -> Vec<String> {
     subtitle
         .lines()
         .flat_map(|paragraph| lines(paragraph, SUBTITLE_WIDTH))

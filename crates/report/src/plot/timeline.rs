@@ -7,7 +7,7 @@ use plotters::prelude::{Circle, Color, PathElement, RGBColor, Rectangle, Text, W
 use super::axis::Axis;
 use super::canvas::{
     Drawn, GREY, GRID, INK, LEGEND_WIDTH, MARGIN, SIZE, Surface, bold, color, draw_header, font,
-    picture, subtitle_lines,
+    header_height, picture,
 };
 use super::svg::Dashes;
 use crate::chart::{Chart, LineStyle, Mark, Timeline};
@@ -32,7 +32,7 @@ pub(super) fn draw(
     timeline: &Timeline,
     (title, subtitle): (&str, &str),
 ) -> Result<String> {
-    let header = 72 + 28 * subtitle_lines(subtitle).len() as i32 + 16;
+    let header = header_height(subtitle) + 8;
     // The least height leaves room for the legend.
     let body = (timeline.rows.len() as i32 * ROW_HEIGHT).max(520);
     let size = (SIZE.0, (header + body + 100) as u32);

@@ -6,7 +6,7 @@ use crate::document::{Block, Table};
 use crate::frame::Frame;
 use crate::ledger_lines::{self, FATES, LedgerLine};
 use crate::load::{Count, Load};
-use crate::record::{DeviceBytes, Flow, LossTotals, RunRecord};
+use crate::record::{DeviceBytes, Flow, RunRecord};
 use crate::words::{self, counted, percent, thousands};
 use crate::{rounds, setup, users};
 use fedrecsim_core::Bytes;
@@ -19,23 +19,33 @@ pub(super) fn participations(record: &RunRecord) -> Vec<Block> {
     if totals.invited == 0 {
         return Vec::new();
     }
-    let mut counts = vec![
-        ("invited".to_owned(), totals.invited),
-        ("used in an average".to_owned(), totals.aggregated),
-        (
-            "lost (dropouts, departures, faults)".to_owned(),
-            totals.dropped,
-        ),
+    let losses = &record.losses;
+    let if_any = |name, count: u64| (count > 0).then_some((name, count));
+    let before = [
+        Some(("invited", totals.invited)),
+        Some(("used in an average", totals.aggregated)),
+        Some(("lost (dropouts, departures, faults)", totals.dropped)),
+        if_any("of it dropouts", losses.dropouts),
+        if_any("of it departures: the user left", losses.departures),
     ];
-    counts.extend(causes_of_losses(&record.losses));
-    counts.push(("cancelled by the server".to_owned(), totals.cancelled));
-    counts.push(("late or stale: arrived, not used".to_owned(), totals.late));
-    if totals.stale > 0 {
-        let name = "of it stale: from a model too old to be used".to_owned();
-        counts.push((name, totals.stale));
-    }
-    let name = "under way when the last round ended".to_owned();
-    counts.push((name, totals.under_way));
+    // A rule that has cost nothing is listed, too, since that is what one wants to know of it.
+    let faults = losses.faults.iter().map(|fault| {
+        let what = fault.preset.as_ref().unwrap_or(&fault.effect);
+        let name = format!("of it by `faults[{}]` (`{what}`)", fault.rule);
+        (name, fault.lost)
+    });
+    let stale = "of it stale: from a model too old to be used";
+    let after = [
+        Some(("cancelled by the server", totals.cancelled)),
+        Some(("late or stale: arrived, not used", totals.late)),
+        if_any(stale, totals.stale),
+        Some(("under way when the last round ended", totals.under_way)),
+    ];
+    let owned = |(name, count): (&str, u64)| (name.to_owned(), count);
+    let before = before.into_iter().flatten().map(owned);
+    let counts = before
+        .chain(faults)
+        .chain(after.into_iter().flatten().map(owned));
     let row = |(name, count): (String, u64)| {
         let share = Cell::number(percent(count, totals.invited), count);
         vec![name.into(), Unit::Count.cell(count), share]
@@ -46,31 +56,11 @@ pub(super) fn participations(record: &RunRecord) -> Vec<Block> {
         Block::Table(Table::new(
             format!("In {finished}."),
             ["what became of them", "number", "share"],
-            counts.into_iter().map(row).collect(),
+            counts.map(row).collect(),
         )),
     ];
     blocks.extend(setup::excluded(record).map(Block::Text));
     blocks
-}
-
-/// Returns the numbers of lost participations by cause; nothing if none was lost and no fault rule
-/// could cost any.
-fn causes_of_losses(losses: &LossTotals) -> Vec<(String, u64)> {
-    let mut causes = Vec::new();
-    if losses.dropouts > 0 {
-        causes.push(("of it dropouts".to_owned(), losses.dropouts));
-    }
-    if losses.departures > 0 {
-        let name = "of it departures: the user left".to_owned();
-        causes.push((name, losses.departures));
-    }
-    // A rule that has cost nothing is listed, too, since that is what one wants to know of it.
-    causes.extend(losses.faults.iter().map(|fault| {
-        let what = fault.preset.as_ref().unwrap_or(&fault.effect);
-        let name = format!("of it by `faults[{}]` (`{what}`)", fault.rule);
-        (name, fault.lost)
-    }));
-    causes
 }
 
 /// Returns the section on bytes: what became of them, and what they were for.
@@ -178,12 +168,9 @@ fn versions_cost(record: &RunRecord) -> Option<String> {
 /// Returns a remark on bytes that belong to no finished round, which the table counts and
 /// `rounds.csv` cannot.
 fn unfinished_bytes(record: &RunRecord, rounds: &Frame) -> Option<String> {
-    let last = rounds.len().checked_sub(1);
     let beyond = |name, sent: u64| {
-        let finished = last
-            .and_then(|row| rounds.at(name, row))
-            .unwrap_or_default();
-        sent.saturating_sub(finished as u64)
+        let finished = rounds.get(name).last().copied().flatten();
+        sent.saturating_sub(finished.unwrap_or_default() as u64)
     };
     let up = beyond(rounds::UP, record.bytes.up.sent);
     let down = beyond(rounds::DOWN, record.bytes.down.sent);
