@@ -22,7 +22,7 @@ use fedrecsim_model::kernel::{BatchRows, PackedRows, RowWeights, TableRows, pack
 use fedrecsim_model::{SharedTable, Table, TableShape, TableUpdate};
 use fedrecsim_scenario::{self as scenario, CodecName};
 use fedrecsim_sim::World;
-use fedrecsim_sim::workers::{FromClient, Pool, Threads, ToClient, Workers};
+use fedrecsim_sim::workers::{Pool, Threads, Workers};
 
 /// Number of distinct rows in a median ML-100K user's round. D and C at k = 32 take 115 kB, which
 /// fits into L2.
@@ -265,10 +265,7 @@ fn actors(users: u32) {
     let tell_all = |what: &str| {
         let start = Instant::now();
         order.iter().for_each(|user| {
-            assert!(matches!(
-                workers.tell(*user, ToClient::BreakOff),
-                FromClient::Done
-            ))
+            assert!(workers.break_off(*user).is_ok());
         });
         let nanoseconds = start.elapsed().as_secs_f64() * 1e9;
         print(

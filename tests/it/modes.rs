@@ -9,7 +9,7 @@ use fedrecsim_model::{Layout, Model, Table};
 use fedrecsim_sim::outcome::{
     Booking, ByDirection, Ending, Flow, LinkEvent, RoundRecord, RoundSpan,
 };
-use fedrecsim_sim::workers::{Assignment, Device, Download, Invitation, Invited};
+use fedrecsim_sim::workers::{Device, Download, Invitation, Invited};
 use fedrecsim_sim::{self as sim, Outcome, RoundObserver, RunControl, Stop, World};
 
 use crate::support::{assert_balanced, run, small_with, world};
@@ -131,10 +131,9 @@ impl Loop {
             reply_source: None,
             keep: false,
         };
-        let worked = Assignment { invited, device }.work_out(&world, &AtomicBool::default());
-        let trained = worked.result.unwrap();
-        self.devices.insert(user, trained.device.unwrap());
-        let upload = &trained.upload;
+        let worked = invited.work_out(device, &world, &AtomicBool::default());
+        let (device, upload) = worked.result.unwrap();
+        self.devices.insert(user, device);
         let frame = upload.bytes(UserId(user), &invitation, &world).unwrap();
         let layout = self.world.upload_layout(Phase::default());
         let update = self
@@ -144,7 +143,7 @@ impl Loop {
             .unwrap()
             .blocks
             .remove(0);
-        (update.apply(Some(global)).unwrap(), trained.upload.loss)
+        (update.apply(Some(global)).unwrap(), upload.loss)
     }
 }
 

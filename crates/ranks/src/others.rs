@@ -5,18 +5,19 @@ use std::collections::BTreeSet;
 use super::crew::Crew;
 use super::errors;
 use super::link::Parcel;
-use super::wire::{Outbox, Question, take_trained};
+use super::wire::{Note, Outbox, Question, take_trained};
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::{Result, UserId};
+use fedrecsim_methods::PersonalTable;
 use fedrecsim_model::{Archive, ArchiveReader};
 use fedrecsim_sim::World;
-use fedrecsim_sim::workers::{Effort, FromClient, StandIns, ToClient, put_end, take_devices};
+use fedrecsim_sim::workers::{Effort, Invited, StandIns, Upload, put_end, take_devices};
 
 /// The ranks after rank 0. A rank's place is one less than its number.
 pub(super) struct Others {
     crew: Crew,
     /// What the users of each rank are to be told with its next question.
-    notes: Vec<Vec<(UserId, ToClient)>>,
+    notes: Vec<Vec<Note>>,
     /// What each rank has.
     outboxes: Vec<Outbox>,
     /// The places of the ranks with users who have submitted a training since the last batch.
@@ -146,46 +147,46 @@ impl Others {
         }
     }
 
-    /// Delivers a message to a user of the rank at `place`. What it changes there is told with the
-    /// next question.
-    pub(super) fn tell(&mut self, place: usize, user: UserId, message: ToClient) -> FromClient {
-        match &message {
-            ToClient::ShowPersonalTable => {}
-            ToClient::Participate(_) => {
-                self.to_train.insert(place);
-                self.notes[place].push((user, message.clone()));
-            }
-            ToClient::TrainingEnded | ToClient::BreakOff => {
-                self.notes[place].push((user, message.clone()));
-            }
-        }
-        self.users.tell(user, message)
+    /// Submits the training of a user of the rank at `place`, which is told with the next question.
+    pub(super) fn submit(&mut self, place: usize, invited: Invited) -> Result<()> {
+        self.to_train.insert(place);
+        self.notes[place].push(Note::Submit(invited.clone()));
+        self.users.submit(invited)
     }
 
-    /// Asks for the device of a user of the rank at `place`, and returns its item table as its
-    /// actor would.
+    /// Ends the training of a user of the rank at `place`, which is told with the next question.
+    pub(super) fn end_training(&mut self, place: usize, user: UserId) -> Result<Upload> {
+        self.notes[place].push(Note::EndTraining(user));
+        self.users.end_training(user)
+    }
+
+    /// Ends the participation of a user of the rank at `place`, which is told with the next
+    /// question.
+    pub(super) fn break_off(&mut self, place: usize, user: UserId) {
+        self.notes[place].push(Note::BreakOff(user));
+        self.users.break_off(user);
+    }
+
+    /// Asks for the device of a user of the rank at `place`, and returns its item table.
     ///
     /// # Errors
     /// As [`Self::ask`] and [`Self::answer`].
-    pub(super) fn shown(
+    pub(super) fn personal_table(
         &mut self,
         place: usize,
         user: UserId,
         world: &World,
-    ) -> Result<FromClient> {
+    ) -> Result<Option<PersonalTable>> {
         self.ask(place, Question::Show(user))?;
-        let mut answer = self.answer(place)?;
-        let (is_here, bytes): (bool, _) = (answer.take()?, answer.take_bytes()?);
-        if !is_here {
-            return Ok(FromClient::OutOfTurn);
-        }
-        let mut table = None;
+        let bytes = self.answer(place)?.take_bytes()?;
+        // A device that was not made yet is not shown.
+        let mut client = world.method.client(user);
         let mut devices = ArchiveReader::of_bytes(bytes, Vec::new());
         take_devices(&mut devices, world, &mut |_, device| {
-            table = Some(device.client.personal_table());
+            client = device.client;
             Ok(())
         })?;
-        Ok(FromClient::PersonalTable(table))
+        client.personal_table()
     }
 
     /// Sends devices to their owner, and waits until it has them.

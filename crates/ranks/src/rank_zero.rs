@@ -12,13 +12,13 @@ use super::wire::Question;
 use bytes::Bytes;
 use fedrecsim_core::{Result, UserId};
 use fedrecsim_data::dataset::KeptItems;
-use fedrecsim_methods::Placement;
-use fedrecsim_model::Model;
-use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
+use fedrecsim_methods::{PersonalTable, Placement};
+use fedrecsim_model::archive::damaged;
 use fedrecsim_model::state::save_model;
+use fedrecsim_model::{Archive, ArchiveReader, Model};
 use fedrecsim_sim::World;
 use fedrecsim_sim::workers::{
-    Download, Effort, FromClient, MakeWorkers, Pool, SavedPart, Scored, Threads, ToClient,
+    Download, Effort, Invited, MakeWorkers, Pool, SavedPart, Scored, Threads, Upload,
     UserAccuracies, UserAccuracy, Workers, Working, own_downloads, put_device, take_devices,
 };
 
@@ -192,18 +192,30 @@ fn personal_downloads(
 }
 
 impl Workers for Ranks {
-    fn tell(&self, user: UserId, message: ToClient) -> FromClient {
-        let Some(place) = self.place_of(user) else {
-            return self.own.tell(user, message);
-        };
-        let mut others = self.others.borrow_mut();
-        match message {
-            ToClient::ShowPersonalTable => {
-                let shown = others.shown(place, user, &self.world);
-                shown.unwrap_or_else(|error| FromClient::PersonalTable(Some(Err(error))))
-            }
-            message => others.tell(place, user, message),
+    fn submit(&self, invited: Invited) -> Result<()> {
+        match self.place_of(invited.user) {
+            Some(place) => self.others.borrow_mut().submit(place, invited),
+            None => self.own.submit(invited),
         }
+    }
+
+    fn expect_end_of_training(&self, user: UserId) {
+        self.own.expect_end_of_training(user);
+    }
+
+    fn end_training(&self, user: UserId) -> Result<Upload> {
+        match self.place_of(user) {
+            Some(place) => self.others.borrow_mut().end_training(place, user),
+            None => self.own.end_training(user),
+        }
+    }
+
+    fn break_off(&self, user: UserId) -> Result<()> {
+        let Some(place) = self.place_of(user) else {
+            return self.own.break_off(user);
+        };
+        self.others.borrow_mut().break_off(place, user);
+        Ok(())
     }
 
     fn items_of(&self, user: UserId) -> Result<KeptItems> {
@@ -215,8 +227,12 @@ impl Workers for Ranks {
         others.answer(place)?.take()
     }
 
-    fn expect_end_of_training(&self, user: UserId) {
-        self.own.expect_end_of_training(user);
+    fn personal_table(&self, user: UserId) -> Result<Option<PersonalTable>> {
+        let Some(place) = self.place_of(user) else {
+            return self.own.personal_table(user);
+        };
+        let mut others = self.others.borrow_mut();
+        others.personal_table(place, user, &self.world)
     }
 
     fn train(&self) -> Working<'_, Vec<(UserId, Effort)>> {

@@ -6,14 +6,13 @@ use std::sync::atomic::AtomicBool;
 use super::errors;
 use super::link::{Link, Parcel};
 use super::share::Shares;
-use super::wire::{Inbox, Question, put_trained};
+use super::wire::{Inbox, Note, Question, put_trained};
 use fedrecsim_core::{Error, Result, memory};
 use fedrecsim_methods::Placement;
 use fedrecsim_model::state::restore_model;
 use fedrecsim_model::{Archive, ArchiveReader};
 use fedrecsim_sim::workers::{
-    Download, FromClient, Pool, SavedPart, Scoring, Threads, UserAccuracy, WorkedOut, Workers,
-    take_devices,
+    Download, Pool, SavedPart, Scoring, Threads, UserAccuracy, WorkedOut, Workers, take_devices,
 };
 use fedrecsim_sim::{CheckpointStore, Stop, World};
 
@@ -140,19 +139,14 @@ impl Serving {
         let threads = &self.threads;
         let (question, mut archive) =
             self.inbox
-                .open(message, &self.world, &mut |user, message| {
-                    match threads.tell(user, message) {
-                        FromClient::OutOfTurn => {
-                            let reason = format!("{user} was told something out of turn");
-                            Err(Error::Actor {
-                                actor: "client",
-                                reason,
-                            })
-                        }
-                        // The server's process has the upload, or the error, since the training was
-                        // worked out.
-                        _ => Ok(()),
+                .open(message, &self.world, &mut |note| match note {
+                    Note::Submit(invited) => threads.submit(invited),
+                    Note::EndTraining(user) => {
+                        // Rank 0 has the upload, or the error, since the training was worked out.
+                        let _ = threads.end_training(user);
+                        Ok(())
                     }
+                    Note::BreakOff(user) => threads.break_off(user),
                 })?;
         let mut answer = Archive::with_attachments();
         answer.put(&true);
@@ -192,9 +186,7 @@ impl Serving {
                 answer.put(&part);
             }
             Question::Show(user) => {
-                let mut device = Archive::default();
-                answer.put(&self.threads.show_device(user, &mut device)?);
-                answer.put_bytes(&device.take()?.into());
+                answer.put_bytes(&self.threads.device_of(user)?.into());
             }
             Question::Items(user) => answer.put(&self.threads.items_of(user)?),
             Question::Adopt => {

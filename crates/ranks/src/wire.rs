@@ -14,12 +14,11 @@ use super::link::Parcel;
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{Error, InvitationId, Result, Step, UserId};
 use fedrecsim_methods::ThirdParty;
-use fedrecsim_model::StateVisitor;
-use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
+use fedrecsim_model::archive::damaged;
+use fedrecsim_model::{Archive, ArchiveReader, StateVisitor};
 use fedrecsim_sim::World;
 use fedrecsim_sim::workers::{
-    Consultation, Download, Effort, Invitation, Invited, ReplySource, StandIns, ToClient, Upload,
-    WorkedOut,
+    Consultation, Download, Effort, Invitation, Invited, ReplySource, StandIns, Upload, WorkedOut,
 };
 
 /// A question of rank 0.
@@ -58,13 +57,22 @@ pub(crate) enum Question {
     Stop,
 }
 
-/// What a user was told, as it is written. A download follows an invitation, and then the source of
-/// replies.
+/// What a rank is told of its users before a question.
+pub(crate) enum Note {
+    /// A user is invited, and submits its training.
+    Submit(Invited),
+    /// The training of a user has come to its virtual end.
+    EndTraining(UserId),
+    /// The participation of a user ends early.
+    BreakOff(UserId),
+}
+
+/// A note as it is written. A download follows an invitation, and then the source of replies.
 #[derive(Serialize, Deserialize)]
 enum SentNote {
-    Participate(Step, InvitationId, bool),
-    TrainingEnded,
-    BreakOff,
+    Submit(UserId, Step, InvitationId, bool),
+    EndTraining(UserId),
+    BreakOff(UserId),
 }
 
 /// The source of replies as it is written.
@@ -72,7 +80,7 @@ enum SentNote {
 enum SentSource {
     /// There is none.
     None,
-    /// An exchange follows.
+    /// A consultation follows.
     Saved,
     /// The third party of this number, which follows if it is new.
     ThirdParty(u32, bool),
@@ -130,21 +138,15 @@ impl Outbox {
     ///
     /// # Errors
     /// Those of downloads and of third parties.
-    pub(crate) fn message(
-        &mut self,
-        notes: Vec<(UserId, ToClient)>,
-        question: Question,
-    ) -> Result<Archive> {
+    pub(crate) fn message(&mut self, notes: Vec<Note>, question: Question) -> Result<Archive> {
         let mut archive = Archive::with_attachments();
         archive.put(&(self.downloads.forget(), self.third_parties.forget()));
         archive.put(&notes.len());
-        for (user, note) in notes {
-            archive.put(&user);
+        for note in notes {
             match note {
-                ToClient::Participate(invited) => self.put_invited(invited, &mut archive)?,
-                ToClient::TrainingEnded => archive.put(&SentNote::TrainingEnded),
-                // Nothing else is told in a note.
-                _ => archive.put(&SentNote::BreakOff),
+                Note::Submit(invited) => self.put_invited(invited, &mut archive)?,
+                Note::EndTraining(user) => archive.put(&SentNote::EndTraining(user)),
+                Note::BreakOff(user) => archive.put(&SentNote::BreakOff(user)),
             }
         }
         archive.put(&question);
@@ -152,9 +154,9 @@ impl Outbox {
     }
 
     fn put_invited(&mut self, invited: Invited, archive: &mut Archive) -> Result<()> {
-        let Invitation { step, id, download } = &invited.invitation;
-        archive.put(&SentNote::Participate(*step, *id, invited.keep));
-        self.put_download(download, invited.user, archive)?;
+        let (user, Invitation { step, id, download }) = (invited.user, &invited.invitation);
+        archive.put(&SentNote::Submit(user, *step, *id, invited.keep));
+        self.put_download(download, user, archive)?;
         match invited.reply_source {
             None => archive.put(&SentSource::None),
             Some(ReplySource::Saved(consultation)) => {
@@ -211,21 +213,18 @@ impl Inbox {
         &mut self,
         message: Parcel,
         world: &World,
-        tell: &mut dyn FnMut(UserId, ToClient) -> Result<()>,
+        tell: &mut dyn FnMut(Note) -> Result<()>,
     ) -> Result<(Question, ArchiveReader)> {
         let mut archive = message.open();
         let (downloads, third_parties): (Vec<u32>, Vec<u32>) = archive.take()?;
-        downloads
-            .iter()
-            .for_each(|number| drop(self.downloads.remove(number)));
-        third_parties
-            .iter()
-            .for_each(|number| drop(self.third_parties.remove(number)));
+        self.downloads
+            .retain(|number, _| !downloads.contains(number));
+        self.third_parties
+            .retain(|number, _| !third_parties.contains(number));
         let notes: usize = archive.take()?;
         for _ in 0..notes {
-            let user = archive.take()?;
-            let message = match archive.take()? {
-                SentNote::Participate(step, id, keep) => ToClient::Participate(Invited {
+            let note = match archive.take()? {
+                SentNote::Submit(user, step, id, keep) => Note::Submit(Invited {
                     user,
                     invitation: Invitation {
                         step,
@@ -235,10 +234,10 @@ impl Inbox {
                     reply_source: self.take_source(&mut archive, world)?,
                     keep,
                 }),
-                SentNote::TrainingEnded => ToClient::TrainingEnded,
-                SentNote::BreakOff => ToClient::BreakOff,
+                SentNote::EndTraining(user) => Note::EndTraining(user),
+                SentNote::BreakOff(user) => Note::BreakOff(user),
             };
-            tell(user, message)?;
+            tell(note)?;
         }
         let question = archive.take()?;
         Ok((question, archive))
@@ -295,16 +294,14 @@ impl Inbox {
 /// Appends the result of a training. Its upload is taken out, since it is needed here no more.
 pub(crate) fn put_trained(worked: &mut WorkedOut, archive: &mut Archive) {
     let effort = &worked.effort;
-    let exchanges = [&effort.rows, &effort.third_party];
-    let has = exchanges.map(Option::is_some);
+    let consultations = [&effort.rows, &effort.third_party];
+    let has = consultations.map(Option::is_some);
     archive.put(&(worked.invited.user, effort.work, has, worked.result.is_ok()));
-    for consultation in exchanges.into_iter().flatten() {
+    for consultation in consultations.into_iter().flatten() {
         consultation.save(archive);
     }
     match &mut worked.result {
-        Ok(trained) => {
-            std::mem::replace(&mut trained.upload, Upload::handed_out()).save(archive);
-        }
+        Ok((_, upload)) => std::mem::replace(upload, Upload::handed_out()).save(archive),
         Err(error) => errors::put(error, archive),
     }
 }
@@ -340,7 +337,7 @@ pub(crate) fn take_trained(
     let upload = result.as_ref().ok();
     let effort = Effort {
         work,
-        upload: upload.map(|upload: &Upload| world.upload_size(upload.parts())),
+        upload_size: upload.map(|upload: &Upload| world.upload_size(upload.parts())),
         rows,
         third_party,
     };

@@ -12,7 +12,7 @@ use fedrecsim_sim::outcome::Losses;
 pub(crate) use fedrecsim_sim::outcome::{
     Accuracy, AuditRecord, ByDirection, DeviceBytes, Distribution, Flow, NoEpsilon, PrivacyRecord,
     ProblemSize, RoundRecord, SPARSITY_THRESHOLDS, Sampling, SplitAccuracy, UserRecord,
-    VersionsCost, Work,
+    VersionsCost, WorkTotals,
 };
 
 /// The version of the layout of `run.json` and `rounds.csv`. Version 1 had keys of the scenario at
@@ -93,7 +93,7 @@ pub struct RunRecord<S = Scenario> {
     pub device_bytes: DeviceBytes,
     /// Training work of the whole run.
     #[serde(default)]
-    pub work: Work,
+    pub work: WorkTotals,
     /// Energy of the clients; absent where the scenario states none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy: Option<Energy>,
@@ -250,7 +250,11 @@ impl Energy {
     /// the scenario states none. A device spends energy on every byte that it sends and on every
     /// byte that it receives. The wasted part is what was spent on updates that were not used, their
     /// downloads and trainings included.
-    pub(crate) fn of(devices: &DevicesSpec, bytes: &ByDirection<Flow>, work: Work) -> Option<Self> {
+    pub(crate) fn of(
+        devices: &DevicesSpec,
+        bytes: &ByDirection<Flow>,
+        work: WorkTotals,
+    ) -> Option<Self> {
         if !Self::is_stated(devices) {
             return None;
         }
@@ -330,10 +334,10 @@ mod tests {
             up: flow(1_000_000_000, 900_000_000),
             down: flow(3_000_000_000, 3_000_000_000),
         };
-        let work = Work {
+        let work = WorkTotals {
             finished: 2_000_000_000,
             lost: 500_000_000,
-            ..Work::default()
+            ..WorkTotals::default()
         };
         let spent = Energy::of(&record.scenario.devices, &bytes, work).unwrap();
         assert_eq!(
@@ -359,7 +363,7 @@ mod tests {
         record.scenario.devices.energy_nj_per_row_visit = Some(2.0);
         let spent = Energy::of(&record.scenario.devices, &bytes, work).unwrap();
         assert_eq!((spent.total_j(), spent.wasted_j), (25.0, 1.5));
-        let work = Work {
+        let work = WorkTotals {
             unused: 1_000_000_000,
             unused_download_bytes: 600_000_000,
             ..work

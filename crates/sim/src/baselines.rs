@@ -37,12 +37,12 @@ pub(crate) fn accuracies(world: &World, places: Range<usize>) -> Result<UserAccu
 }
 
 /// Returns the means over all evaluated users.
-pub(crate) fn figures(
+pub(crate) fn accuracy(
     accuracies: UserAccuracies,
     world: &World,
 ) -> BTreeMap<String, SplitAccuracy> {
     accuracies
         .into_iter()
-        .map(|(name, all)| (name, evaluation::figures(&all, &world.metric_set)))
+        .map(|(name, all)| (name, evaluation::accuracy(&all, &world.metric_set)))
         .collect()
 }

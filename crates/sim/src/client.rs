@@ -1,18 +1,19 @@
 //! The actor of one user, which holds the private parameters and takes part when it is invited.
 //!
 //! A user's actor has no mailbox of its own. All users of one machine live side by side in the
-//! [`Workers`](super::workers) that compute for them, and each is called directly with a message.
-//! On one thread, messages are delivered in order anyway, and so a million users cost no more than
-//! their parameters. Private parameters leave the actor only for the worker thread that trains or
-//! scores them, and come back from there.
+//! [`Workers`](super::workers) that compute for them, and each is called directly. On one thread,
+//! messages are delivered in order anyway, and so a million users cost no more than their
+//! parameters. Private parameters leave the actor only for the worker thread that trains or scores
+//! them, and come back from there.
 
 use std::slice;
 
 use super::device::Device;
 use super::invitation::Invited;
-use super::messages::{FromClient, ToClient};
-use super::training::{Assignment, Trained, WorkedOut};
-use fedrecsim_core::Error;
+use super::resident::unanswered;
+use super::training::{Trained, WorkedOut};
+use super::upload::Upload;
+use fedrecsim_core::Result;
 use fedrecsim_model::kernel::prefetch;
 
 /// The actor of a user. Its parameters are made when they are first needed.
@@ -45,7 +46,7 @@ enum Part {
     /// A worker thread works the training out.
     Training,
     /// The training has been worked out, and waits for its virtual end.
-    Trained(Result<Box<Trained>, Box<Error>>),
+    Trained(Box<Result<Trained>>),
 }
 
 impl ClientActor {
@@ -57,54 +58,48 @@ impl ClientActor {
         }
     }
 
-    /// Handles a message from the network, and returns the answer.
-    pub(crate) fn receive(&mut self, message: ToClient) -> FromClient {
-        match (message, &self.part) {
-            (ToClient::Participate(invited), Part::Nothing) => {
-                self.part = Part::Submitted(invited);
-                FromClient::Done
-            }
-            (ToClient::TrainingEnded, Part::Trained(_)) => self.end_training(),
-            (ToClient::ShowPersonalTable, _) if !self.is_away() => FromClient::PersonalTable(
-                self.device().map(|device| device.client.personal_table()),
-            ),
-            // If the training has not ended, the parameters from before it are here. If the upload
-            // is on its way, the parameters from after the training are, and they stay.
-            (ToClient::BreakOff, _) if !self.is_away() => {
-                self.part = Part::Nothing;
-                FromClient::Done
-            }
-            _ => FromClient::OutOfTurn,
+    /// Submits the training of an invitation, whose inputs are fixed by now.
+    pub(crate) fn submit(&mut self, invited: Invited) -> Result<()> {
+        if !matches!(self.part, Part::Nothing) {
+            return Err(unanswered("client", "it was invited while it was busy"));
         }
+        self.part = Part::Submitted(invited);
+        Ok(())
     }
 
-    /// Takes over the parameters that the training has changed, and returns the upload.
-    fn end_training(&mut self) -> FromClient {
-        match std::mem::take(&mut self.part) {
-            Part::Trained(Ok(trained)) => {
-                self.take_back(trained.device);
-                FromClient::Upload(trained.upload)
-            }
-            Part::Trained(Err(error)) => FromClient::Failed(*error),
-            _ => FromClient::OutOfTurn,
+    /// Takes over the parameters of a training that has come to its virtual end, and returns the
+    /// upload.
+    pub(crate) fn end_training(&mut self) -> Result<Upload> {
+        let Part::Trained(trained) = std::mem::take(&mut self.part) else {
+            return Err(unanswered("client", "it has nothing to upload"));
+        };
+        let (device, upload) = (*trained)?;
+        self.take_back(Some(device));
+        Ok(upload)
+    }
+
+    /// Ends a participation early. If the training has not ended, the parameters from before it are
+    /// here. If the upload is on its way, those from after the training are, and they stay.
+    pub(crate) fn break_off(&mut self) -> Result<()> {
+        if self.is_away() {
+            return Err(unanswered("client", "its participation cannot end now"));
         }
+        self.part = Part::Nothing;
+        Ok(())
     }
 
     /// Asks the processor for the result of the training, if it has been worked out.
     pub(crate) fn prefetch(&self) {
-        if let Part::Trained(Ok(trained)) = &self.part {
+        if let Part::Trained(trained) = &self.part {
             prefetch(slice::from_ref(&**trained));
         }
     }
 
     /// Returns the submitted training with the parameters, for a worker; `None` if no training is
     /// submitted any more.
-    pub(crate) fn begin_training(&mut self) -> Option<Assignment> {
+    pub(crate) fn begin_training(&mut self) -> Option<(Invited, Option<Box<Device>>)> {
         match std::mem::replace(&mut self.part, Part::Training) {
-            Part::Submitted(invited) => Some(Assignment {
-                invited,
-                device: self.lend(),
-            }),
+            Part::Submitted(invited) => Some((invited, self.lend())),
             other => {
                 self.part = other;
                 None
@@ -112,33 +107,12 @@ impl ClientActor {
         }
     }
 
-    /// Returns what it was invited to, if its training has not been worked out.
-    pub(crate) fn submitted(&self) -> Option<&Invited> {
-        match &self.part {
-            Part::Submitted(invited) => Some(invited),
-            _ => None,
-        }
-    }
-
-    /// Takes the result of a training that was worked out elsewhere.
-    pub(crate) fn trained(&mut self, result: Result<Trained, Error>) {
-        self.part = Part::Trained(result.map(Box::new).map_err(Box::new));
-    }
-
-    /// Returns whether it is as it was before its first message.
-    pub(crate) fn is_new(&self) -> bool {
-        matches!(
-            (&self.parameters, &self.part),
-            (Parameters::Untouched, Part::Nothing)
-        )
-    }
-
     /// Takes the result of the training that [`Self::begin_training`] handed out.
     pub(crate) fn worked_out(&mut self, worked: WorkedOut) {
         if worked.invited.keep {
             self.take_back(worked.before);
         }
-        self.part = Part::Trained(worked.result.map_err(Box::new));
+        self.part = Part::Trained(Box::new(worked.result));
     }
 
     /// Lends the parameters to a worker thread. Returns `None` if they are still as the method

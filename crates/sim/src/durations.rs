@@ -7,7 +7,8 @@ use hdrhistogram::Histogram;
 use super::outcome::{Distribution, Waits};
 use super::resident::unanswered;
 use fedrecsim_core::{Error, Result};
-use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
+use fedrecsim_model::archive::damaged;
+use fedrecsim_model::{Archive, ArchiveReader};
 
 /// The significant digits of a duration that the histogram keeps.
 const DIGITS: u8 = 3;

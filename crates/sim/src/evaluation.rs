@@ -65,31 +65,24 @@ pub(crate) fn user_accuracy(
     client: &dyn Client,
     model: &Model,
 ) -> Result<UserAccuracy> {
-    BUFFERS.with_borrow_mut(|(scoring, scratch)| {
-        let user = world.candidates.evaluated_users()[position];
-        let own = world.dataset.own_data(user);
+    BUFFERS.with_borrow_mut(|(buffers, scratch)| {
+        let (dataset, user) = (&world.dataset, world.candidates.evaluated_users()[position]);
+        let own = dataset.own_data(user);
         let mut context = ScoringContext::new(user, model, own, world.streams);
-        context.negatives = Some((&world.dataset, &world.scenario.dataset.negatives));
+        context.negatives = Some((dataset, &world.scenario.dataset.negatives));
         let scorer = client.scorer(&context, scratch)?;
         let mut probe = Probe {
             world,
             position,
             scorer: &*scorer,
-            buffers: scoring,
+            buffers,
         };
-        let accuracy = match (
-            world.dataset.test_item(user),
-            world.dataset.test_ratings(user),
-        ) {
-            (Some(test), _) => probe.places(test, world.dataset.validation_item(user))?,
-            (None, Some(test)) => probe.errors(test)?,
+        match (dataset.test_item(user), dataset.test_ratings(user)) {
+            (Some(test), _) => probe.places(test, dataset.validation_item(user)),
+            (None, Some(test)) => probe.errors(test),
             // A split holds out either items or ratings, so this user has no test ratings.
-            (None, None) => Some(UserAccuracy::Rated(RatingErrors::default())),
-        };
-        accuracy.ok_or(Error::Unscorable {
-            user,
-            place: "a score".into(),
-        })
+            (None, None) => Ok(UserAccuracy::Rated(RatingErrors::default())),
+        }
     })
 }
 
@@ -102,54 +95,41 @@ struct Probe<'a> {
 }
 
 impl Probe<'_> {
-    /// Returns the ranks of the held-out items; `None` if a score is NaN.
-    fn places(&mut self, test: ItemId, validation: Option<ItemId>) -> Result<Option<UserAccuracy>> {
-        let MetricSet {
-            among_candidates,
-            in_catalogue,
-            ..
-        } = self.world.metric_set;
+    /// Returns the ranks of the held-out items.
+    fn places(&mut self, test: ItemId, validation: Option<ItemId>) -> Result<UserAccuracy> {
+        let (metric_set, candidates) = (&self.world.metric_set, &self.world.candidates);
         let both: Vec<ItemId> = std::iter::once(test).chain(validation).collect();
         let mut places = [Place::default(); 2];
-        if among_candidates {
+        if metric_set.among_candidates {
             // Where both items have the same candidates, one list is scored once for both.
-            let ranks = if validation.is_none() || self.world.candidates.are_shared() {
-                let Some((ranks, _)) = self.rank(Against::TestCandidates, &both)? else {
-                    return Ok(None);
-                };
-                ranks
+            let ranks = if validation.is_none() || candidates.are_shared() {
+                self.rank(Against::TestCandidates, &both)?.0
             } else {
-                let of_test = self.rank(Against::TestCandidates, &both[..1])?;
-                let of_validation = self.rank(Against::ValidationCandidates, &both[1..])?;
-                let (Some((of_test, _)), Some((of_validation, _))) = (of_test, of_validation)
-                else {
-                    return Ok(None);
-                };
-                [of_test[0], of_validation[0]]
+                let ([of_test, _], _) = self.rank(Against::TestCandidates, &both[..1])?;
+                let ([of_validation, _], _) =
+                    self.rank(Against::ValidationCandidates, &both[1..])?;
+                [of_test, of_validation]
             };
-            places
-                .iter_mut()
-                .zip(ranks)
-                .for_each(|(place, rank)| place.among_candidates = Some(rank));
+            for (place, rank) in places.iter_mut().zip(ranks) {
+                place.among_candidates = Some(rank);
+            }
         }
-        if in_catalogue {
-            let Some((ranks, items)) = self.rank(Against::Catalogue, &both)? else {
-                return Ok(None);
-            };
-            let drawn = self.world.candidates.drawn_of(items);
+        if metric_set.in_catalogue {
+            let (ranks, items) = self.rank(Against::Catalogue, &both)?;
+            let drawn = candidates.drawn_of(items);
             for (place, rank) in places.iter_mut().zip(ranks) {
                 place.in_catalogue = Some(CataloguePlace { rank, items, drawn });
             }
         }
-        Ok(Some(UserAccuracy::Ranked {
+        Ok(UserAccuracy::Ranked {
             test: places[0],
             validation: validation.map(|_| places[1]),
-        }))
+        })
     }
 
     /// Returns the rank of each of `held_out` (at most two) among other items, and the number of
-    /// these; `None` if a score is NaN.
-    fn rank(&mut self, against: Against, held_out: &[ItemId]) -> Result<Option<([u32; 2], u32)>> {
+    /// these.
+    fn rank(&mut self, against: Against, held_out: &[ItemId]) -> Result<([u32; 2], u32)> {
         let (world, dataset) = (self.world, &self.world.dataset);
         let ScoringBuffers {
             candidates: scratch,
@@ -177,17 +157,14 @@ impl Probe<'_> {
                 .iter()
                 .zip(scores.iter())
                 .filter(|(item, _)| !held_out.contains(&ItemId(**item)));
-            match rank(scores[place], others.map(|(_, score)| *score)) {
-                Some(found) => *rank_of_item = found,
-                None => return Ok(None),
-            }
+            let found = rank(scores[place], others.map(|(_, score)| *score));
+            *rank_of_item = found.ok_or_else(|| unscorable(world, self.position))?;
         }
-        Ok(Some((ranks, others)))
+        Ok((ranks, others))
     }
 
-    /// Returns the errors of the predictions of `test`, clipped to the range of ratings; `None` if
-    /// a score is NaN.
-    fn errors(&mut self, test: TestRatings<'_>) -> Result<Option<UserAccuracy>> {
+    /// Returns the errors of the predictions of `test`, clipped to the range of ratings.
+    fn errors(&mut self, test: TestRatings<'_>) -> Result<UserAccuracy> {
         let ScoringBuffers { items, scores, .. } = &mut *self.buffers;
         // A file of ratings may repeat a pair of user and item, but methods score distinct items.
         items.clear();
@@ -197,26 +174,29 @@ impl Probe<'_> {
         scores.resize(items.len(), 0.0);
         self.scorer.score(items, scores)?;
         if scores.iter().any(|score| score.is_nan()) {
-            return Ok(None);
+            return Err(unscorable(self.world, self.position));
         }
         let MetricSet { metrics, scale, .. } = &self.world.metric_set;
-        let predictions = test
-            .items
-            .iter()
-            .zip(test.ratings.iter())
-            .map(|(item, rating)| {
-                let score = scores[items.partition_point(|listed| listed < item)];
-                (scale.map_or(score, |scale| scale.clip(score)), rating)
-            });
-        Ok(Some(UserAccuracy::Rated(RatingErrors::of(
-            metrics,
-            predictions,
-        ))))
+        let rated = test.items.iter().zip(test.ratings.iter());
+        let predictions = rated.map(|(item, rating)| {
+            let score = scores[items.partition_point(|listed| listed < item)];
+            (scale.map_or(score, |scale| scale.clip(score)), rating)
+        });
+        let errors = RatingErrors::of(metrics, predictions);
+        Ok(UserAccuracy::Rated(errors))
+    }
+}
+
+/// Returns the error of a score that is NaN.
+fn unscorable(world: &World, position: usize) -> Error {
+    Error::Unscorable {
+        user: world.candidates.evaluated_users()[position],
+        place: "a score".into(),
     }
 }
 
 /// Returns the means over `accuracies`, added in their order.
-pub(crate) fn figures<'a>(
+pub(crate) fn accuracy<'a>(
     accuracies: impl IntoIterator<Item = &'a UserAccuracy>,
     metric_set: &MetricSet,
 ) -> SplitAccuracy {

@@ -25,7 +25,7 @@ pub struct Invited {
     pub invitation: Invitation,
     /// Where the third party's reply comes from, if the method has a third party.
     pub reply_source: Option<ReplySource>,
-    /// Whether the user keeps a copy of its parameters from before the training, since it may be
-    /// cut off, or be scored meanwhile.
+    /// Whether the user keeps a copy of its parameters from before the training, since its
+    /// participation may end early, or it may be scored meanwhile.
     pub keep: bool,
 }

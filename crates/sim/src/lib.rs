@@ -8,9 +8,9 @@
 //!   Network ------------------------------------------------------> ServerActor
 //!    clock [ns],  <------------------------------------------------  global table,
 //!    calendar,       Orders{invitation, alarm, step_due},            cohorts,
-//!    links [bit/s],  StepOutcome{model, given_up}                    averages
+//!    links [bit/s],  StepOutcome{model, cancelled}                   averages
 //!    faults
-//!     |   |   |      Participate, TrainingEnded, BreakOff
+//!     |   |   |      submit(Invited), end_training, break_off
 //!     |   |   +---------------------------------------------------> ClientActor, one per user:
 //!     |   |                                                          private parameters
 //!     |   |                                                           |  submitted trainings

@@ -11,17 +11,17 @@ use super::checkpoints::Save;
 use super::consultation::Consultation;
 use super::download::Download;
 use super::durations::Durations;
-use super::invitation::{Invitation, Invited, Participant};
+use super::invitation::{Invitation, Participant};
 use super::outcome::{
-    AuditRecord, ByDirection, Flow, Outcome, PrivacyRecord, RoundRecord, VersionsCost,
+    AuditRecord, Booking, ByDirection, Ending, Flow, Outcome, PrivacyRecord, RoundRecord,
+    RoundSpan, VersionsCost,
 };
-use super::outcome::{Booking, Ending, RoundSpan};
 use super::resident::Ask;
 use super::upload::Upload;
 use fedrecsim_core::legs::Peer;
 use fedrecsim_core::work::Work;
-use fedrecsim_core::{Bytes as Size, Error, Result, SimTime, Step, UserId};
-use fedrecsim_methods::{PersonalTable, Phase, ThirdParty};
+use fedrecsim_core::{Bytes as Size, Result, SimTime, Step, UserId};
+use fedrecsim_methods::{Phase, ThirdParty};
 use fedrecsim_model::Model;
 use fedrecsim_model::magnitude::{MagnitudeCounts, SupportCount};
 
@@ -37,7 +37,7 @@ pub(crate) struct Happened {
 pub(crate) enum News {
     /// A new step begins.
     StepBegins(Step),
-    /// This participation was cut off.
+    /// This participation is lost.
     ParticipationLost(Participant),
     /// The server wanted to be woken at this time.
     AlarmRings,
@@ -56,53 +56,21 @@ pub(crate) struct Orders {
     pub step_due: bool,
 }
 
-/// Network -> client. A user's actor has no mailbox but is called directly, see [`super::workers`].
-#[derive(Clone)]
-pub enum ToClient {
-    /// You are invited, and the download is on its way to you. Submit your training, since its
-    /// inputs are fixed by now.
-    Participate(Invited),
-    /// Your training has come to its virtual end, so upload its result.
-    TrainingEnded,
-    /// Somebody who studies the method asks for the item table that you keep for yourself, if you
-    /// have taken part.
-    ShowPersonalTable,
-    /// Your participation ends here. If your training has not ended, go back to the parameters from
-    /// before it.
-    BreakOff,
-}
-
-/// Client -> network: the answer to a [`ToClient`].
-pub enum FromClient {
-    /// The answer to [`ToClient::TrainingEnded`] if the training has succeeded.
-    Upload(Upload),
-    /// The answer to [`ToClient::TrainingEnded`] if the training has failed.
-    Failed(Error),
-    /// The answer to [`ToClient::ShowPersonalTable`]; `None` if the parameters are still as the
-    /// method makes them.
-    PersonalTable(Option<Result<Option<PersonalTable>>>),
-    /// The answer to the other messages.
-    Done,
-    /// The answer to a message that makes no sense in the client's state, which is a defect of the
-    /// simulator.
-    OutOfTurn,
-}
-
 /// Workers -> network: what a training takes, which decides how long it lasts in virtual time.
 #[derive(Clone, Debug, Default)]
 pub struct Effort {
     /// The work of the training. A training that fails does so at once, without any work.
     pub work: Work,
     /// The size of the upload; `None` if the training fails.
-    pub upload: Option<Size>,
+    pub upload_size: Option<Size>,
     /// The request for rows and the server's answer, where rows have to be asked for.
     pub rows: Option<Arc<Consultation>>,
-    /// The exchange with the third party; `None` if there is none, or if it failed.
+    /// The consultation of the third party; `None` if there is none, or if it failed.
     pub third_party: Option<Arc<Consultation>>,
 }
 
 impl Effort {
-    /// Returns the exchange with this peer before the training.
+    /// Returns the consultation of this peer before the training.
     pub(crate) fn consultation_with(&self, peer: Peer) -> Option<&Consultation> {
         match peer {
             Peer::Server => self.rows.as_deref(),
@@ -186,8 +154,8 @@ pub(crate) struct StepOutcome {
     /// The sum of the mean local losses of the updates, which the network adds in the order of
     /// users.
     pub loss_sum: f64,
-    /// The users whose participations the server waits for no longer, ascending.
-    pub given_up: Vec<UserId>,
+    /// The users whose participations the server cancels, ascending.
+    pub cancelled: Vec<UserId>,
     /// The model after the step, and the download that participants will have of it; `None` unless
     /// a round ends here.
     pub model: Option<(Model, Arc<Download>)>,

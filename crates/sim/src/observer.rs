@@ -3,9 +3,7 @@
 //!
 //! An observer is told what happens and is never asked anything, so it cannot affect a result.
 
-use super::outcome::GaugesSince;
-use super::outcome::{Booking, RoundSpan};
-use super::outcome::{ByDirection, Flow, RoundRecord};
+use super::outcome::{Booking, ByDirection, Flow, GaugesSince, RoundRecord, RoundSpan};
 
 /// Somebody who is told of every finished round.
 pub trait RoundObserver {

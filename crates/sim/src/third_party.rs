@@ -31,7 +31,7 @@ impl ThirdPartyActor {
     /// Makes the actor for a run that begins; `None` if the method has no third party.
     ///
     /// # Errors
-    /// [`Error::Update`] if the method has exchanges but makes no third party.
+    /// [`Error::Update`] if the method has consultations but makes no third party.
     pub(crate) fn new(world: Arc<World>) -> Result<Option<Self>> {
         if !world.has_third_party() {
             return Ok(None);

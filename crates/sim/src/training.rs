@@ -1,7 +1,7 @@
 //! What a worker thread does for a client: decode the download, train, encode the upload.
 //!
-//! An [`Assignment`] has everything on which the result depends, so the result does not depend on
-//! the thread or the time.
+//! An [`Invited`] and the device are everything on which the result depends, so the result does not
+//! depend on the thread or the time.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -20,16 +20,9 @@ use crate::privacy::Protection;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::{Error, Result};
 use fedrecsim_methods::{LocalTask, LocalUpdate, Scratch};
-use fedrecsim_model::blocks::{Model, Utility};
+use fedrecsim_model::Model;
+use fedrecsim_model::blocks::Utility;
 use fedrecsim_model::codec::EncodeContext;
-
-/// A training to be worked out.
-pub struct Assignment {
-    /// Whom it is for, and the download.
-    pub invited: Invited,
-    /// The user's device; `None` if it has not been made yet.
-    pub device: Option<Box<Device>>,
-}
 
 /// A training that has been worked out.
 pub struct WorkedOut {
@@ -40,42 +33,39 @@ pub struct WorkedOut {
     /// What the training takes.
     pub effort: Effort,
     /// What comes of it.
-    pub result: Result<Box<Trained>>,
+    pub result: Result<(Box<Device>, Upload)>,
 }
 
 /// The result of a training. The device goes back to the user, and the upload to the server.
-pub struct Trained {
-    /// The device after the training; `None` if it is in another process, or another user's.
-    pub device: Option<Box<Device>>,
-    /// The upload.
-    pub upload: Upload,
-}
+pub(super) type Trained = (Box<Device>, Upload);
 
 thread_local! {
     /// The buffers of one worker thread, which carry nothing from one client to the next.
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-impl Assignment {
-    /// Trains the device, unless `interrupted` is true. The result is a pure function of the
-    /// assignment and the world, whichever thread runs it. It is an error if the training diverges,
-    /// there are too few negatives, or a frame does not decode.
-    pub fn work_out(self, world: &World, interrupted: &AtomicBool) -> WorkedOut {
-        let Self { invited, device } = self;
-        let before = device
-            .as_ref()
-            .filter(|_| invited.keep)
-            .map(|device| Box::new(device.snapshot()));
+impl Invited {
+    /// Trains the user's device, which is made if it has not been made yet, unless `interrupted` is
+    /// true. The result is a pure function of the arguments, whichever thread runs it. It is an
+    /// error if the training diverges, there are too few negatives, or a frame does not decode.
+    pub fn work_out(
+        self,
+        device: Option<Box<Device>>,
+        world: &World,
+        interrupted: &AtomicBool,
+    ) -> WorkedOut {
+        let before = device.as_ref().filter(|_| self.keep);
+        let before = before.map(|device| Box::new(device.snapshot()));
         let mut effort = Effort::default();
         let result = match interrupted.load(Ordering::Relaxed) {
             true => Err(Error::Interrupted),
             false => SCRATCH.with_borrow_mut(|scratch| {
-                let device = device.unwrap_or_else(|| Device::new(invited.user, world));
-                train(&invited, device, world, (scratch, &mut effort))
+                let device = device.unwrap_or_else(|| Device::new(self.user, world));
+                train(&self, device, world, (scratch, &mut effort))
             }),
         };
         WorkedOut {
-            invited,
+            invited: self,
             before,
             effort,
             result,
@@ -105,7 +95,7 @@ fn train(
     mut device: Box<Device>,
     world: &World,
     (scratch, effort): (&mut Scratch, &mut Effort),
-) -> Result<Box<Trained>> {
+) -> Result<Trained> {
     let _stage = enter(Stage::Train);
     let (user, Invitation { id, download, .. }) = (invited.user, &invited.invitation);
     let received = if download.has_to_be_asked() {
@@ -201,11 +191,8 @@ fn train(
         }
     };
     effort.work = work;
-    effort.upload = Some(world.upload_size(upload.parts()));
-    Ok(Box::new(Trained {
-        device: Some(device),
-        upload,
-    }))
+    effort.upload_size = Some(world.upload_size(upload.parts()));
+    Ok((device, upload))
 }
 
 #[cfg(test)]
@@ -231,12 +218,8 @@ pub(crate) mod tests {
             reply_source: None,
             keep: false,
         };
-        let assignment = Assignment {
-            invited,
-            device: None,
-        };
-        let worked = assignment.work_out(world, &AtomicBool::default());
-        (invitation, worked.result.unwrap().upload)
+        let worked = invited.work_out(None, world, &AtomicBool::default());
+        (invitation, worked.result.unwrap().1)
     }
 
     /// Returns the upload of user 3 of the small world, where `overrides` replace keys of the

@@ -9,11 +9,11 @@ use super::invitation::Invitation;
 use super::world::World;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::{Error, InvitationId, Result, UserId};
-use fedrecsim_model::blocks::{ModelUpdate, Scalars, Utility};
+use fedrecsim_model::blocks::{Scalars, Utility};
 use fedrecsim_model::codec::{
     self, CodecMemory, EncodeContext, Frame, FrameKind, FrameParts, Integrity, Randomness,
 };
-use fedrecsim_model::{Archive, ArchiveReader, Layout, RowSet, TableUpdate};
+use fedrecsim_model::{Archive, ArchiveReader, Layout, ModelUpdate, RowSet, TableUpdate};
 
 /// A frame is encoded when it is read if it is this many times as long as its update, or longer.
 const POSTPONED_FROM: u64 = 2;

@@ -227,9 +227,9 @@ impl World {
         Bytes::new(self.overheads.added_to(Route::UPLOAD, parts).total())
     }
 
-    /// Returns whether a participation may be cut off, or may outlast its round, for other reasons
+    /// Returns whether a participation may end early, or may outlast its round, for other reasons
     /// than its own dropout.
-    pub(crate) fn may_be_cut_short(&self) -> bool {
+    pub(crate) fn may_end_early(&self) -> bool {
         !self.policy.waits_for_everybody()
             || !self.population.availability.is_always()
             || !self.population.faults.is_empty()

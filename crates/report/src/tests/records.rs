@@ -9,7 +9,7 @@ use crate::file_names::PICTURES;
 use crate::record::{
     Accuracy, ByDirection, DeviceBytes, Distribution, Energy, FORMAT, Flow, LossTotals,
     NetworkSummary, ParticipationTotals, ProblemSize, RoundRecord, RunRecord, SplitAccuracy,
-    UserRecord, Wall, Work,
+    UserRecord, Wall, WorkTotals,
 };
 use fedrecsim_core::{SimDuration, SimTime, UserId, math};
 use fedrecsim_scenario::{
@@ -123,10 +123,10 @@ pub(crate) fn with_users(rounds: u32) -> RunRecord {
         late: 1,
         taking_part_ns: 1_500_000_000,
         inference_bytes: 215_316,
-        work: Work {
+        work: WorkTotals {
             finished: 2_000_000_000,
             lost: 5,
-            ..Work::default()
+            ..WorkTotals::default()
         },
         ..UserAccount::default()
     };
@@ -174,7 +174,7 @@ pub(crate) fn popularity() -> RunRecord {
     record.losses = LossTotals::default();
     record.network = None;
     record.device_bytes = empty(2).device_bytes;
-    record.work = Work::default();
+    record.work = WorkTotals::default();
     record.virtual_time_s = 0.0;
     record.durations.clear();
     record
@@ -264,7 +264,7 @@ fn empty(rounds: u32) -> RunRecord {
         losses: LossTotals::default(),
         network: None,
         device_bytes: DeviceBytes { users: USERS.into(), never_took_part: USERS.into(), ..DeviceBytes::default() },
-        work: Work::default(),
+        work: WorkTotals::default(),
         energy: None,
         virtual_time_s: 0.0,
         durations: BTreeMap::from([
@@ -465,12 +465,12 @@ fn round(round: u32) -> RoundRecord {
         },
         third_party_bytes: None,
         inference_bytes: Some(u64::from(USERS) * 215_316),
-        work: Work {
+        work: WorkTotals {
             finished: u64::from(USERS) * 4_000,
             lost: 120_000,
             unused: 20_000,
             unused_download_bytes: 5 * 215_316,
-            ..Work::default()
+            ..WorkTotals::default()
         },
         network: NetworkRecord::default(),
         sparsity: Some(Sparsity {

@@ -211,12 +211,12 @@ fn another_version_and_another_file_are_told() {
     let bench = Bench::new();
     bench.leave(header(), 5);
     let mut bytes = fs::read(bench.file(5)).unwrap();
-    bytes[8] = 17;
+    bytes[8] = 18;
     fs::write(bench.file(5), &bytes).unwrap();
     assert!(
         bench
             .refusal()
-            .contains("is a checkpoint of version 17; this program reads version 16")
+            .contains("is a checkpoint of version 18; this program reads version 17")
     );
     bytes[0] = b'X';
     fs::write(bench.file(5), &bytes).unwrap();

@@ -15,9 +15,9 @@ use crate::consultation::Consultation;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{Error, Result};
-use fedrecsim_model::blocks::{BlockValues, Model};
+use fedrecsim_model::blocks::BlockValues;
 use fedrecsim_model::codec::{self, BlockCodecs, Frame, FrameKind, Randomness};
-use fedrecsim_model::{BlockLayout, Layout, Table, TableShape};
+use fedrecsim_model::{BlockLayout, Layout, Model, Table, TableShape};
 
 impl Download {
     /// Returns whether participants get the rows that they ask for. Those who score get the whole

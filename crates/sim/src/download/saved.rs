@@ -13,9 +13,10 @@ use super::{Content, Download, WaysToVersion, rows};
 use crate::world::World;
 use fedrecsim_core::{Result, UserId};
 use fedrecsim_methods::task::Phase;
-use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
+use fedrecsim_model::archive::damaged;
 use fedrecsim_model::codec::Frame;
 use fedrecsim_model::state::{restore_model, save_model};
+use fedrecsim_model::{Archive, ArchiveReader};
 
 /// Where a download is read again.
 #[derive(Clone, Copy, PartialEq, Eq)]

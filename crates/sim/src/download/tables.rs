@@ -1,10 +1,12 @@
 //! Turns the tables of a model into updates to be encoded, and compares them bit for bit.
 
 use fedrecsim_core::Result;
-use fedrecsim_model::blocks::{BlockValues, Model, ModelUpdate};
+use fedrecsim_model::blocks::BlockValues;
 use fedrecsim_model::codec::{BlockCodecs, CodecMemory, EncodeContext, Frame, Randomness};
-use fedrecsim_model::table::{RowSet, SharedTable, Table, TableUpdate, extend_bytes};
-use fedrecsim_model::{BlockKind, BlockLayout, Layout};
+use fedrecsim_model::table::extend_bytes;
+use fedrecsim_model::{
+    BlockKind, BlockLayout, Layout, Model, ModelUpdate, RowSet, SharedTable, Table, TableUpdate,
+};
 
 /// Encodes a model. Receivers may have nothing yet, so rows that are left out are zero.
 pub(super) fn encode(

@@ -16,14 +16,16 @@ use crate::world::World;
 use fedrecsim_core::{Result, UserId};
 use fedrecsim_methods::server;
 use fedrecsim_methods::task::Phase;
-use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
+use fedrecsim_model::archive::damaged;
 use fedrecsim_model::codec::{
     self, Beginning, BlockCodecs, CodecMemory, EncodeContext, Frame, FrameKind, FrameParts,
     Randomness,
 };
 use fedrecsim_model::state::{restore_model, save_model};
-use fedrecsim_model::table::{SharedTable, TableUpdate, VALUE_BYTES};
-use fedrecsim_model::{BlockLayout, Layout, Model, ModelUpdate};
+use fedrecsim_model::table::VALUE_BYTES;
+use fedrecsim_model::{
+    Archive, ArchiveReader, BlockLayout, Layout, Model, ModelUpdate, SharedTable, TableUpdate,
+};
 use fedrecsim_scenario::{CodecName, FirstDownload};
 
 /// A version of what the participants of a phase download.

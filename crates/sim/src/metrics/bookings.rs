@@ -10,10 +10,9 @@ use std::slice;
 
 use serde::{Deserialize, Serialize};
 
-use super::Books;
+use super::MetricsActor;
 use crate::by_user::ByUser;
-use crate::outcome;
-use crate::outcome::{Booking, Ending, LinkEvent};
+use crate::outcome::{Booking, Ending, LinkEvent, WorkTotals};
 use fedrecsim_core::legs::{Job, Route};
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{Direction, Result, UserId};
@@ -93,7 +92,7 @@ impl<'a> Iterator for Chain<'a> {
     }
 }
 
-impl Books {
+impl MetricsActor {
     /// Books all of `bookings`, which are in the order of time.
     ///
     /// # Errors
@@ -134,7 +133,7 @@ impl Books {
             .accounts
             .as_mut()
             .map(|accounts| accounts.remove(&user).unwrap_or_default());
-        let mut done = outcome::Work::default();
+        let mut done = WorkTotals::default();
         for &Booking {
             invitation_id,
             event,
@@ -145,10 +144,7 @@ impl Books {
                 own.book(&event);
             }
             match event {
-                LinkEvent::Sent(route, parts) => {
-                    let (_, account) = self.ledger.side(&mut account, route.peer);
-                    account.sent(invitation_id, route.direction, parts)?;
-                }
+                LinkEvent::Sent(route, parts) => account.sent(invitation_id, route, parts)?,
                 // These change no count. A frame is booked when it is sent and when its way ends.
                 LinkEvent::InLine(_) | LinkEvent::Connected(_) | LinkEvent::WorkBegan(_) => {}
                 LinkEvent::TransferEnded {
@@ -158,9 +154,9 @@ impl Books {
                     received,
                     took_ns,
                 } => {
-                    let (ledger, account) = self.ledger.side(&mut account, route.peer);
-                    let of = (invitation_id, route.direction);
-                    let bytes = ledger.ended(account, of, ending, (carried, received))?;
+                    let of = (invitation_id, route);
+                    let carried = (carried, received);
+                    let bytes = self.ledger.ended(&mut account, of, ending, carried)?;
                     if ending.is_arrival() {
                         self.record_duration(place_of(route), took_ns)?;
                     }
@@ -229,7 +225,7 @@ impl Books {
 }
 
 /// Books what a participation has taken as unused, if it ends without an update that is used.
-fn book_end(done: &mut outcome::Work, spent: Option<Spent>, ending: Ending) {
+fn book_end(done: &mut WorkTotals, spent: Option<Spent>, ending: Ending) {
     if let Some(spent) = spent.filter(|_| ending != Ending::Done) {
         done.unused += spent.work.row_visits;
         done.unused_multiply_adds += spent.work.multiply_adds;

@@ -16,20 +16,18 @@ use super::durations::Durations;
 use super::evaluation::{self, Scored};
 use super::ledger::Ledger;
 use super::messages::{Book, Collect, RoundBooked, RoundEnded, SetModel};
-use super::outcome::NetworkRecord;
-use super::outcome::{Booking, RoundSpan};
 use super::outcome::{
-    ByDirection, Flow, Outcome, ProblemSize, RoundRecord, Sparsity, SplitAccuracy, Work,
+    Booking, ByDirection, Flow, NetworkRecord, Outcome, ProblemSize, RoundRecord, RoundSpan,
+    Sparsity, SplitAccuracy, WorkTotals,
 };
-use super::resident::unanswered;
 use super::selection::select;
 use super::workers::Workers;
 use super::world::World;
 use fedrecsim_core::stages::{Stage, enter};
-use fedrecsim_core::{Error, Result, Round};
+use fedrecsim_core::{Result, Round};
 use fedrecsim_model::codec::BlockCodecs;
 use fedrecsim_model::magnitude::MagnitudeCounts;
-use fedrecsim_model::{Archive, ArchiveReader, Model};
+use fedrecsim_model::{Archive, Model};
 
 mod bookings;
 mod saved;
@@ -38,22 +36,13 @@ mod users;
 use bookings::{Chains, Has, ROUND, Spent, TIMED};
 use users::Accounts;
 
-/// The metrics' actor.
+/// The metrics' actor, with everything that has been recorded so far.
 pub(crate) struct MetricsActor {
     world: Arc<World>,
     workers: Rc<dyn Workers>,
-    books: Option<Books>,
-}
-
-/// Everything that has been recorded so far.
-struct Books {
     ledger: Ledger,
-    /// Whether the method has a third party, whose bytes are then recorded.
-    has_third_party: bool,
-    /// Whether participants ask for the rows that they download.
-    asks_for_rows: bool,
     /// The work of the open round.
-    work: Work,
+    work: WorkTotals,
     /// What each participation under way has taken so far.
     under_way: ByUser<Spent>,
     /// The memory for bringing bookings into the order of users.
@@ -72,10 +61,10 @@ struct Books {
 }
 
 impl MetricsActor {
-    /// Makes the metrics with empty books.
+    /// Makes the metrics of a run that begins.
     ///
     /// # Errors
-    /// [`Error::Actor`] if a histogram cannot be made.
+    /// `Error::Actor` if a histogram cannot be made.
     pub(crate) fn new(world: Arc<World>, workers: Rc<dyn Workers>) -> Result<Self> {
         // The bytes of a frame follow from the scenario and the version of its format, which is
         // named where it may change.
@@ -85,11 +74,9 @@ impl MetricsActor {
             .collect();
         let keeps_accounts = world.scenario.report.lists(world.dataset.users());
         let durations = TIMED.iter().map(|_| Durations::new());
-        let books = Books {
+        Ok(Self {
             ledger: Ledger::default(),
-            has_third_party: world.has_third_party(),
-            asks_for_rows: world.downloads_asked_rows(),
-            work: Work::default(),
+            work: WorkTotals::default(),
             under_way: ByUser::default(),
             chains: Chains::default(),
             accounts: keeps_accounts.then(Accounts::default),
@@ -98,37 +85,15 @@ impl MetricsActor {
             rounds: Vec::new(),
             model: world.method.initial(),
             digest: blake3::hash(formats.as_bytes()),
-        };
-        Ok(Self {
             world,
             workers,
-            books: Some(books),
         })
-    }
-
-    /// Reads the books of a checkpoint.
-    ///
-    /// # Errors
-    /// As [`ArchiveReader::take`].
-    pub(crate) fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
-        let world = Arc::clone(&self.world);
-        self.books()?.restore(archive, &world)
     }
 
     /// Returns the bytes of the run so far.
     pub(crate) fn total(&self) -> ByDirection<Flow> {
-        let books = self.books.as_ref();
-        books.map_or_else(ByDirection::default, |books| books.ledger.total())
+        self.ledger.total().all
     }
-
-    /// Returns the books, which are closed at the end of the run.
-    fn books(&mut self) -> Result<&mut Books> {
-        self.books.as_mut().ok_or_else(closed)
-    }
-}
-
-fn closed() -> Error {
-    unanswered("metrics", "the books are closed")
 }
 
 impl Actor for MetricsActor {
@@ -139,8 +104,8 @@ impl Handler<RoundEnded> for MetricsActor {
     type Result = AtomicResponse<Self, Result<RoundBooked>>;
 
     fn handle(&mut self, ended: RoundEnded, _context: &mut Self::Context) -> Self::Result {
-        let (workers, world) = (Rc::clone(&self.workers), Arc::clone(&self.world));
-        let (spec, round) = (&world.scenario, ended.record.round);
+        let workers = Rc::clone(&self.workers);
+        let (spec, round) = (&self.world.scenario, ended.record.round);
         let due =
             round == spec.training.rounds || round.is_multiple_of(spec.evaluation.every_rounds);
         let made = ended.made.model.clone().filter(|_| due);
@@ -150,9 +115,10 @@ impl Handler<RoundEnded> for MetricsActor {
                 None => Ok(None),
             }
         };
-        AtomicResponse::new(Box::pin(evaluate.into_actor(self).map(
-            move |scored, actor, _| actor.books()?.close_round(ended, scored, &world),
-        )))
+        let closed = evaluate
+            .into_actor(self)
+            .map(|scored, actor, _| actor.close_round(ended, scored));
+        AtomicResponse::new(Box::pin(closed))
     }
 }
 
@@ -160,7 +126,7 @@ impl Handler<Book> for MetricsActor {
     type Result = Result<Vec<Booking>>;
 
     fn handle(&mut self, Book(bookings): Book, _context: &mut Self::Context) -> Self::Result {
-        self.books()?.book(&bookings)?;
+        self.book(&bookings)?;
         Ok(bookings)
     }
 }
@@ -169,7 +135,12 @@ impl Handler<SetModel> for MetricsActor {
     type Result = Result<()>;
 
     fn handle(&mut self, SetModel(model): SetModel, _context: &mut Self::Context) -> Result<()> {
-        self.books()?.set_model(model);
+        self.digest = self.digest_with(|digest| {
+            // The mark tells the digest from that of every run whose model was not set.
+            digest.update(b"the model was set from outside");
+            digest_model(&model, digest);
+        });
+        self.model = model;
         Ok(())
     }
 }
@@ -178,7 +149,7 @@ impl Handler<Save> for MetricsActor {
     type Result = Result<Archive>;
 
     fn handle(&mut self, Save(mut archive): Save, _context: &mut Self::Context) -> Result<Archive> {
-        self.books()?.save(&mut archive);
+        self.save(&mut archive);
         Ok(archive)
     }
 }
@@ -194,22 +165,19 @@ impl Handler<Collect> for MetricsActor {
                 false => Ok(Vec::new()),
             }
         };
-        AtomicResponse::new(Box::pin(digests.into_actor(self).map(
-            |digests, actor, _| {
-                let books = actor.books.take().ok_or_else(closed)?;
-                books.collect(&digests?, &actor.world)
-            },
-        )))
+        let collected = digests
+            .into_actor(self)
+            .map(|digests, actor, _| actor.collect(&digests?));
+        AtomicResponse::new(Box::pin(collected))
     }
 }
 
-impl Books {
+impl MetricsActor {
     /// Closes a round, after which the evaluated users were `scored` if it was evaluated.
     fn close_round(
         &mut self,
         mut ended: RoundEnded,
         scored: Result<Option<Vec<Scored>>>,
-        world: &World,
     ) -> Result<RoundBooked> {
         let _stage = enter(Stage::Simulate);
         // The bytes of the round are booked even if the model cannot be scored.
@@ -225,13 +193,13 @@ impl Books {
         };
         let bookings = std::mem::take(&mut ended.bookings);
         let record = match scored {
-            Ok(scored) => Ok(self.record_round(ended, scored, world)?),
+            Ok(scored) => Ok(self.record_round(ended, scored)?),
             Err(error) => Err(error.in_round(Round(round - 1))),
         };
         Ok(RoundBooked {
             span,
             bookings,
-            total: self.ledger.total(),
+            total: self.total(),
             record,
         })
     }
@@ -240,8 +208,8 @@ impl Books {
         &mut self,
         ended: RoundEnded,
         scored: Option<Vec<Scored>>,
-        world: &World,
     ) -> Result<RoundRecord> {
+        let world = Arc::clone(&self.world);
         let RoundEnded {
             mut record,
             waits,
@@ -278,10 +246,10 @@ impl Books {
                 .map(|scored| scored.iter().map(|scored| scored.download_bytes).sum()),
             accuracy: scored.map(|scored| {
                 let accuracies = scored.iter().map(|scored| &scored.accuracy);
-                evaluation::figures(accuracies, &world.metric_set)
+                evaluation::accuracy(accuracies, &world.metric_set)
             }),
             bytes: bytes.all,
-            third_party_bytes: self.has_third_party.then_some(bytes.third_party),
+            third_party_bytes: world.has_third_party().then_some(bytes.third_party),
             work: std::mem::take(&mut self.work),
             sparsity: (averaged.values > 0).then(|| Sparsity {
                 uploads: made.uploads.shares(),
@@ -298,18 +266,12 @@ impl Books {
         Ok(record)
     }
 
-    /// Takes over a model that was set from outside, and adds a mark to the digest, so that it
-    /// differs from the digest of every run without it.
-    fn set_model(&mut self, model: Model) {
+    /// Returns the digest with what `feed` adds to it.
+    fn digest_with(&self, feed: impl FnOnce(&mut blake3::Hasher)) -> blake3::Hash {
         let mut digest = blake3::Hasher::new();
-        digest
-            .update(self.digest.as_bytes())
-            .update(b"the model was set from outside");
-        model.visit_bytes(&mut |bytes| {
-            digest.update(bytes);
-        });
-        self.digest = digest.finalize();
-        self.model = model;
+        digest.update(self.digest.as_bytes());
+        feed(&mut digest);
+        digest.finalize()
     }
 
     /// Feeds a round to the digest: everything that its record says, integers as they are and
@@ -317,58 +279,51 @@ impl Books {
     /// work, which are included. So is what was watched at the server's link, and why
     /// participations were lost: both follow from what happened, and change nothing.
     fn digest_round(&mut self, record: &RoundRecord, uploads: &MagnitudeCounts) {
-        let mut digest = blake3::Hasher::new();
-        digest.update(self.digest.as_bytes());
-        let mut number = |value: u64| {
-            digest.update(&value.to_le_bytes());
-        };
-        number(u64::from(record.round - 1));
-        number(record.network.ended.as_nanos());
-        [
-            record.invited,
-            record.dropped,
-            record.cancelled,
-            record.late,
-            record.aggregated,
-        ]
-        .into_iter()
-        .map(u64::from)
-        .for_each(&mut number);
-        number(record.loss.map_or(u64::MAX, f64::to_bits));
-        for flow in [record.bytes.up, record.bytes.down] {
-            flow.counts_for_digest().for_each(&mut number);
+        let mut numbers = vec![
+            u64::from(record.round - 1),
+            record.network.ended.as_nanos(),
+            u64::from(record.invited),
+            u64::from(record.dropped),
+            u64::from(record.cancelled),
+            u64::from(record.late),
+            u64::from(record.aggregated),
+            record.loss.map_or(u64::MAX, f64::to_bits),
+        ];
+        for bytes in [Some(record.bytes), record.third_party_bytes]
+            .into_iter()
+            .flatten()
+        {
+            numbers.extend(bytes.up.counts_for_digest());
+            numbers.extend(bytes.down.counts_for_digest());
         }
-        if let Some(bytes) = &record.third_party_bytes {
-            [bytes.up, bytes.down]
-                .iter()
-                .flat_map(Flow::counts_for_digest)
-                .for_each(&mut number);
-        }
-        record.work.counts().into_iter().for_each(&mut number);
-        number(record.inference_bytes.unwrap_or(u64::MAX));
-        uploads.above.iter().for_each(|count| number(*count));
+        numbers.extend(record.work.counts());
+        numbers.push(record.inference_bytes.unwrap_or(u64::MAX));
+        numbers.extend(uploads.above);
         if let Some(SplitAccuracy { validation, test }) = &record.accuracy {
             let all = test.iter().chain(validation.iter().flatten());
-            all.for_each(|(_, figure)| number(figure.to_bits()));
+            numbers.extend(all.map(|(_, value)| value.to_bits()));
         }
-        self.model.visit_bytes(&mut |bytes| {
-            digest.update(bytes);
+        self.digest = self.digest_with(|digest| {
+            for number in numbers {
+                digest.update(&number.to_le_bytes());
+            }
+            digest_model(&self.model, digest);
         });
-        self.digest = digest.finalize();
     }
 
     /// Returns everything that was recorded, as the outcome of a run that nothing has stopped.
-    fn collect(self, private_digests: &[blake3::Hash], world: &World) -> Result<Outcome> {
+    fn collect(&mut self, private_digests: &[blake3::Hash]) -> Result<Outcome> {
         self.ledger.check_closed()?;
-        let mut digest = blake3::Hasher::new();
-        digest.update(self.digest.as_bytes());
-        private_digests.iter().for_each(|private| {
-            digest.update(private.as_bytes());
+        let digest = self.digest_with(|digest| {
+            for private in private_digests {
+                digest.update(private.as_bytes());
+            }
         });
+        let world = &self.world;
         let is_there = |has| match has {
             Has::Always => true,
-            Has::WithThirdParty => self.has_third_party,
-            Has::WithAskedRows => self.asks_for_rows,
+            Has::WithThirdParty => world.has_third_party(),
+            Has::WithAskedRows => world.downloads_asked_rows(),
         };
         let durations = TIMED
             .iter()
@@ -379,14 +334,14 @@ impl Books {
         let mut work = self.work;
         self.rounds.iter().for_each(|round| work += round.work);
         let rounds = self.rounds.iter().map(|round| round.network);
-        let (dataset, scenario) = (&world.dataset, &world.scenario);
+        let (dataset, total) = (&world.dataset, self.ledger.total());
         Ok(Outcome {
             policy: world.policy.clone(),
-            selected: select(&self.rounds, &scenario.evaluation),
+            selected: select(&self.rounds, &world.scenario.evaluation),
             draws_negatives: world.draws_negatives,
             baselines: BTreeMap::new(),
-            bytes: self.ledger.total(),
-            third_party_bytes: self.has_third_party.then(|| self.ledger.third_party()),
+            bytes: total.all,
+            third_party_bytes: world.has_third_party().then_some(total.third_party),
             work,
             durations,
             network: NetworkRecord::over(rounds, self.waits.waits()),
@@ -399,12 +354,18 @@ impl Books {
                 evaluated_users: world.candidates.evaluated_users().len() as u64,
                 excluded_users: world.excluded.len() as u64,
             },
-            rounds: self.rounds,
-            model: self.model,
-            digest: digest.finalize().to_hex().to_string(),
+            rounds: std::mem::take(&mut self.rounds),
+            model: self.model.clone(),
+            digest: digest.to_hex().to_string(),
             stopped_by: None,
             learned_nothing: false,
             uploads_were_empty: false,
         })
     }
+}
+
+fn digest_model(model: &Model, digest: &mut blake3::Hasher) {
+    model.visit_bytes(&mut |bytes| {
+        digest.update(bytes);
+    });
 }

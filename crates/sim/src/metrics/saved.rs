@@ -1,8 +1,7 @@
-//! The state of the books in a checkpoint.
+//! The state of the metrics in a checkpoint.
 
-use super::{Books, Durations};
+use super::{Durations, MetricsActor};
 use crate::outcome::{Accuracy, RoundRecord, SplitAccuracy};
-use crate::world::World;
 use fedrecsim_core::Result;
 use fedrecsim_model::state::{restore_model, save_model};
 use fedrecsim_model::{Archive, ArchiveReader};
@@ -11,8 +10,8 @@ use fedrecsim_model::{Archive, ArchiveReader};
 /// out.
 type SavedAccuracy = Option<(Option<Accuracy>, Accuracy)>;
 
-impl Books {
-    /// Appends the books to `archive`.
+impl MetricsActor {
+    /// Appends everything recorded to `archive`.
     pub(super) fn save(&self, archive: &mut Archive) {
         archive.put(&(&self.ledger, &self.under_way));
         archive.put(&self.accounts);
@@ -25,7 +24,7 @@ impl Books {
             let accuracy: SavedAccuracy = round
                 .accuracy
                 .as_ref()
-                .map(|figures| (figures.validation.clone(), figures.test.clone()));
+                .map(|accuracy| (accuracy.validation.clone(), accuracy.test.clone()));
             archive.put(&(
                 RoundRecord {
                     accuracy: None,
@@ -38,11 +37,11 @@ impl Books {
         save_model(archive, &self.model);
     }
 
-    /// Reads what [`Self::save`] appended, into books that are empty.
+    /// Reads what [`Self::save`] appended.
     ///
     /// # Errors
     /// As [`ArchiveReader::take`].
-    pub(super) fn restore(&mut self, archive: &mut ArchiveReader, world: &World) -> Result<()> {
+    pub(crate) fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
         (self.ledger, self.under_way) = archive.take()?;
         self.restore_accounts(archive.take()?)?;
         for durations in self.durations.iter_mut().chain([&mut self.waits]) {
@@ -55,7 +54,7 @@ impl Books {
             self.rounds.push(RoundRecord { accuracy, ..round });
         }
         self.digest = blake3::Hash::from_bytes(archive.take()?);
-        self.model = restore_model(archive, world.method.initial().layout())?;
+        self.model = restore_model(archive, self.world.method.initial().layout())?;
         Ok(())
     }
 }

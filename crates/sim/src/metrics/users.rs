@@ -1,10 +1,9 @@
 //! The accounts of single users, which are kept where the scenario wants them in the report.
 
-use super::super::by_user::ByUser;
-use super::super::evaluation::Scored;
-use super::super::outcome::{DeviceBytes, UserAccount, UserRecord, handled_bytes};
-use super::super::outcome::{Ending, LinkEvent};
-use super::Books;
+use super::MetricsActor;
+use crate::by_user::ByUser;
+use crate::evaluation::Scored;
+use crate::outcome::{DeviceBytes, Ending, LinkEvent, UserAccount, UserRecord, handled_bytes};
 use fedrecsim_core::legs::Route;
 use fedrecsim_core::{Result, UserId};
 use fedrecsim_model::archive::damaged;
@@ -55,7 +54,7 @@ impl UserAccount {
     }
 }
 
-impl Books {
+impl MetricsActor {
     /// Books what the devices of evaluated users would download in order to score, as after the
     /// latest evaluation.
     pub(super) fn book_inference(&mut self, users: &[UserId], scored: &[Scored]) {

@@ -4,33 +4,30 @@ use super::participation::{Activity, Participation, Transfer, Way};
 use super::transfers::{Traffic, absent};
 use super::{Event, Network};
 use crate::consultation;
-use crate::messages::{
-    Effort, FromClient, News, Orders, Receipt, RequestArrived, ToClient, UploadArrived,
-};
+use crate::messages::{Effort, News, Orders, Receipt, RequestArrived, UploadArrived};
 use crate::outcome::{Ending, LinkEvent, LossCause};
 use crate::resident::unanswered;
-use crate::upload::Upload;
 use fedrecsim_core::legs::{Job, Leg, Peer, Route};
 use fedrecsim_core::{Direction, Error, Result, SimTime, UserId};
 use fedrecsim_data::population::Verdict;
 
-/// The action that follows an event.
-pub(super) enum Followup {
-    Nothing,
-    /// Carry out the orders of the server.
-    Obey(Orders),
-    /// Work out the trainings that were submitted, without which the event cannot be handled, and
-    /// handle it again.
-    WorkOutTrainings,
-}
-
 impl Network {
-    /// Handles `event`, which happens now, and returns what follows.
-    pub(super) fn happen(&mut self, now: SimTime, event: Event) -> Result<Followup> {
+    /// Returns whether `event` is the arrival of a frame whose user's training has not been worked
+    /// out. What the training takes must be known before the event is handled.
+    pub(super) fn needs_trainings(&self, event: Event) -> bool {
+        let Event::FrameArrived(user) = event else {
+            return false;
+        };
+        let participation = self.taking_part.get(&user);
+        participation.is_some_and(|of_user| of_user.effort.is_none() && of_user.upload.is_none())
+    }
+
+    /// Handles `event`, which happens now, and returns the server's orders.
+    pub(super) fn happen(&mut self, now: SimTime, event: Event) -> Result<Orders> {
         match event {
             Event::FrameArrived(user) => return self.frame_arrived(now, user),
-            Event::Lost(user) => return self.cut_off(now, user).map(Followup::Obey),
-            Event::Alarm => return self.tell_server(News::AlarmRings).map(Followup::Obey),
+            Event::Lost(user) => return self.drop_out_or_depart(now, user),
+            Event::Alarm => return self.tell_server(News::AlarmRings),
             Event::WorkEnded(user) => self.work_ended(now, user)?,
             Event::StartUpEnded(user) => {
                 let (traffic, participation) = self.participant(user)?;
@@ -45,7 +42,7 @@ impl Network {
                 traffic.end_transfers(now, direction, &mut self.taking_part)?;
             }
         }
-        Ok(Followup::Nothing)
+        Ok(Orders::default())
     }
 
     /// Returns the participation of `user`, and the traffic that it is a part of.
@@ -60,79 +57,64 @@ impl Network {
         ))
     }
 
-    /// Handles the arrival of a frame at the peer to which it was sent.
-    fn frame_arrived(&mut self, now: SimTime, user: UserId) -> Result<Followup> {
-        let (_, participation) = self.participant(user)?;
+    /// Handles the arrival of a frame at the peer to which it was sent. If the receiver can read
+    /// it, the next leg begins.
+    fn frame_arrived(&mut self, now: SimTime, user: UserId) -> Result<Orders> {
+        let participation = self.taking_part.get(&user).ok_or_else(|| absent(user))?;
         let Activity::Transfer(transfer) = participation.activity else {
             return Err(out_of_turn("a frame arrived"));
         };
-        let followup = match transfer.route {
-            Route::UPLOAD => self.upload_arrived(now, user, transfer).map(Followup::Obey),
-            Route {
-                direction: Direction::Up,
-                ..
-            } => self.request_arrived(now, user, transfer),
-            _ => self.frame_reached_client(now, user, transfer),
-        }?;
-        // An event that has not been handled comes again.
-        if !matches!(followup, Followup::WorkOutTrainings) {
-            self.traffic.unshared.leave(&transfer, now);
+        self.traffic.unshared.leave(&transfer, now);
+        if transfer.route == Route::UPLOAD {
+            return self.upload_arrived(now, user, transfer);
         }
-        Ok(followup)
-    }
-
-    /// Handles the arrival of a download or a reply at its client.
-    fn frame_reached_client(
-        &mut self,
-        now: SimTime,
-        user: UserId,
-        transfer: Transfer,
-    ) -> Result<Followup> {
+        if !self.is_read(participation, &transfer)? {
+            let participation = self.take(user)?;
+            return self.failed(&participation, transfer);
+        }
         if transfer.is_spoiled() {
-            return self
-                .failed_to_reach_client(user, transfer)
-                .map(Followup::Obey);
+            return Err(unnoticed(transfer.route));
         }
-        self.go_on_after(now, user, transfer)
-    }
-
-    /// Begins the leg after a transfer that has arrived, once it is known what the training takes.
-    fn go_on_after(&mut self, now: SimTime, user: UserId, transfer: Transfer) -> Result<Followup> {
         let (traffic, participation) = self.participant(user)?;
-        if participation.effort.is_none() {
-            return Ok(Followup::WorkOutTrainings);
-        }
         traffic.book(
             participation,
             transfer.ended(now, Ending::Done, transfer.size),
         );
         traffic.begin_next_leg(participation)?;
-        Ok(Followup::Nothing)
+        Ok(Orders::default())
     }
 
-    /// Handles a download or a reply that a fault has spoiled, which the client notices.
-    fn failed_to_reach_client(&mut self, user: UserId, transfer: Transfer) -> Result<Orders> {
-        let participation = self.take(user)?;
-        if let Some(Verdict::Corrupt { .. }) = transfer.fault
-            && self.client_can_read(&participation, &transfer)?
-        {
-            return Err(unnoticed("frame"));
+    /// Returns whether the receiver of a download, a request or a reply can read it as it arrives.
+    fn is_read(&self, participation: &Participation, transfer: &Transfer) -> Result<bool> {
+        let is_request = transfer.route.direction == Direction::Up;
+        if !is_request && !transfer.is_spoiled() {
+            // The client decodes it where it trains.
+            return Ok(true);
         }
-        self.failed(&participation, transfer)
-    }
-
-    /// Returns whether the client can read the frame of this transfer as it arrives.
-    fn client_can_read(&self, participation: &Participation, transfer: &Transfer) -> Result<bool> {
-        let download = &participation.invitation.download;
-        let asked = participation.consultation_with(transfer.route.peer);
-        let frame = match (transfer.route, asked) {
+        let (route, download) = (transfer.route, &participation.invitation.download);
+        let asked = participation.consultation_with(route.peer);
+        let frame = match (route, asked) {
             (Route::DOWNLOAD, _) => download.frame(participation.user)?.bytes,
-            (_, Some(asked)) => asked.reply.bytes.clone(),
-            (_, None) => return Err(out_of_turn("a reply arrived")),
+            (_, Some(asked)) => asked.frame(route.direction).bytes.clone(),
+            (_, None) => return Err(out_of_turn("a request or a reply arrived")),
         };
-        let frame = transfer.as_it_arrives(&frame).unwrap_or_default();
-        let exchange = self.world.exchange(download.phase());
-        Ok(match (transfer.route.peer, exchange) {
+        let Some(frame) = transfer.as_it_arrives(&frame) else {
+            return Ok(false);
+        };
+        let phase = download.phase();
+        if is_request {
+            let arrived = RequestArrived {
+                participant: participation.participant(),
+                phase,
+                frame,
+            };
+            return match (route.peer, &self.peers.third_party) {
+                (Peer::Server, _) => self.peers.server.ask(arrived),
+                (Peer::ThirdParty, Some(third_party)) => third_party.ask(arrived),
+                (Peer::ThirdParty, None) => Err(unanswered("third party", "there is none")),
+            };
+        }
+        Ok(match (route.peer, self.world.exchange(phase)) {
             (Peer::ThirdParty, Some(exchange)) => {
                 consultation::decode(&frame, &exchange.reply).is_ok()
             }
@@ -147,47 +129,6 @@ impl Network {
         self.lose(participation, ended, cause)
     }
 
-    /// Handles the arrival of a request at the server or the third party.
-    fn request_arrived(
-        &mut self,
-        now: SimTime,
-        user: UserId,
-        transfer: Transfer,
-    ) -> Result<Followup> {
-        let (_, participation) = self.participant(user)?;
-        if participation.effort.is_none() {
-            return Ok(Followup::WorkOutTrainings);
-        }
-        let consultation = participation
-            .consultation_with(transfer.route.peer)
-            .ok_or_else(|| out_of_turn("a request arrived"))?;
-        let is_sound = match transfer.as_it_arrives(&consultation.request.bytes) {
-            None => false,
-            Some(frame) => {
-                let arrived = RequestArrived {
-                    participant: (user, participation.invitation.id),
-                    phase: participation.invitation.download.phase(),
-                    frame,
-                };
-                match (transfer.route.peer, &self.peers.third_party) {
-                    (Peer::Server, _) => self.peers.server.ask(arrived)?,
-                    (Peer::ThirdParty, Some(third_party)) => third_party.ask(arrived)?,
-                    (Peer::ThirdParty, None) => {
-                        return Err(unanswered("third party", "there is none"));
-                    }
-                }
-            }
-        };
-        if !is_sound {
-            let participation = self.take(user)?;
-            return self.failed(&participation, transfer).map(Followup::Obey);
-        }
-        if transfer.is_spoiled() {
-            return Err(unnoticed("request"));
-        }
-        self.go_on_after(now, user, transfer)
-    }
-
     /// Handles the end of a job, which is making a request, making a reply or training.
     fn work_ended(&mut self, now: SimTime, user: UserId) -> Result<()> {
         let participation = self.taking_part.get(&user).ok_or_else(|| absent(user))?;
@@ -199,12 +140,11 @@ impl Network {
         let took_ns = now.since(*began).as_nanos();
         // A training that fails before it has asked anybody fails when the first work of its
         // participation ends.
-        let failed = |effort: &Effort| effort.upload.is_none() && effort.third_party.is_none();
+        let failed = |effort: &Effort| effort.upload_size.is_none() && effort.third_party.is_none();
         let has_failed = participation.effort.as_ref().is_some_and(failed);
-        let upload = if job == Job::Training || has_failed {
-            Some(self.trained(user)?)
-        } else {
-            None
+        let upload = match job == Job::Training || has_failed {
+            true => Some(self.peers.workers.end_training(user)?),
+            false => None,
         };
         let (traffic, participation) = self.participant(user)?;
         participation.upload = upload;
@@ -219,15 +159,6 @@ impl Network {
         };
         traffic.book(participation, ended);
         traffic.begin_next_leg(participation)
-    }
-
-    /// Tells a client that its training has come to its virtual end, and returns its upload.
-    pub(super) fn trained(&self, user: UserId) -> Result<Upload> {
-        match self.tell(user, ToClient::TrainingEnded) {
-            FromClient::Upload(upload) => Ok(upload),
-            FromClient::Failed(error) => Err(error),
-            _ => Err(unanswered("client", "it did not upload after training")),
-        }
     }
 
     /// Handles the arrival of an upload at the server.
@@ -250,7 +181,7 @@ impl Network {
         if let Some(loss) = participation.loss {
             self.traffic.cancel(loss.appointment);
         }
-        let (participant, local_loss) = ((user, participation.invitation.id), upload.loss);
+        let (participant, local_loss) = (participation.participant(), upload.loss);
         let arrival = UploadArrived {
             participant,
             upload,
@@ -258,7 +189,7 @@ impl Network {
         };
         let Receipt { ending, orders } = self.peers.server.ask(arrival)?;
         if ending.is_arrival() && transfer.is_spoiled() {
-            return Err(unnoticed("upload"));
+            return Err(unnoticed(transfer.route));
         }
         let ended = transfer.ended(now, ending, transfer.size);
         self.traffic.book(&participation, ended);
@@ -278,7 +209,7 @@ impl Network {
     }
 
     /// Ends a participation because of a dropout or a departure.
-    fn cut_off(&mut self, now: SimTime, user: UserId) -> Result<Orders> {
+    fn drop_out_or_depart(&mut self, now: SimTime, user: UserId) -> Result<Orders> {
         let participation = self.take(user)?;
         let cause = match participation.loss.map(|loss| loss.cause) {
             None | Some(LossCause::Departure) => {
@@ -301,25 +232,23 @@ impl Network {
     ) -> Result<Orders> {
         self.break_off(participation, interrupted_at)?;
         self.record.losses.count(cause);
-        let participant = (participation.user, participation.invitation.id);
-        self.tell_server(News::ParticipationLost(participant))
+        self.tell_server(News::ParticipationLost(participation.participant()))
     }
 
-    /// Returns the cause for which a transfer fails, be it a dropout on the server's link or a
-    /// fault rule. Nothing is remembered for this, since rules give the same answer whenever they
-    /// are asked.
+    /// Returns why a transfer has failed: a dropout on the server's link, or a fault rule. Nothing
+    /// is remembered for this, since rules give the same answer whenever they are asked.
     fn cause_of_failure(
         &self,
         participation: &Participation,
         transfer: &Transfer,
     ) -> Result<LossCause> {
-        let (user, invitation_id) = (participation.user, participation.invitation.id);
+        let (user, invitation_id) = participation.participant();
         let faults = &self.world.population.faults;
         let hit = faults.verdict(user, invitation_id, transfer.route, transfer.began);
         let by_rule = hit.map(|hit| LossCause::Fault(hit.rule));
         // On a link of its own, a transfer does not get to its end if its user drops out before.
         let drops_out = participation.dropout_now().is_some() && transfer.way != Way::Alone;
-        // Of a dropout and a rule that cuts, the one that lets fewer bytes pass comes first.
+        // If a dropout and a rule both cut a frame, the one that lets fewer bytes pass comes first.
         let is_cut_by_rule = hit.is_some_and(|hit| hit.verdict == Verdict::CutAt(transfer.size));
         let cause = match drops_out && !is_cut_by_rule {
             true => Some(LossCause::Dropout),
@@ -331,8 +260,8 @@ impl Network {
         })
     }
 
-    /// Ends the participations of `users`, for which the server waits no longer.
-    pub(super) fn give_up(&mut self, users: &[UserId]) -> Result<()> {
+    /// Ends the participations of `users`, which the server has cancelled.
+    pub(super) fn cancel(&mut self, users: &[UserId]) -> Result<()> {
         // Those who wait for a connection leave first. Otherwise they would be given the
         // connections that the others leave.
         let (waiting, others): (Vec<UserId>, Vec<UserId>) =
@@ -348,14 +277,9 @@ impl Network {
 
     fn is_in_line(&self, user: &UserId) -> bool {
         let participation = self.taking_part.get(user);
-        participation.is_some_and(|participation| {
-            matches!(
-                participation.activity,
-                Activity::Transfer(Transfer {
-                    way: Way::InLine(_),
-                    ..
-                })
-            )
+        participation.is_some_and(|participation| match participation.activity {
+            Activity::Transfer(transfer) => matches!(transfer.way, Way::InLine(_)),
+            Activity::Work { .. } => false,
         })
     }
 
@@ -370,10 +294,7 @@ impl Network {
         self.traffic
             .cancel(participation.loss.and_then(|loss| loss.appointment));
         self.traffic.book(participation, interrupted_at);
-        match self.tell(participation.user, ToClient::BreakOff) {
-            FromClient::Done => Ok(()),
-            _ => Err(unanswered("client", "it cannot be cut off in its state")),
-        }
+        self.peers.workers.break_off(participation.user)
     }
 
     /// Stops the activity of a participation, and returns the event of its end.
@@ -429,6 +350,7 @@ fn out_of_turn(what: &str) -> Error {
     unanswered("network", format!("{what} out of turn"))
 }
 
-fn unnoticed(what: &str) -> Error {
-    Error::Frame(format!("a corrupted {what} was not noticed"))
+fn unnoticed(route: Route) -> Error {
+    let name = route.name();
+    Error::Frame(format!("a corrupted {name} was not noticed"))
 }

@@ -9,7 +9,7 @@ use super::participation::Participation;
 use super::{AHEAD, Network};
 use crate::consultation::ReplySource;
 use crate::invitation::{Invitation, Invited};
-use crate::messages::{ConsultThirdParty, FromClient, ToClient};
+use crate::messages::ConsultThirdParty;
 use crate::outcome::LossCause;
 use crate::resident::unanswered;
 use fedrecsim_core::legs::{Leg, Peer, Route};
@@ -25,7 +25,7 @@ impl Network {
     ) -> Result<()> {
         self.record.invited += cohort.len() as u32;
         let conditions = self.conditions_of(&cohort, invitation.id).await?;
-        let cut_short = self.world.may_be_cut_short();
+        let may_end_early = self.world.may_end_early();
         let reply_source = self.reply_source()?;
         let legs = self.world.legs(invitation.download.phase());
         // If work comes first, its duration must be known at once, and so must what a user asks
@@ -36,11 +36,11 @@ impl Network {
         );
         let now = self.now();
         for (&user, conditions) in cohort.iter().zip(conditions) {
-            self.submit(Invited {
+            self.peers.workers.submit(Invited {
                 user,
                 invitation: invitation.clone(),
                 reply_source: reply_source.clone(),
-                keep: cut_short || conditions.dropout_at.is_some(),
+                keep: may_end_early || conditions.dropout_at.is_some(),
             })?;
             // The place of a dropout can be told only if the durations of all legs are known.
             is_effort_needed |= conditions.dropout_at.is_some();
@@ -58,10 +58,9 @@ impl Network {
             .stream(Purpose::Line, 0, u64::from(invitation.id.0))
             .shuffle_portably(&mut order);
         for (position, user) in order.iter().enumerate() {
-            order
-                .get(position + AHEAD)
-                .into_iter()
-                .for_each(|later| self.prefetch(*later));
+            if let Some(later) = order.get(position + AHEAD) {
+                self.prefetch(*later);
+            }
             self.start(*user)?;
         }
         Ok(())
@@ -83,14 +82,6 @@ impl Network {
             .await
     }
 
-    /// Tells a user that it is invited, on which it submits its training.
-    pub(super) fn submit(&self, invited: Invited) -> Result<()> {
-        match self.tell(invited.user, ToClient::Participate(invited)) {
-            FromClient::Done => Ok(()),
-            _ => Err(unanswered("client", "it was invited while it was busy")),
-        }
-    }
-
     /// Returns the source of the third party's replies for participants who are invited now, if
     /// there is a third party.
     pub(super) fn reply_source(&self) -> Result<Option<ReplySource>> {
@@ -110,7 +101,8 @@ impl Network {
         if first == Some(Leg::Transfer(Route::ROW_REQUEST))
             && participation.consultation_with(Peer::Server).is_none()
         {
-            self.trained(user)?;
+            // The training has failed, and says why.
+            self.peers.workers.end_training(user)?;
             return Err(unanswered("client", "it trained without what it asked for"));
         }
         traffic.begin_leg(participation)?;
@@ -124,8 +116,8 @@ impl Network {
     /// user until the virtual end of the training.
     ///
     /// # Errors
-    /// `Error::Interrupted`, and those of the workers
-    /// themselves. An error in a training is kept with it, and returned at its virtual end.
+    /// `Error::Interrupted`, and those of the workers themselves. An error in a training is kept
+    /// with it, and returned at its virtual end.
     pub(super) async fn work_out_trainings(&mut self) -> Result<()> {
         for (user, effort) in self.peers.workers.train().await? {
             if let Some(participation) = self.taking_part.get_mut(&user) {

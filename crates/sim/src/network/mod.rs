@@ -1,4 +1,4 @@
-//! The network, which owns the clock, turns bytes into time, and decides who is cut off when.
+//! The network, which owns the clock, turns bytes into time, and decides who is lost when.
 //!
 //! A participation goes from leg to leg: in most methods from its download through its training to
 //! its upload. The calendar has what happens next to it. When something has happened, the server
@@ -18,12 +18,10 @@ use super::calendar::Calendar;
 use super::checkpoints::Save;
 use super::invitation::Participant;
 use super::messages::{
-    AbsorbRequests, AskServer, AskThirdParty, Book, CloseStep, FromClient, Happened, News, Orders,
-    RoundBooked, RoundEnded, StepOutcome, ToClient,
+    AbsorbRequests, AskServer, AskThirdParty, Book, CloseStep, Happened, News, Orders, RoundBooked,
+    RoundEnded, StepOutcome,
 };
-use super::outcome::Booking;
-use super::outcome::GaugesSince;
-use super::outcome::RoundRecord;
+use super::outcome::{Booking, GaugesSince, RoundRecord};
 use super::resident::{answer_of_metrics, unanswered};
 use super::user_order::sort_by_user;
 use super::workers::{Pool, Workers};
@@ -41,7 +39,6 @@ mod server_link;
 mod transfers;
 mod watch;
 
-use event_handlers::Followup;
 use participation::Participation;
 use server_link::ServerLink;
 use transfers::Traffic;
@@ -202,14 +199,22 @@ impl Network {
         // A step without participants has no events, so the interruption is looked for here, too.
         self.check_interrupted()?;
         let step = Step(open.step);
-        let mut due = false;
+        let mut orders = Orders::default();
         if !open.step_has_begun {
             self.watch_time_until(self.now());
-            let orders = self.tell_server(News::StepBegins(step))?;
+            orders = self.tell_server(News::StepBegins(step))?;
             open.step_has_begun = true;
-            due = self.obey(orders).await?;
         }
-        while !due {
+        loop {
+            for time in orders.deadline.into_iter().chain(orders.alarm) {
+                self.traffic.calendar.schedule(time, Event::Alarm);
+            }
+            if let Some((invitation, cohort)) = orders.invitation {
+                self.invite(invitation, cohort).await?;
+            }
+            if orders.step_due {
+                return Ok(true);
+            }
             self.check_interrupted()?;
             if !self.next_is_by(until) {
                 return Ok(false);
@@ -219,21 +224,11 @@ impl Network {
             };
             self.prefetch_upcoming();
             self.watch_time_until(now);
-            let mut followup = self.happen(now, event)?;
-            if matches!(followup, Followup::WorkOutTrainings) {
+            if self.needs_trainings(event) {
                 self.work_out_trainings().await?;
-                followup = self.happen(now, event)?;
             }
-            due = match followup {
-                Followup::Nothing => false,
-                Followup::Obey(orders) if orders.invitation.is_none() => self.set_alarms(&orders),
-                Followup::Obey(orders) => self.obey(orders).await?,
-                Followup::WorkOutTrainings => {
-                    return Err(unanswered("workers", "they have not trained everybody"));
-                }
-            };
+            orders = self.happen(now, event)?;
         }
-        Ok(true)
     }
 
     /// Books what is under way at this instant, at which the run ends. Returns what was not booked
@@ -282,23 +277,6 @@ impl Network {
         false
     }
 
-    /// Carries out the orders of the server, and returns whether its step is due.
-    async fn obey(&mut self, orders: Orders) -> Result<bool> {
-        let step_due = self.set_alarms(&orders);
-        if let Some((invitation, cohort)) = orders.invitation {
-            self.invite(invitation, cohort).await?;
-        }
-        Ok(step_due)
-    }
-
-    /// Sets the alarms that the server orders, and returns whether its step is due.
-    fn set_alarms(&mut self, orders: &Orders) -> bool {
-        for time in orders.deadline.into_iter().chain(orders.alarm) {
-            self.traffic.calendar.schedule(time, Event::Alarm);
-        }
-        orders.step_due
-    }
-
     /// Takes back a list of bookings that is no longer needed, so that the next round's bookings
     /// use its memory.
     pub(crate) fn reuse(&mut self, mut bookings: Vec<Booking>) {
@@ -315,25 +293,19 @@ impl Network {
         made: &mut StepOutcome,
         tell: &mut dyn FnMut(Vec<Booking>),
     ) -> Result<()> {
-        let outcome = self.peers.server.ask(CloseStep { ends_round })?;
-        self.give_up(&outcome.given_up)?;
+        let mut outcome = self.peers.server.ask(CloseStep { ends_round })?;
+        self.cancel(&outcome.cancelled)?;
         if let Some(third_party) = &self.peers.third_party {
             third_party.ask(AbsorbRequests)?;
         }
         sort_by_user(&mut self.local_losses, |(participant, _)| *participant);
         let losses = self.local_losses.drain(..).map(|(_, loss)| loss);
-        let mut uploads = outcome.uploads;
-        uploads.add_times(&made.uploads, 1);
-        let mut union = outcome.union;
-        union += made.union;
-        *made = StepOutcome {
-            steps: made.steps + outcome.steps,
-            aggregated: made.aggregated + outcome.aggregated,
-            uploads,
-            union,
-            loss_sum: losses.fold(made.loss_sum, |sum, loss| sum + loss),
-            ..outcome
-        };
+        outcome.loss_sum = losses.fold(made.loss_sum, |sum, loss| sum + loss);
+        outcome.steps += made.steps;
+        outcome.aggregated += made.aggregated;
+        outcome.uploads.add_times(&made.uploads, 1);
+        outcome.union += made.union;
+        *made = outcome;
         if self.traffic.bookings.len() >= BOOKED_AT_ONCE {
             // The rest of the round will need room for as many again.
             let room = Vec::with_capacity(self.traffic.bookings.len());
@@ -380,11 +352,6 @@ impl Network {
     fn tell_server(&self, news: News) -> Result<Orders> {
         let now = self.now();
         self.peers.server.ask(Happened { now, news })
-    }
-
-    fn tell(&self, user: UserId, message: ToClient) -> FromClient {
-        let _stage = enter(Stage::Actors);
-        self.peers.workers.tell(user, message)
     }
 
     /// Asks the processor for the participation to which something happens soon.

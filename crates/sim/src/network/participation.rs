@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::calendar::Appointment;
 use crate::consultation::Consultation;
-use crate::invitation::Invitation;
+use crate::invitation::{Invitation, Participant};
 use crate::messages::Effort;
 use crate::outcome::{Ending, LinkEvent, LossCause};
 use crate::upload::Upload;
@@ -36,7 +36,7 @@ pub(super) struct Participation {
     pub loss: Option<Loss>,
 }
 
-/// The time when a participation is cut off.
+/// The time when a participation is lost.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Loss {
     pub at: SimTime,
@@ -155,6 +155,10 @@ impl Participation {
         }
     }
 
+    pub(crate) fn participant(&self) -> Participant {
+        (self.user, self.invitation.id)
+    }
+
     /// Returns the legs of its phase.
     fn legs<'a>(&self, world: &'a World) -> &'a [Leg] {
         world.legs(self.invitation.download.phase())
@@ -194,15 +198,15 @@ impl Participation {
     /// # Errors
     /// Those of the method, where it makes a download for each user.
     pub(crate) fn plan_dropout(&mut self, world: &World, now: SimTime) -> Result<()> {
-        let upload = self.effort.as_ref().and_then(|effort| effort.upload);
-        let (Some(share), Some(upload)) = (self.conditions.dropout_at, upload) else {
+        let upload_size = self.effort.as_ref().and_then(|effort| effort.upload_size);
+        let (Some(share), Some(upload_size)) = (self.conditions.dropout_at, upload_size) else {
             return Ok(());
         };
         let legs = self.legs(world);
         let mut ends_of_legs = Vec::with_capacity(legs.len());
         let mut last = now;
         for leg in legs {
-            last = self.planned_end(*leg, world, last, upload)?;
+            last = self.planned_end(*leg, world, last, upload_size)?;
             ends_of_legs.push(last);
         }
         // The share is taken in units of 2^-32, so that the instant is an integer computation.
@@ -228,14 +232,14 @@ impl Participation {
         leg: Leg,
         world: &World,
         began: SimTime,
-        upload: Bytes,
+        upload_size: Bytes,
     ) -> Result<SimTime> {
         Ok(match leg {
             Leg::Work(job) => {
                 let work = self.work_of(job).unwrap_or_default();
                 began + self.speed_of(job, world).time_for(work)
             }
-            Leg::Transfer(Route::UPLOAD) => self.conditions.up.arrival(began, upload),
+            Leg::Transfer(Route::UPLOAD) => self.conditions.up.arrival(began, upload_size),
             Leg::Transfer(route) => {
                 let parts = self.parts_of(route, world)?.unwrap_or_default();
                 let size = Bytes::new(parts.total());
@@ -284,7 +288,7 @@ impl Participation {
         Ok(parts.map(|parts| world.overheads.added_to(route, parts)))
     }
 
-    /// Returns the exchange with this peer before the training; `None` if there is none, or if it
+    /// Returns the consultation of this peer before the training; `None` if there is none, or if it
     /// has not been worked out.
     pub(crate) fn consultation_with(&self, peer: Peer) -> Option<&Consultation> {
         self.effort.as_ref()?.consultation_with(peer)

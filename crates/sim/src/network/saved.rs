@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::participation::{Activity, Dropout, Loss, Participation, Transfer, Way};
+use super::participation::{Activity, Dropout, Loss, Participation};
 use super::{Event, Network};
 use crate::calendar::{Appointment, Calendar};
 use crate::checkpoints::Save;
@@ -18,14 +18,15 @@ use crate::invitation::{Invitation, Invited};
 use crate::resident::{answer_of_metrics, unanswered};
 use crate::upload::Upload;
 use fedrecsim_core::{InvitationId, Result, SimTime, Step, UserId};
-use fedrecsim_model::archive::{Archive, ArchiveReader, damaged};
+use fedrecsim_model::archive::damaged;
 use fedrecsim_model::codec::{Frame, FrameParts};
+use fedrecsim_model::{Archive, ArchiveReader};
 
 /// The number of bytes from which on a piece is written to the store.
 const WRITTEN_AT_ONCE: usize = 1 << 20;
 
 /// A participation, without what follows from the scenario. In the checkpoint its download follows,
-/// then its upload, if it has one, and the exchange with a third party, if there was one.
+/// then its upload, if it has one, and the consultation of a third party, if there was one.
 #[derive(Serialize, Deserialize)]
 struct Saved {
     user: UserId,
@@ -53,8 +54,8 @@ impl Network {
             return Err(unanswered("network", reason));
         }
         if self.peers.third_party.is_some() {
-            // Exchanges are saved, since the third party cannot be asked again in the state that it
-            // had.
+            // Consultations are saved, since the third party cannot be asked again in the state
+            // that it had.
             self.work_out_trainings().await?;
         }
         let mut archive = self.peers.server.ask(Save(Archive::default()))?;
@@ -83,7 +84,7 @@ impl Network {
         archive.put(&(self.taking_part.len() as u64));
         for (user, participation) in self.taking_part.iter() {
             let (invitation, upload) = (&participation.invitation, &participation.upload);
-            // A participation that has its upload no longer needs the exchange.
+            // A participation that has its upload no longer needs the consultation.
             let effort = participation.effort.as_ref().filter(|_| upload.is_none());
             let consultation = effort.and_then(|effort| effort.third_party.as_ref());
             archive.put(&Saved {
@@ -172,8 +173,8 @@ impl Network {
             }
             None => None,
         };
-        // A checkpoint has no exchange for a participation whose training fails. The third party is
-        // asked again for it.
+        // A checkpoint has no consultation for a participation whose training fails. The third
+        // party is asked again for it.
         let reply_source = match saved.has_consultation {
             true => Some(ReplySource::Saved(Arc::new(Consultation::restore(
                 archive,
@@ -181,11 +182,11 @@ impl Network {
             false => self.reply_source()?,
         };
         if upload.is_none() {
-            self.submit(Invited {
+            self.peers.workers.submit(Invited {
                 user,
                 invitation: invitation.clone(),
                 reply_source,
-                // A participation that outlasts its round may be cut off.
+                // A participation that outlasts its round may end early.
                 keep: true,
             })?;
         }
@@ -198,11 +199,7 @@ impl Network {
             loss: saved.loss,
             ..Participation::new(user, invitation, conditions, now)
         };
-        if let Activity::Transfer(transfer) = &participation.activity
-            && let Transfer {
-                way: Way::Alone, ..
-            } = transfer
-        {
+        if let Activity::Transfer(transfer) = &participation.activity {
             let arrives = participation.arrival(transfer);
             self.traffic.unshared.enter(transfer, arrives);
         }

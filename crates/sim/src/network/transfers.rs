@@ -268,9 +268,9 @@ impl Traffic {
             return;
         };
         // A user has at most one transfer in a direction, so its number is free.
-        let claim = participation.link(direction).share_at(now);
+        let link_share = participation.link(direction).share_at(now);
         let lane = server.lanes.of_mut(direction);
-        let started = lane.link.start(now, FlowId(user.0), size, claim);
+        let started = lane.link.start(now, FlowId(user.0), size, link_share);
         debug_assert!(started, "{user} has two transfers in one direction");
         self.schedule_change(participation, direction);
     }
@@ -293,9 +293,10 @@ impl Traffic {
             return;
         };
         let (direction, flow) = (transfer.route.direction, FlowId(participation.user.0));
-        let claim = participation.link(direction).share_at(now);
+        let link_share = participation.link(direction).share_at(now);
+        let link = &mut server.lanes.of_mut(direction).link;
         // The last byte may have left at this very instant, which the next event tells.
-        if server.lanes.of_mut(direction).link.change(now, flow, claim) {
+        if link.change(now, flow, link_share) {
             self.schedule_change(participation, direction);
         }
     }
@@ -334,8 +335,7 @@ impl Traffic {
         });
     }
 
-    /// Schedules that a participation is cut off at `at` for this cause, unless that happens
-    /// earlier.
+    /// Schedules that a participation is lost at `at` for this cause, unless that happens earlier.
     pub(crate) fn schedule_loss(
         &mut self,
         participation: &mut Participation,
@@ -385,7 +385,7 @@ impl Traffic {
         }
     }
 
-    /// Returns the present values of all quantities that are watched.
+    /// Returns the present values of everything that is watched.
     fn gauges(&self, waiting_users: u64) -> Gauges<u64> {
         match &self.server_link {
             Some(server) => Gauges {

@@ -1,8 +1,8 @@
 //! Watches the server's link, the line for connections and the users who are waited for.
 //!
-//! Between two events no quantity changes, so the integral over time is exact: when the clock
-//! moves, the values that have held since the event before count for the time that has passed. This
-//! takes the same few operations for every event, and no memory.
+//! Between two events no level changes, so the integral over time is exact: when the clock moves,
+//! the values that have held since the event before count for the time that has passed. This takes
+//! the same few operations for every event, and no memory.
 
 use super::participation::{Transfer, Way};
 use crate::durations::Durations;
@@ -68,12 +68,11 @@ impl Watch {
     /// # Errors
     /// `Error::Actor` if there is no room for it.
     pub(crate) fn waited(&mut self, wait: SimDuration) -> Result<()> {
-        if self.waits.is_none() {
-            self.waits = Some(Box::new(Durations::new()?));
-        }
-        self.waits
-            .as_mut()
-            .map_or(Ok(()), |waits| waits.record(wait.as_nanos()))
+        let waits = match self.waits.take() {
+            Some(waits) => waits,
+            None => Box::new(Durations::new()?),
+        };
+        self.waits.insert(waits).record(wait.as_nanos())
     }
 
     /// Removes and returns the changes of the values so far.
@@ -84,7 +83,7 @@ impl Watch {
             .unwrap_or_default()
     }
 
-    /// Ends the round, and returns the quantities over its time, and the waits that ended in it if
+    /// Ends the round, and returns the levels over its time, and the waits that ended in it if
     /// there were any.
     pub(crate) fn end_round(&mut self) -> (Gauges<Level>, Option<Box<Durations>>) {
         self.latest = None;

@@ -34,7 +34,7 @@ impl<T: AddAssign> AddAssign for ByDirection<T> {
 
 /// The bytes of one direction by what became of them and by purpose.
 /// `sent = delivered + lost + cancelled + in_flight`, `delivered = useful + late + stale`, and
-/// `sent = header + index + values + modelled`. Of a frame that was cut off, all of these count
+/// `sent = header + index + values + modelled`. Of a frame that was lost on its way, all of these count
 /// only the bytes that were carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {

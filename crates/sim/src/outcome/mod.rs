@@ -55,7 +55,7 @@ pub struct Outcome {
     /// Those of these bytes that were exchanged with the third party, if the method has one.
     pub third_party_bytes: Option<ByDirection<Flow>>,
     /// The training work of the whole run, an unfinished round included.
-    pub work: Work,
+    pub work: WorkTotals,
     /// The durations by kind: of transfers, of computing and of rounds.
     pub durations: BTreeMap<String, Distribution>,
     /// The server's link, the line for connections and the users who were waited for, over the
@@ -136,7 +136,7 @@ pub struct ProblemSize {
 /// ended. The latter is booked when it becomes known, which may be rounds after the download and
 /// the training.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Work {
+pub struct WorkTotals {
     /// Row visits of trainings that were finished.
     pub finished: u64,
     /// Row visits of trainings that were lost, cancelled or still under way when the run ended.
@@ -159,7 +159,7 @@ pub struct Work {
     pub unused_multiply_adds: u64,
 }
 
-impl Work {
+impl WorkTotals {
     /// Returns every count, for the digest of a run.
     pub(crate) fn counts(&self) -> [u64; 7] {
         let mut copy = *self;
@@ -190,7 +190,7 @@ impl Work {
     }
 }
 
-impl AddAssign for Work {
+impl AddAssign for WorkTotals {
     fn add_assign(&mut self, other: Self) {
         self.counts_mut()
             .into_iter()
@@ -241,7 +241,7 @@ pub struct RoundRecord {
     pub inference_bytes: Option<u64>,
     /// The training work that ended in this round.
     #[serde(default)]
-    pub work: Work,
+    pub work: WorkTotals,
     /// The server's link, the line for connections and the users who were waited for.
     #[serde(default)]
     pub network: NetworkRecord,
@@ -275,7 +275,7 @@ mod tests {
                 .map(|count| count.as_u64().unwrap())
                 .sum()
         };
-        let work = Work {
+        let work = WorkTotals {
             finished: 1,
             lost: 2,
             unused: 4,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ByDirection, Flow, Work};
+use super::{ByDirection, Flow, WorkTotals};
 use fedrecsim_core::UserId;
 
 /// The totals of one user over a run, an unfinished round included.
@@ -41,7 +41,7 @@ pub struct UserAccount {
     /// are no part of the bytes, since evaluation is not part of the simulated world.
     pub inference_bytes: u64,
     /// The training work.
-    pub work: Work,
+    pub work: WorkTotals,
 }
 
 /// How many bytes a device sent and received over a run. Users who never took part count with 0

@@ -27,14 +27,6 @@ const BYTES_AT_ONCE: usize = 8 << 20;
 /// The least and the largest number of frames that are decoded at a time.
 const FRAMES_AT_ONCE: std::ops::RangeInclusive<usize> = 8..=128;
 
-/// An upload that the server took in.
-pub(super) struct Arrived {
-    pub user: UserId,
-    pub upload: Upload,
-    /// The participation that it ends.
-    pub open: Open,
-}
-
 /// Names a step of the server.
 #[derive(Clone, Copy)]
 pub(super) struct StepName {
@@ -46,18 +38,14 @@ pub(super) struct StepName {
     pub round: Round,
 }
 
-impl Arrived {
+impl Open {
     fn participant(&self) -> Participant {
-        (self.user, self.open.invitation.id)
-    }
-
-    fn download(&self) -> &Download {
-        &self.open.invitation.download
+        (self.user, self.invitation.id)
     }
 }
 
-/// Makes a step of what has arrived, in the order of users and not of arrival, so that a step does
-/// not depend on who has the faster link. The weights are those of the policy's
+/// Makes a step of the uploads that have arrived, in the order of users and not of arrival, so that
+/// a step does not depend on who has the faster link. The weights are those of the policy's
 /// [`UpdateRule`](fedrecsim_scenario::UpdateRule).
 ///
 /// The base b of a fresh update is the model g as the server meant it, so the rules that average
@@ -70,41 +58,39 @@ pub(super) fn step(
     world: &World,
     server: &mut dyn Server,
     name: StepName,
-    mut arrived: Vec<Arrived>,
+    mut arrived: Vec<(Open, Upload)>,
     audit: &mut Audit,
 ) -> Result<StepReport> {
-    sort_by_user(&mut arrived, Arrived::participant);
+    sort_by_user(&mut arrived, |(open, _)| open.participant());
     let (policy, step) = (&world.policy, name.number);
     let (mut sums, on_uploads) = accumulator(world, server, step);
     // A few frames at a time are decoded, so that they are still in the cache when they are added.
-    let longest = arrived
+    let bytes = arrived
         .iter()
-        .map(|arrived| decoded_bytes(world, arrived))
-        .max()
-        .unwrap_or(0)
-        .max(1);
-    let frames_at_once =
-        (BYTES_AT_ONCE / longest).clamp(*FRAMES_AT_ONCE.start(), *FRAMES_AT_ONCE.end());
+        .map(|(open, upload)| decoded_bytes(world, open, upload));
+    let frames_at_once = (BYTES_AT_ONCE / bytes.max().unwrap_or(0).max(1))
+        .clamp(*FRAMES_AT_ONCE.start(), *FRAMES_AT_ONCE.end());
     let mut noise = on_uploads;
+    let decode = |(open, upload)| decode(world, open, upload, on_uploads.as_ref());
     for frames in arrived.chunks(frames_at_once) {
         let decoded = match frames {
-            [arrived] => vec![decode(world, arrived, on_uploads.as_ref())?],
+            [(open, upload)] => vec![decode((open, upload))?],
             _ => {
-                let decode = |arrived| decode(world, arrived, on_uploads.as_ref());
-                frames.par_iter().map(decode).collect::<Result<Vec<_>>>()?
+                let frames = frames.par_iter().map(|(open, upload)| (open, upload));
+                frames.map(decode).collect::<Result<Vec<_>>>()?
             }
         };
         let noisy;
-        let mut contributions: Vec<Contribution<'_>> = frames
-            .iter()
+        let participations = frames.iter().map(|(open, _)| open);
+        let mut contributions: Vec<Contribution<'_>> = participations
+            .clone()
             .zip(&decoded)
-            .map(|(arrived, (update, received))| {
-                contribution(world, name.step, arrived, update, received)
+            .map(|(open, (update, received))| {
+                contribution(world, name.step, open, update, received)
             })
             .collect();
-        let asked: Vec<&[u32]> = frames
-            .iter()
-            .map(|arrived| arrived.open.asked.as_deref().unwrap_or_default())
+        let asked: Vec<&[u32]> = participations
+            .map(|open| open.asked.as_deref().unwrap_or_default())
             .collect();
         audit.look(name.round, (&contributions, &asked), world);
         if let (Some(noise), Some(first)) = (noise.take(), contributions.first_mut()) {
@@ -141,7 +127,7 @@ pub(super) fn step(
     // fight over.
     arrived
         .into_iter()
-        .map(|arrived| arrived.upload)
+        .map(|(_, upload)| upload)
         .collect::<Vec<_>>()
         .into_par_iter()
         .for_each(drop);
@@ -152,20 +138,21 @@ pub(super) fn step(
 fn contribution<'a>(
     world: &World,
     step: Step,
-    arrived: &Arrived,
+    open: &Open,
     update: &'a ModelUpdate,
     received: &'a Received,
 ) -> Contribution<'a> {
-    let staleness = step.0 - arrived.open.invitation.step.0;
-    let (user, invitation_id) = arrived.participant();
+    let download = &open.invitation.download;
+    let staleness = step.0 - open.invitation.step.0;
+    let (user, invitation_id) = open.participant();
     Contribution {
         user,
         invitation_id,
-        phase: arrived.download().phase(),
+        phase: download.phase(),
         update,
         received: &received.model,
         intended: received.intended.as_ref(),
-        download_number: arrived.download().base_number_for((user, invitation_id)),
+        download_number: download.base_number_for((user, invitation_id)),
         weight: world.policy.weight(staleness),
         base_weight: world.policy.base_weight(staleness),
         is_fresh: staleness == 0,
@@ -213,27 +200,30 @@ fn absorb_noise_alone(
         (layout, &model),
         (world.streams, step),
     )?;
-    let nobody = (UserId(u32::MAX), InvitationId(u32::MAX));
+    let (nobody, no_invitation) = (UserId(u32::MAX), InvitationId(u32::MAX));
     sums.absorb(&[Contribution {
         phase,
-        ..Contribution::fresh(nobody.0, nobody.1, &noisy, &model)
+        ..Contribution::fresh(nobody, no_invitation, &noisy, &model)
     }])
 }
 
 /// Returns whether a step of these updates takes less time than handing it to the worker threads,
 /// which takes some ten microseconds. This holds for a single small update.
-pub(super) fn is_small(arrived: &[Arrived]) -> bool {
-    matches!(arrived, [arrived] if arrived.upload.parts().total() < 1 << 16)
+pub(super) fn is_small(arrived: &[(Open, Upload)]) -> bool {
+    matches!(arrived, [(_, upload)] if upload.parts().total() < 1 << 16)
 }
 
 /// Returns about how many bytes a frame is once it is decoded, or more. A codec that loses
 /// something may have made it many times shorter.
-fn decoded_bytes(world: &World, arrived: &Arrived) -> usize {
-    let bytes = arrived.upload.parts().total() as usize;
-    if world.uplink.is_lossless() {
-        bytes
-    } else {
-        bytes.max(world.upload_layout(arrived.download().phase()).bytes())
+fn decoded_bytes(world: &World, open: &Open, upload: &Upload) -> usize {
+    let bytes = upload.parts().total() as usize;
+    match world.uplink.is_lossless() {
+        true => bytes,
+        false => bytes.max(
+            world
+                .upload_layout(open.invitation.download.phase())
+                .bytes(),
+        ),
     }
 }
 
@@ -241,17 +231,15 @@ fn decoded_bytes(world: &World, arrived: &Arrived) -> usize {
 /// sender had received.
 fn decode<'a>(
     world: &World,
-    arrived: &'a Arrived,
+    open: &'a Open,
+    upload: &Upload,
     noise: Option<&SumNoise>,
 ) -> Result<(ModelUpdate, Cow<'a, Received>)> {
     let _stage = enter(Stage::Decode);
-    let Arrived { user, upload, open } = arrived;
-    let layout = world.upload_layout(arrived.download().phase());
-    let participant = arrived.participant();
-    let received = arrived
-        .download()
-        .base_of(open.asked.as_deref(), participant)?;
-    let frame = upload.bytes(*user, &open.invitation, world)?;
+    let download = &open.invitation.download;
+    let layout = world.upload_layout(download.phase());
+    let received = download.base_of(open.asked.as_deref(), open.participant())?;
+    let frame = upload.bytes(open.user, &open.invitation, world)?;
     let sealed = (&frame, upload.integrity());
     let mut update = world.uplink.decode_frame(sealed, layout, &received.model)?;
     if let Some(noise) = noise {

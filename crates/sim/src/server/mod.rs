@@ -20,6 +20,7 @@ use super::messages::{
 };
 use super::outcome::Ending;
 use super::resident::{Resident, unanswered};
+use super::upload::Upload;
 use super::workers::Pool;
 use super::world::World;
 use fedrecsim_core::stages::{Stage, enter};
@@ -40,7 +41,7 @@ mod spending;
 mod steps;
 
 use alone::StepAlone;
-use averages::{Arrived, StepName};
+use averages::StepName;
 use cohort::Cohorts;
 use spending::Spending;
 use steps::OpenStep;
@@ -71,7 +72,8 @@ pub(crate) struct ServerActor {
     /// The participations under way, of this step or an earlier one.
     open: ByUser<Open>,
     step: OpenStep,
-    arrived: Vec<Arrived>,
+    /// The uploads that the open step uses, with the participations that they end.
+    arrived: Vec<(Open, Upload)>,
     /// The number of steps in a row without an update.
     empty_steps: u32,
     /// The number of participations in a row that ended without an update that was used.
@@ -83,6 +85,7 @@ pub(crate) struct ServerActor {
 
 /// A participation as the server knows it.
 struct Open {
+    user: UserId,
     invitation: Invitation,
     began: SimTime,
     /// The rows that the user has asked for, once it has.
@@ -123,8 +126,8 @@ impl ServerActor {
         }
     }
 
-    /// Removes and returns a participation that has come to an end; `None` if the server had given
-    /// it up before.
+    /// Removes and returns a participation that has come to an end; `None` if the server had
+    /// cancelled it before.
     fn account_for(&mut self, (user, invitation_id): Participant) -> Option<Open> {
         self.open
             .get(&user)
@@ -161,17 +164,17 @@ impl ServerActor {
         }
     }
 
-    /// Gives up the participations for which the step did not wait, if the policy says so, and
+    /// Cancels the participations for which the step did not wait, if the policy says so, and
     /// returns their users.
-    fn give_up(&mut self) -> Vec<UserId> {
+    fn cancel_stragglers(&mut self) -> Vec<UserId> {
         if self.world.policy.stragglers == Stragglers::Late {
             return Vec::new();
         }
-        let given_up: Vec<UserId> = self.open.drain().map(|(user, _)| user).collect();
-        given_up
+        let cancelled: Vec<UserId> = self.open.drain().map(|(user, _)| user).collect();
+        cancelled
             .iter()
             .for_each(|user| self.cohorts.released(*user));
-        given_up
+        cancelled
     }
 }
 
@@ -239,7 +242,7 @@ impl Handler<UploadArrived> for ServerActor {
         }
         if ending == Ending::Done {
             self.cohorts.used(user, self.step.step);
-            self.arrived.push(Arrived { user, upload, open });
+            self.arrived.push((open, upload));
         }
         self.count_ended_participation(ending == Ending::Done);
         Ok(Receipt {
@@ -291,7 +294,7 @@ impl Handler<CloseStep> for ServerActor {
             true => self.audit.end_round(step.round, &self.world),
             false => None,
         };
-        let given_up = self.give_up();
+        let cancelled = self.cancel_stragglers();
         // The model is passed on only at the end of a round, since while there is a copy the next
         // step cannot change its tables in place.
         let model = match ends_round {
@@ -304,7 +307,7 @@ impl Handler<CloseStep> for ServerActor {
             uploads: report.uploads,
             union: report.union,
             loss_sum: 0.0,
-            given_up,
+            cancelled,
             model,
             versions: self.versions_cost(),
             audit,

@@ -241,7 +241,7 @@ mod tests {
                     } else if roster.is_there(user, now) {
                         let (step, id, download) = (Step(0), InvitationId(0), Arc::clone(&download));
                         let invitation = Invitation { step, id, download };
-                        open.insert(user, Open { invitation, began: now, asked: None });
+                        open.insert(user, Open { user, invitation, began: now, asked: None });
                         roster.invited(&[user], now);
                     }
                 }

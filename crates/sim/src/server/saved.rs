@@ -8,8 +8,8 @@ use crate::identity::Identity;
 use crate::invitation::Invitation;
 use fedrecsim_core::{InvitationId, Result, SimTime, Step, UserId};
 use fedrecsim_methods::Phase;
-use fedrecsim_model::state::{StateVisitor, restore_model, save_model};
-use fedrecsim_model::{Archive, ArchiveReader};
+use fedrecsim_model::state::{restore_model, save_model};
+use fedrecsim_model::{Archive, ArchiveReader, StateVisitor};
 
 /// A participation in a checkpoint, where its download follows apart.
 type SavedOpen = (UserId, Step, InvitationId, SimTime, Option<Vec<u32>>);
@@ -54,6 +54,7 @@ impl ServerActor {
         for (user, step, id, began, asked) in open {
             let download = downloads.take(archive, &world)?;
             let open = Open {
+                user,
                 invitation: Invitation { step, id, download },
                 began,
                 asked: asked.map(Arc::from),

@@ -204,6 +204,7 @@ impl ServerActor {
         };
         for user in cohort {
             let open = Open {
+                user: *user,
                 invitation: invitation.clone(),
                 began: now,
                 asked: None,

@@ -16,7 +16,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::RunControl;
 use crate::baselines;
 use crate::download::RestoredDownloads;
-use crate::messages::{AskThirdParty, Collect, FromClient, RoundBooked, SetModel, ToClient};
+use crate::messages::{AskThirdParty, Collect, RoundBooked, SetModel};
 use crate::metrics::MetricsActor;
 use crate::network::{Network, Peers};
 use crate::outcome::{Booking, ByDirection, Flow, GaugesSince, Outcome, SplitAccuracy};
@@ -25,8 +25,7 @@ use crate::server::ServerActor;
 use crate::third_party::ThirdPartyActor;
 use crate::workers::{MakeWorkers, Pool, Workers};
 use crate::world::World;
-use fedrecsim_core::{Error, Result, SimTime, UserId};
-use fedrecsim_methods::PersonalTable;
+use fedrecsim_core::{Error, Result, SimTime};
 use fedrecsim_model::{ArchiveReader, Model};
 
 /// A command of the simulation's owner, which sends its own answer.
@@ -100,7 +99,6 @@ pub(super) struct Actors {
     pub network: Network,
     pub server: Rc<Resident<ServerActor>>,
     metrics: Addr<MetricsActor>,
-    world: Arc<World>,
     pub workers: Rc<dyn Workers>,
 }
 
@@ -121,7 +119,7 @@ impl Actors {
             server.restore(archive, &mut downloads)?;
             workers.restore(archive)?;
         }
-        let baselines = baselines::figures(workers.baselines().await?, &world);
+        let baselines = baselines::accuracy(workers.baselines().await?, &world);
         let mut third_party = ThirdPartyActor::new(Arc::clone(&world))?;
         let mut metrics = MetricsActor::new(Arc::clone(&world), Rc::clone(&workers))?;
         if let Some(archive) = &mut archive {
@@ -142,7 +140,7 @@ impl Actors {
             round_ended: metrics.clone().recipient(),
             save_metrics: metrics.clone().recipient(),
         };
-        let mut network = Network::new(Arc::clone(&world), pool, peers, control.interrupted);
+        let mut network = Network::new(world, pool, peers, control.interrupted);
         if let Some(archive) = &mut archive {
             network.restore(archive, &mut downloads).await?;
         }
@@ -156,7 +154,6 @@ impl Actors {
             network,
             server,
             metrics,
-            world,
             workers,
         };
         Ok((actors, started))
@@ -166,17 +163,6 @@ impl Actors {
         let set = SetModel(model);
         self.server.ask(set.clone())?;
         answer_of_metrics(self.metrics.send(set)).await
-    }
-
-    /// Returns the item table that `user` keeps for itself.
-    pub(crate) fn personal_table(&self, user: UserId) -> Result<Option<PersonalTable>> {
-        match self.workers.tell(user, ToClient::ShowPersonalTable) {
-            FromClient::PersonalTable(Some(table)) => table,
-            FromClient::PersonalTable(None) => self.world.method.client(user).personal_table(),
-            _ => Err(Error::Usage(format!(
-                "{user} is in training, and its item table cannot be seen now"
-            ))),
-        }
     }
 
     /// Lets time run to the end of a round, or to an earlier instant. In a round in which much

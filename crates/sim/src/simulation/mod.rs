@@ -7,14 +7,12 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use super::messages::{GetModel, RoundBooked};
 use super::observer::RoundObserver;
-use super::outcome::Booking;
-use super::outcome::{ByDirection, Flow, Outcome, RoundRecord, SplitAccuracy};
+use super::outcome::{Booking, ByDirection, Flow, Outcome, RoundRecord, SplitAccuracy};
 use super::resident::Ask;
 use super::stop::Stop;
 use super::workers::{MakeWorkers, all_users_here};
@@ -323,7 +321,7 @@ impl Simulation {
     pub fn personal_table(&self, user: UserId) -> Result<Option<PersonalTable>> {
         self.check_is_there(user)?;
         self.actors
-            .ask(async move |actors| actors.personal_table(user))?
+            .ask(async move |actors| actors.workers.personal_table(user))?
             .map_err(|error| self.with_way_on(error))
     }
 

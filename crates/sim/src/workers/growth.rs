@@ -8,8 +8,6 @@ use super::rehearsal::representatives;
 use crate::device::Device;
 use crate::download::Download;
 use crate::invitation::{Invitation, Invited};
-use crate::resident::unanswered;
-use crate::training::Assignment;
 use crate::world::World;
 use fedrecsim_core::{InvitationId, Result, Step, UserId};
 use fedrecsim_model::{Archive, StateVisitor};
@@ -93,18 +91,14 @@ fn trained_once_more(
         id: InvitationId(number),
         download: Arc::clone(download),
     };
-    let assignment = Assignment {
-        invited: Invited {
-            user,
-            invitation,
-            reply_source: None,
-            keep: false,
-        },
-        device,
+    let invited = Invited {
+        user,
+        invitation,
+        reply_source: None,
+        keep: false,
     };
-    let worked = assignment.work_out(world, &AtomicBool::default());
-    let lost = || unanswered("workers", "a training has lost its device");
-    worked.result?.device.ok_or_else(lost)
+    let worked = invited.work_out(device, world, &AtomicBool::default());
+    worked.result.map(|(device, _)| device)
 }
 
 /// Returns the bytes that a device keeps and does not share with another one. An archive has what

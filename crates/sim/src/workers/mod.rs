@@ -20,12 +20,13 @@ pub use super::{
     download::Download,
     evaluation::{Scored, UserAccuracy},
     invitation::{Invitation, Invited},
-    messages::{Effort, FromClient, ToClient},
-    training::{Assignment, Trained, WorkedOut},
+    messages::Effort,
+    training::WorkedOut,
     upload::Upload,
 };
-use fedrecsim_core::{Result, UserId};
+use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_data::dataset::KeptItems;
+use fedrecsim_methods::PersonalTable;
 use fedrecsim_model::{Archive, ArchiveReader, Model};
 
 mod growth;
@@ -60,18 +61,44 @@ pub type Working<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;
 
 /// Holds the devices of all users, and computes for them.
 pub trait Workers {
-    /// Delivers `message` to a user's actor, which answers at once.
-    fn tell(&self, user: UserId, message: ToClient) -> FromClient;
+    /// Submits the training of a user who is invited. Its inputs are fixed by now.
+    ///
+    /// # Errors
+    /// A defect of the simulator if the user takes part already.
+    fn submit(&self, invited: Invited) -> Result<()>;
+
+    /// Takes the hint that the training of `user` will soon end. What a user has trained is in no
+    /// near cache by then.
+    fn expect_end_of_training(&self, _user: UserId) {}
+
+    /// Ends the training of `user`, which has come to its virtual end, and returns the upload.
+    ///
+    /// # Errors
+    /// That of the training.
+    fn end_training(&self, user: UserId) -> Result<Upload>;
+
+    /// Ends the participation of `user` early. If its training has not ended, it goes back to the
+    /// parameters from before it.
+    ///
+    /// # Errors
+    /// A defect of the simulator if these parameters were not kept.
+    fn break_off(&self, user: UserId) -> Result<()>;
 
     /// Returns the items that `user` has.
     ///
     /// # Errors
     /// Those of the workers themselves.
-    fn items_of(&self, user: UserId) -> Result<KeptItems>;
+    fn items_of(&self, _user: UserId) -> Result<KeptItems> {
+        Err(of_a_run_alone())
+    }
 
-    /// Takes the hint that `user` will soon be told that its training has ended. What a user has
-    /// trained is in no near cache by then.
-    fn expect_end_of_training(&self, _user: UserId) {}
+    /// Returns the item table that `user` keeps for itself.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a user in training, and those of the workers themselves.
+    fn personal_table(&self, _user: UserId) -> Result<Option<PersonalTable>> {
+        Err(of_a_run_alone())
+    }
 
     /// Works out all trainings that were submitted since the last call, in one batch. Each result
     /// stays with its user until the training comes to its virtual end. Returns what each training
@@ -113,14 +140,22 @@ pub trait Workers {
     /// Those of `flush`.
     fn save(
         &self,
-        rounds: u32,
-        archive: &mut Archive,
-        flush: &mut dyn FnMut(&mut Archive) -> Result<()>,
-    ) -> Result<()>;
+        _rounds: u32,
+        _archive: &mut Archive,
+        _flush: &mut dyn FnMut(&mut Archive) -> Result<()>,
+    ) -> Result<()> {
+        Err(of_a_run_alone())
+    }
 
     /// Takes over the private parameters of a checkpoint, from where [`Self::save`] has begun.
     ///
     /// # Errors
     /// As [`ArchiveReader::take`].
-    fn restore(&self, archive: &mut ArchiveReader) -> Result<()>;
+    fn restore(&self, _archive: &mut ArchiveReader) -> Result<()> {
+        Err(of_a_run_alone())
+    }
+}
+
+fn of_a_run_alone() -> Error {
+    Error::Usage("a rehearsal has no users of its own: only a run can do this".to_owned())
 }

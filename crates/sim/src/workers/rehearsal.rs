@@ -15,14 +15,12 @@ use crate::device::Device;
 use crate::download::Download;
 use crate::evaluation::{self, Scored};
 use crate::invitation::Invited;
-use crate::messages::{Effort, FromClient, ToClient};
-use crate::training::Assignment;
+use crate::messages::Effort;
 use crate::upload::Upload;
 use crate::world::World;
 use fedrecsim_core::{Error, Result, UserId};
-use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_methods::Placement;
-use fedrecsim_model::{Archive, ArchiveReader, Model};
+use fedrecsim_model::Model;
 
 /// The number of users who stand for all others.
 const REPRESENTATIVES: usize = 24;
@@ -180,21 +178,19 @@ impl Rehearsal {
             .invitation
             .download
             .prepare_as_well(representative.user);
-        let assignment = Assignment {
-            invited: Invited {
-                user: representative.user,
-                keep: false,
-                ..invited.clone()
-            },
-            device: representative.device.take(),
+        let invited = Invited {
+            user: representative.user,
+            keep: false,
+            ..invited.clone()
         };
         let prepared = Instant::now();
-        let worked = assignment.work_out(&self.world, &AtomicBool::default());
+        let device = representative.device.take();
+        let worked = invited.work_out(device, &self.world, &AtomicBool::default());
         let took = prepared.elapsed();
         self.measure(|rehearsed| rehearsed.spent += began.elapsed());
-        let result = worked.result.map(|trained| {
-            representative.device = trained.device;
-            trained.upload
+        let result = worked.result.map(|(device, upload)| {
+            representative.device = Some(device);
+            upload
         });
         SharedTraining {
             effort: worked.effort,
@@ -258,16 +254,19 @@ impl Rehearsal {
 }
 
 impl Workers for Rehearsal {
-    fn tell(&self, user: UserId, message: ToClient) -> FromClient {
+    fn submit(&self, invited: Invited) -> Result<()> {
         let cast = &mut *self.cast.borrow_mut();
-        if let ToClient::Participate(_) = message {
-            cast.submitted.push(user);
-        }
-        cast.everybody.tell(user, message)
+        cast.submitted.push(invited.user);
+        cast.everybody.submit(invited)
     }
 
-    fn items_of(&self, user: UserId) -> Result<KeptItems> {
-        Ok(self.world.dataset.kept_items(user))
+    fn end_training(&self, user: UserId) -> Result<Upload> {
+        self.cast.borrow_mut().everybody.end_training(user)
+    }
+
+    fn break_off(&self, user: UserId) -> Result<()> {
+        self.cast.borrow_mut().everybody.break_off(user);
+        Ok(())
     }
 
     fn train(&self) -> Working<'_, Vec<(UserId, Effort)>> {
@@ -282,19 +281,6 @@ impl Workers for Rehearsal {
         // A rehearsal has no result, so that nobody compares it.
         let users = self.world.dataset.users();
         Box::pin(async move { Ok(vec![blake3::hash(b""); users]) })
-    }
-
-    fn save(
-        &self,
-        _: u32,
-        _: &mut Archive,
-        _: &mut dyn FnMut(&mut Archive) -> Result<()>,
-    ) -> Result<()> {
-        Err(Error::Usage("a rehearsal cannot be saved".to_owned()))
-    }
-
-    fn restore(&self, _archive: &mut ArchiveReader) -> Result<()> {
-        Err(Error::Usage("a rehearsal begins anew".to_owned()))
     }
 }
 

@@ -19,14 +19,16 @@ use crate::client::ClientActor;
 use crate::device::Device;
 use crate::download::Download;
 use crate::evaluation::Scored;
-use crate::messages::{Effort, FromClient, ToClient};
+use crate::invitation::Invited;
+use crate::messages::Effort;
 use crate::resident::unanswered;
-use crate::training::{Assignment, WorkedOut};
+use crate::training::WorkedOut;
+use crate::upload::Upload;
 use crate::world::World;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_data::dataset::KeptItems;
-use fedrecsim_methods::Placement;
+use fedrecsim_methods::{PersonalTable, Placement};
 use fedrecsim_model::{Archive, ArchiveReader, Model, StateVisitor};
 use fedrecsim_scenario::ItemTable;
 
@@ -52,6 +54,9 @@ pub struct Threads {
     devices: RefCell<Devices>,
 }
 
+/// A training that was submitted, with the user's device if that has been made.
+type Submitted = (Invited, Option<Box<Device>>);
+
 /// The users' actors.
 #[derive(Default)]
 struct Devices {
@@ -59,8 +64,8 @@ struct Devices {
     /// its number, so a million users of whom ten thousand take part cost as much memory as ten
     /// thousand do.
     clients: ByUser<ClientActor>,
-    /// The users who have submitted a training since the last batch, in that order. Some may have
-    /// been cut off since.
+    /// The users who have submitted a training since the last batch, in that order. Some of these
+    /// participations may be over.
     submitted: Vec<UserId>,
 }
 
@@ -128,7 +133,7 @@ impl Threads {
                 continue;
             };
             if actor.is_away() {
-                return Err(in_training(user, "be saved"));
+                return Err(unlendable(user));
             }
             if let Some(device) = actor.device() {
                 put_device(user, device, archive)?;
@@ -139,23 +144,17 @@ impl Threads {
         Ok(())
     }
 
-    /// Appends the device of `user`, if it has been made, and the end of the devices. Returns
-    /// whether this is possible; it is not while the device is in training.
+    /// Returns the device of `user`, if it has been made, for [`take_devices`].
     ///
     /// # Errors
-    /// As [`put_device`].
-    pub fn show_device(&self, user: UserId, archive: &mut Archive) -> Result<bool> {
-        let clients = &mut self.devices.borrow_mut().clients;
-        if let Some(actor) = clients.get_mut(&user) {
-            if actor.is_away() {
-                return Ok(false);
-            }
-            actor
-                .device()
-                .map_or(Ok(()), |device| put_device(user, device, archive))?;
+    /// [`Error::Usage`] while the device is in training, and those of [`put_device`].
+    pub fn device_of(&self, user: UserId) -> Result<Vec<u8>> {
+        let mut archive = Archive::default();
+        if let Some(device) = self.devices.borrow_mut().idle_device(user)? {
+            put_device(user, device, &mut archive)?;
         }
-        put_end(archive);
-        Ok(true)
+        put_end(&mut archive);
+        archive.take()
     }
 
     /// Works out all trainings that were submitted, as [`Workers::train`] does, and shows `each` of
@@ -198,14 +197,14 @@ impl Threads {
     fn begin_trainings(
         &self,
     ) -> (
-        Vec<Assignment>,
-        impl Fn(Assignment) -> WorkedOut + Send + Sync + 'static,
+        Vec<Submitted>,
+        impl Fn(Submitted) -> WorkedOut + Send + Sync + 'static,
     ) {
         let batch = self.devices.borrow_mut().begin_trainings();
         let (world, interrupted) = (Arc::clone(&self.world), Arc::clone(&self.interrupted));
-        (batch, move |training| {
-            training.work_out(&world, &interrupted)
-        })
+        let work_out =
+            move |(invited, device): Submitted| invited.work_out(device, &world, &interrupted);
+        (batch, work_out)
     }
 
     /// Gives what was worked out back to its device.
@@ -333,10 +332,24 @@ impl Threads {
 }
 
 impl Devices {
+    fn client(&mut self, user: UserId) -> &mut ClientActor {
+        self.clients.get_or_insert_with(user, ClientActor::default)
+    }
+
+    /// Returns the device of a user who is not in training; `None` if it has not been made yet.
+    fn idle_device(&mut self, user: UserId) -> Result<Option<&mut Device>> {
+        match self.clients.get_mut(&user) {
+            Some(actor) if actor.is_away() => Err(Error::Usage(format!(
+                "{user} is in training, and its item table cannot be seen now"
+            ))),
+            actor => Ok(actor.and_then(ClientActor::device)),
+        }
+    }
+
     /// Lends the devices of `users`; `None` for those that have not been made yet.
     fn lend(&mut self, users: &[UserId]) -> Result<Vec<(UserId, Option<Box<Device>>)>> {
         let lend = |user: &UserId| match self.clients.get_mut(user) {
-            Some(actor) if actor.is_away() => Err(in_training(*user, "lend its parameters")),
+            Some(actor) if actor.is_away() => Err(unlendable(*user)),
             Some(actor) if actor.is_made() => Ok((*user, actor.lend())),
             _ => Ok((*user, None)),
         };
@@ -344,7 +357,7 @@ impl Devices {
     }
 
     /// Takes the submitted trainings that are still wanted.
-    fn begin_trainings(&mut self) -> Vec<Assignment> {
+    fn begin_trainings(&mut self) -> Vec<Submitted> {
         let submitted = std::mem::take(&mut self.submitted);
         let clients = &mut self.clients;
         submitted
@@ -354,30 +367,40 @@ impl Devices {
     }
 }
 
-fn in_training(user: UserId, what: &str) -> Error {
-    let reason = format!("{user} cannot {what}: its parameters are in training");
+fn unlendable(user: UserId) -> Error {
+    let reason = format!("{user} cannot lend its parameters: they are in training");
     unanswered("client", reason)
 }
 
 impl Workers for Threads {
-    fn tell(&self, user: UserId, message: ToClient) -> FromClient {
+    fn submit(&self, invited: Invited) -> Result<()> {
         let mut devices = self.devices.borrow_mut();
-        if let ToClient::Participate { .. } = message {
-            devices.submitted.push(user);
+        devices.submitted.push(invited.user);
+        devices.client(invited.user).submit(invited)
+    }
+
+    fn expect_end_of_training(&self, user: UserId) {
+        if let Some(client) = self.devices.borrow().clients.get(&user) {
+            client.prefetch();
         }
-        devices
-            .clients
-            .get_or_insert_with(user, ClientActor::default)
-            .receive(message)
+    }
+
+    fn end_training(&self, user: UserId) -> Result<Upload> {
+        self.devices.borrow_mut().client(user).end_training()
+    }
+
+    fn break_off(&self, user: UserId) -> Result<()> {
+        self.devices.borrow_mut().client(user).break_off()
     }
 
     fn items_of(&self, user: UserId) -> Result<KeptItems> {
         Ok(self.world.dataset.kept_items(user))
     }
 
-    fn expect_end_of_training(&self, user: UserId) {
-        if let Some(client) = self.devices.borrow().clients.get(&user) {
-            client.prefetch();
+    fn personal_table(&self, user: UserId) -> Result<Option<PersonalTable>> {
+        match self.devices.borrow_mut().idle_device(user)? {
+            Some(device) => device.client.personal_table(),
+            None => self.world.method.client(user).personal_table(),
         }
     }
 

@@ -13,7 +13,7 @@ fn mode(mode: &str) -> String {
 
 /// If this fails, an over-selected step waits for more updates than it needs, or for none.
 #[test]
-fn the_first_uploads_make_an_over_selected_step_due_and_the_rest_is_given_up() {
+fn the_first_uploads_make_an_over_selected_step_due_and_the_rest_is_cancelled() {
     let mut talk = Conversation::with(&[COHORT, &mode("over-selection = { factor = 1.6 }")]);
     let orders = talk.begin(0);
     let cohort = invited(&orders);
@@ -28,7 +28,7 @@ fn the_first_uploads_make_an_over_selected_step_due_and_the_rest_is_given_up() {
     assert_eq!(outcome.aggregated, 4);
     assert_eq!(
         outcome
-            .given_up
+            .cancelled
             .iter()
             .map(|user| user.0)
             .collect::<Vec<_>>(),
@@ -59,7 +59,7 @@ fn a_straggler_that_goes_on_is_late_and_delays_no_step() {
     first[..4]
         .iter()
         .for_each(|user| drop(talk.upload(*user, 0, 1.0)));
-    assert_eq!(talk.close().given_up, []);
+    assert_eq!(talk.close().cancelled, []);
     let second = invited(&talk.begin(1));
     assert!(
         !second.contains(&first[4]) && !second.contains(&first[5]),
@@ -137,7 +137,7 @@ fn a_late_update_joins_a_semi_synchronous_step_with_the_weight_of_its_staleness(
         // The other user of the first cohort misses two steps.
         talk.upload(first[0], 0, 2.0);
         assert!(talk.ring(10.0).step_due);
-        assert_eq!(talk.close().given_up, []);
+        assert_eq!(talk.close().cancelled, []);
         for user in invited(&talk.begin(1)) {
             talk.upload(user, 1, 4.0);
         }

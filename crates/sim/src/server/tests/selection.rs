@@ -31,6 +31,7 @@ fn cohorts(steps: u32, overrides: &[&str]) -> Vec<Vec<u32>> {
 
 fn open_participation(download: &Arc<Download>) -> Open {
     Open {
+        user: UserId(0),
         invitation: Invitation {
             step: Step(0),
             id: InvitationId(0),

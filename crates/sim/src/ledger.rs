@@ -1,40 +1,59 @@
-//! The ledger of one peer, which records where every byte went that users exchanged with it.
+//! The byte ledger, which records where every byte went that users exchanged with their peers
+//! (contract 3).
+
+use std::fmt::Display;
+use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-use crate::by_user::ByUser;
-use crate::outcome::{ByDirection, Ending, Flow};
+use super::by_user::ByUser;
+use super::outcome::{ByDirection, Ending, Flow};
+use fedrecsim_core::legs::{Peer, Route};
 use fedrecsim_core::{Direction, Error, InvitationId, Result, UserId};
 use fedrecsim_model::codec::FrameParts;
 
 /// The bytes by direction: of the run, of the open round and of each client.
 ///
-/// A frame is booked when its way ends, whether it arrives, is cut off or is still under way when
-/// the run ends. So it belongs to the round in which that happens, and of a frame that is cut off,
-/// `sent` is what a link really carried.
+/// A frame is booked when its way ends, whether it arrives, is lost or is still under way when the
+/// run ends. So it belongs to the round in which that happens, and of a frame that is lost, `sent`
+/// is what a link really carried.
 ///
-/// The events of one user are booked together: its [`PeerAccount`] is taken out, and must balance
-/// when it is put back.
+/// The events of one user are booked together: its [`Account`] is taken out, and must balance when
+/// it is put back.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct PeerLedger {
+pub(crate) struct Ledger {
     /// The bytes of the rounds that are over.
-    closed: ByDirection<Flow>,
-    /// The bytes of each client in the run so far, the open round included.
-    by_client: ByUser<ByDirection<Flow>>,
+    closed: BytesByPeer,
     /// The bytes of the open round.
-    round: ByDirection<Flow>,
+    round: BytesByPeer,
     /// The bytes of the open round again, summed up client by client.
     of_clients: ByDirection<Flow>,
-    /// The frames on their way.
+    /// The bytes of each client in the run so far, the open round included.
+    by_client: ByUser<ByDirection<Flow>>,
+    /// The frames on their way. A user has at most one in each direction, whichever peer it is for.
     on_their_way: ByDirection<ByUser<OnItsWay>>,
 }
 
-/// A frame on its way, with the invitation to which it belongs.
-type OnItsWay = (InvitationId, FrameParts);
+/// The bytes that were exchanged with all peers, and those of them with the third party.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BytesByPeer {
+    pub all: ByDirection<Flow>,
+    pub third_party: ByDirection<Flow>,
+}
+
+impl AddAssign for BytesByPeer {
+    fn add_assign(&mut self, other: Self) {
+        self.all += other.all;
+        self.third_party += other.third_party;
+    }
+}
+
+/// A frame on its way, with the invitation to which it belongs and the peer at its other end.
+type OnItsWay = (InvitationId, Peer, FrameParts);
 
 /// The account of one user, which is open while events are booked in it.
 #[derive(Debug)]
-pub(crate) struct PeerAccount {
+pub(crate) struct Account {
     user: UserId,
     /// The bytes that were booked since the account was taken out.
     flows: ByDirection<Flow>,
@@ -68,7 +87,7 @@ fn send(flow: &mut Flow, parts: FrameParts) {
     flow.frames += 1;
 }
 
-impl PeerAccount {
+impl Account {
     /// Books that a frame starts on its way. Its bytes are booked when its way ends.
     ///
     /// # Errors
@@ -76,28 +95,29 @@ impl PeerAccount {
     pub(crate) fn sent(
         &mut self,
         invitation_id: InvitationId,
-        direction: Direction,
+        route: Route,
         parts: FrameParts,
     ) -> Result<()> {
-        let (user, on_its_way) = (self.user, self.on_their_way.of_mut(direction));
-        match on_its_way.replace((invitation_id, parts)) {
+        let on_its_way = self.on_their_way.of_mut(route.direction);
+        match on_its_way.replace((invitation_id, route.peer, parts)) {
             None => Ok(()),
-            Some((before, _)) => Err(Error::Unbalanced(format!(
-                "{user} sends ({direction:?}) in {invitation_id} and still in {before}"
+            Some((before, ..)) => Err(Error::Unbalanced(format!(
+                "{} sends ({:?}) in {invitation_id} and still in {before}",
+                self.user, route.direction
             ))),
         }
     }
 }
 
-impl PeerLedger {
+impl Ledger {
     /// Takes out the account of `user`, which [`Self::enter`] puts back.
-    pub(crate) fn take_out(&mut self, user: UserId) -> PeerAccount {
+    pub(crate) fn take_out(&mut self, user: UserId) -> Account {
         let ByDirection { up, down } = &mut self.on_their_way;
         let on_their_way = ByDirection {
             up: up.remove(&user),
             down: down.remove(&user),
         };
-        PeerAccount {
+        Account {
             user,
             flows: ByDirection::default(),
             on_their_way,
@@ -118,13 +138,15 @@ impl PeerLedger {
     /// some of them.
     pub(crate) fn ended(
         &mut self,
-        account: &mut PeerAccount,
-        (invitation_id, direction): (InvitationId, Direction),
+        account: &mut Account,
+        (invitation_id, route): (InvitationId, Route),
         ending: Ending,
         (carried, received): (u64, bool),
     ) -> Result<u64> {
-        let (user, on_its_way) = (account.user, account.on_their_way.of_mut(direction));
-        let Some((_, parts)) = on_its_way.take_if(|(of, _)| *of == invitation_id) else {
+        let (user, direction) = (account.user, route.direction);
+        let on_its_way = account.on_their_way.of_mut(direction);
+        let is_it = |way: &mut OnItsWay| (way.0, way.1) == (invitation_id, route.peer);
+        let Some((.., parts)) = on_its_way.take_if(is_it) else {
             return Err(Error::Unbalanced(format!(
                 "{user} has no frame on its way ({direction:?}) in {invitation_id}"
             )));
@@ -137,10 +159,11 @@ impl PeerLedger {
             )));
         }
         let kept = prefix(parts, carried);
-        for flow in [
-            self.round.of_mut(direction),
-            account.flows.of_mut(direction),
-        ] {
+        let is_third_partys = route.peer == Peer::ThirdParty;
+        let third_party = is_third_partys.then_some(&mut self.round.third_party);
+        let all = [&mut self.round.all, &mut account.flows];
+        for flows in all.into_iter().chain(third_party) {
+            let flow = flows.of_mut(direction);
             send(flow, kept);
             flow.delivered += if ending.is_arrival() { carried } else { 0 };
             flow.unreceived += if received { 0 } else { carried };
@@ -160,8 +183,8 @@ impl PeerLedger {
     ///
     /// # Errors
     /// [`Error::Unbalanced`] if the account does not balance.
-    pub(crate) fn enter(&mut self, account: PeerAccount) -> Result<()> {
-        let PeerAccount {
+    pub(crate) fn enter(&mut self, account: Account) -> Result<()> {
+        let Account {
             user,
             flows,
             on_their_way,
@@ -174,11 +197,12 @@ impl PeerLedger {
                 self.on_their_way.of_mut(direction).insert(user, frame);
             }
         }
-        check_client("of the round", user, &flows)?;
+        check_balance("of the round", &user, &flows)?;
         self.of_clients += flows;
-        *self
+        let of_client = self
             .by_client
-            .get_or_insert_with(user, ByDirection::default) += flows;
+            .get_or_insert_with(user, ByDirection::default);
+        *of_client += flows;
         Ok(())
     }
 
@@ -186,16 +210,19 @@ impl PeerLedger {
     ///
     /// # Errors
     /// [`Error::Unbalanced`], which names what does not add up.
-    pub(crate) fn end_round(&mut self) -> Result<ByDirection<Flow>> {
-        check_sum("of the round", &self.of_clients, &self.round)?;
-        self.of_clients = ByDirection::default();
+    pub(crate) fn end_round(&mut self) -> Result<BytesByPeer> {
         let round = std::mem::take(&mut self.round);
+        check_sum(
+            "of the round",
+            &std::mem::take(&mut self.of_clients),
+            &round,
+        )?;
         self.closed += round;
         Ok(round)
     }
 
     /// Returns the bytes of the run so far.
-    pub(crate) fn total(&self) -> ByDirection<Flow> {
+    pub(crate) fn total(&self) -> BytesByPeer {
         let mut total = self.closed;
         total += self.round;
         total
@@ -218,36 +245,38 @@ impl PeerLedger {
     /// [`Error::Unbalanced`], which names what does not hold.
     pub(crate) fn check_closed(&self) -> Result<()> {
         let ByDirection { up, down } = &self.on_their_way;
-        if let Some((user, (invitation_id, _))) = up.iter().chain(down.iter()).next() {
+        if let Some((user, (invitation_id, ..))) = up.iter().chain(down.iter()).next() {
             return Err(Error::Unbalanced(format!(
                 "a frame of {user} ({invitation_id}) never came to an end"
             )));
         }
         let mut of_clients = ByDirection::<Flow>::default();
         for (user, flows) in self.clients() {
-            check_client("of the run", user, &flows)?;
+            check_balance("of the run", &user, &flows)?;
             of_clients += flows;
         }
         check_sum("of the run", &of_clients, &self.total())
     }
 }
 
-/// Checks that a client's flows balance.
-fn check_client(what: &str, user: UserId, flows: &ByDirection<Flow>) -> Result<()> {
+/// Checks that the flows of a client or a peer balance.
+fn check_balance(what: &str, whose: &dyn Display, flows: &ByDirection<Flow>) -> Result<()> {
     match flows.up.is_balanced() && flows.down.is_balanced() {
         true => Ok(()),
         false => Err(Error::Unbalanced(format!(
-            "{user}, bytes {what}: {flows:?}"
+            "{whose}, bytes {what}: {flows:?}"
         ))),
     }
 }
 
-/// Checks that the bytes of all clients add up to `sum`.
-fn check_sum(what: &str, of_clients: &ByDirection<Flow>, sum: &ByDirection<Flow>) -> Result<()> {
-    match of_clients == sum {
+/// Checks that the bytes of all clients add up to `sum`, and that those of the third party balance.
+fn check_sum(what: &str, of_clients: &ByDirection<Flow>, sum: &BytesByPeer) -> Result<()> {
+    check_balance(what, &"third party", &sum.third_party)?;
+    match *of_clients == sum.all {
         true => Ok(()),
         false => Err(Error::Unbalanced(format!(
-            "bytes {what}: clients sum to {of_clients:?}, in all {sum:?}"
+            "bytes {what}: clients sum to {of_clients:?}, in all {:?}",
+            sum.all
         ))),
     }
 }
@@ -259,12 +288,20 @@ mod tests {
 
     use super::*;
 
-    impl PeerLedger {
+    /// Returns the route of a frame to or from the server.
+    fn route(direction: Direction) -> Route {
+        match direction {
+            Direction::Up => Route::UPLOAD,
+            Direction::Down => Route::DOWNLOAD,
+        }
+    }
+
+    impl Ledger {
         /// Takes out the account of `user`, has `book` book in it, and puts it back.
         fn book<T>(
             &mut self,
             user: UserId,
-            book: impl FnOnce(&mut Self, &mut PeerAccount) -> Result<T>,
+            book: impl FnOnce(&mut Self, &mut Account) -> Result<T>,
         ) -> Result<T> {
             let mut account = self.take_out(user);
             let booked = book(self, &mut account);
@@ -279,7 +316,7 @@ mod tests {
             direction: Direction,
             parts: FrameParts,
         ) -> Result<()> {
-            self.book(user, |_, account| account.sent(of, direction, parts))
+            self.book(user, |_, account| account.sent(of, route(direction), parts))
         }
 
         fn ends(
@@ -290,7 +327,7 @@ mod tests {
             bytes: (u64, bool),
         ) -> Result<u64> {
             self.book(user, |ledger, account| {
-                ledger.ended(account, (of, direction), ending, bytes)
+                ledger.ended(account, (of, route(direction)), ending, bytes)
             })
         }
     }
@@ -332,7 +369,7 @@ mod tests {
         fn bytes_are_conserved_whatever_happens(
             fates in prop::collection::vec((0u32..5, any::<bool>(), 0u8..6, 0u64..140), 0..60)
         ) {
-            let mut ledger = PeerLedger::default();
+            let mut ledger = Ledger::default();
             let mut carried_in_all = 0;
             for (number, (user, up, fate, carried)) in fates.into_iter().enumerate() {
                 let (of, user) = (InvitationId(number as u32), UserId(user));
@@ -343,17 +380,17 @@ mod tests {
                 carried_in_all += ledger.ends((of, user), direction, ending, (carried, true)).unwrap();
                 ledger.check_closed().unwrap();
             }
-            let total = ledger.total();
+            let total = ledger.total().all;
             prop_assert_eq!(total.up.sent + total.down.sent, carried_in_all);
             let round = ledger.end_round().unwrap();
-            prop_assert_eq!(round, total);
-            prop_assert_eq!(ledger.end_round().unwrap(), ByDirection::default());
+            prop_assert_eq!(round.all, total);
+            prop_assert_eq!(ledger.end_round().unwrap(), BytesByPeer::default());
         }
     }
 
     #[test]
     fn a_cut_frame_keeps_its_first_bytes_by_purpose() {
-        let mut ledger = PeerLedger::default();
+        let mut ledger = Ledger::default();
         ledger
             .sends(InvitationId(0), UserId(1), Direction::Down, PARTS)
             .unwrap();
@@ -365,7 +402,7 @@ mod tests {
                 (33, true),
             )
             .unwrap();
-        let flow = ledger.total().down;
+        let flow = ledger.total().all.down;
         assert_eq!(
             (flow.header, flow.index, flow.values, flow.sent, flow.lost),
             (28, 5, 0, 33, 33)
@@ -374,7 +411,7 @@ mod tests {
 
     #[test]
     fn each_client_has_its_own_account_and_frames_are_counted() {
-        let mut ledger = PeerLedger::default();
+        let mut ledger = Ledger::default();
         for (invitation_id, user, direction) in [
             (0, 4, Direction::Up),
             (0, 2, Direction::Down),
@@ -408,7 +445,7 @@ mod tests {
     #[test]
     fn a_frame_can_be_lost_with_its_last_byte() {
         // A dropout may come when every byte has left the sender and the latency has not passed.
-        let mut ledger = PeerLedger::default();
+        let mut ledger = Ledger::default();
         ledger
             .sends(InvitationId(0), UserId(1), Direction::Up, PARTS)
             .unwrap();
@@ -421,7 +458,7 @@ mod tests {
             )
             .unwrap();
         assert_eq!(
-            (ledger.total().up.lost, ledger.total().up.values),
+            (ledger.total().all.up.lost, ledger.total().all.up.values),
             (138, 100)
         );
         ledger.check_closed().unwrap();
@@ -429,7 +466,7 @@ mod tests {
 
     #[test]
     fn impossible_bookings_are_refused() {
-        let mut ledger = PeerLedger::default();
+        let mut ledger = Ledger::default();
         let (of, user) = (InvitationId(0), UserId(1));
         assert!(
             ledger
@@ -448,7 +485,7 @@ mod tests {
                 .is_err(),
             "more lost than sent"
         );
-        let mut ledger = PeerLedger::default();
+        let mut ledger = Ledger::default();
         ledger.sends(of, user, Direction::Up, PARTS).unwrap();
         assert!(
             ledger
@@ -460,7 +497,7 @@ mod tests {
 
     #[test]
     fn a_byte_that_is_booked_nowhere_is_noticed() {
-        let mut ledger = PeerLedger::default();
+        let mut ledger = Ledger::default();
         ledger
             .sends(InvitationId(0), UserId(1), Direction::Up, PARTS)
             .unwrap();
@@ -472,7 +509,7 @@ mod tests {
                 (138, true),
             )
             .unwrap();
-        ledger.round.up.sent += 1;
+        ledger.round.all.up.sent += 1;
         assert!(ledger.check_closed().is_err());
     }
 
@@ -481,7 +518,7 @@ mod tests {
         // Every sum is as it should be, so only the equations of one direction of one client can
         // fail.
         for direction in [Direction::Up, Direction::Down] {
-            let mut ledger = PeerLedger::default();
+            let mut ledger = Ledger::default();
             ledger
                 .sends(InvitationId(0), UserId(1), direction, PARTS)
                 .unwrap();
@@ -493,7 +530,7 @@ mod tests {
                     (138, true),
                 )
                 .unwrap();
-            ledger.round.of_mut(direction).sent += 1;
+            ledger.round.all.of_mut(direction).sent += 1;
             let client = ledger.by_client.get_mut(&UserId(1)).unwrap();
             client.of_mut(direction).sent += 1;
             assert!(
@@ -509,7 +546,7 @@ mod tests {
 
     #[test]
     fn a_frame_that_never_came_to_an_end_is_noticed() {
-        let mut ledger = PeerLedger::default();
+        let mut ledger = Ledger::default();
         ledger
             .sends(InvitationId(0), UserId(1), Direction::Up, PARTS)
             .unwrap();
@@ -530,14 +567,14 @@ mod tests {
             .unwrap();
         ledger.check_closed().unwrap();
         assert_eq!(
-            (ledger.total().up.sent, ledger.total().up.in_flight),
+            (ledger.total().all.up.sent, ledger.total().all.up.in_flight),
             (30, 30)
         );
     }
 
     #[test]
     fn a_round_whose_clients_do_not_add_up_does_not_end() {
-        let mut ledger = PeerLedger::default();
+        let mut ledger = Ledger::default();
         ledger
             .sends(InvitationId(0), UserId(1), Direction::Up, PARTS)
             .unwrap();
@@ -557,5 +594,74 @@ mod tests {
                 .to_string()
                 .contains("of the round")
         );
+    }
+
+    /// If this fails, bytes that went to a third party are missing in the total, or are counted as
+    /// the server's.
+    #[test]
+    fn bytes_are_kept_by_peer_and_sum_to_the_total() {
+        let (mut ledger, user, of) = (Ledger::default(), UserId(3), InvitationId(0));
+        let parts = |values| FrameParts {
+            header: 28,
+            index: 2,
+            values,
+            modelled: 0,
+        };
+        for (route, values) in [
+            (Route::DOWNLOAD, 100),
+            (Route::REQUEST, 7),
+            (Route::REPLY, 40),
+            (Route::UPLOAD, 100),
+            (Route::REQUEST, 7),
+        ] {
+            let parts = parts(values);
+            let sent = ledger.book(user, |_, account| account.sent(of, route, parts));
+            sent.unwrap();
+            let arrived = |ledger: &mut Ledger, account: &mut Account| {
+                ledger.ended(account, (of, route), Ending::Done, (parts.total(), true))
+            };
+            ledger.book(user, arrived).unwrap();
+        }
+        ledger.check_closed().unwrap();
+        let third_party = ledger.total().third_party;
+        assert_eq!(
+            (
+                third_party.up.sent,
+                third_party.up.frames,
+                third_party.down.sent
+            ),
+            (74, 2, 70)
+        );
+        let total = ledger.total().all;
+        assert_eq!((total.up.sent, total.down.sent), (130 + 74, 130 + 70));
+        assert_eq!(ledger.clients().collect::<Vec<_>>(), [(user, total)]);
+        assert_eq!(
+            (ledger.of_client(&user), ledger.of_client(&UserId(4))),
+            (Some(total), None)
+        );
+        assert_eq!(
+            ledger.end_round().unwrap(),
+            BytesByPeer {
+                all: total,
+                third_party
+            }
+        );
+        assert_eq!(ledger.end_round().unwrap(), BytesByPeer::default());
+    }
+
+    /// If this fails, a frame to one peer can be booked as arrived at another one.
+    #[test]
+    fn a_frame_belongs_to_its_peer() {
+        let (mut ledger, of) = (Ledger::default(), InvitationId(0));
+        let mut account = ledger.take_out(UserId(1));
+        let parts = FrameParts {
+            header: 28,
+            index: 0,
+            values: 1,
+            modelled: 0,
+        };
+        account.sent(of, Route::REQUEST, parts).unwrap();
+        let ended = ledger.ended(&mut account, (of, Route::UPLOAD), Ending::Done, (29, true));
+        assert!(ended.is_err());
     }
 }
