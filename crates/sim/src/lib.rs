@@ -106,7 +106,6 @@ mod tests;
 mod third_party;
 mod training;
 mod upload;
-mod user_order;
 pub mod workers;
 mod world;
 

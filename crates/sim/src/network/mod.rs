@@ -23,7 +23,6 @@ use super::messages::{
 };
 use super::outcome::{Booking, GaugesSince, RoundRecord};
 use super::resident::{answer_of_metrics, unanswered};
-use super::user_order::sort_by_user;
 use super::workers::{Pool, Workers};
 use super::world::World;
 use fedrecsim_core::stages::{Stage, enter};
@@ -298,7 +297,8 @@ impl Network {
         if let Some(third_party) = &self.peers.third_party {
             third_party.ask(AbsorbRequests)?;
         }
-        sort_by_user(&mut self.local_losses, |(participant, _)| *participant);
+        self.local_losses
+            .sort_unstable_by_key(|(participant, _)| *participant);
         let losses = self.local_losses.drain(..).map(|(_, loss)| loss);
         outcome.loss_sum = losses.fold(made.loss_sum, |sum, loss| sum + loss);
         outcome.steps += made.steps;

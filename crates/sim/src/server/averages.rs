@@ -11,7 +11,6 @@ use crate::download::{Download, Received};
 use crate::invitation::Participant;
 use crate::privacy::SumNoise;
 use crate::upload::Upload;
-use crate::user_order::sort_by_user;
 use crate::world::World;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::{InvitationId, Result, Round, Step, UserId};
@@ -61,7 +60,7 @@ pub(super) fn step(
     mut arrived: Vec<(Open, Upload)>,
     audit: &mut Audit,
 ) -> Result<StepReport> {
-    sort_by_user(&mut arrived, |(open, _)| open.participant());
+    arrived.sort_by_cached_key(|(open, _)| open.participant());
     let (policy, step) = (&world.policy, name.number);
     let (mut sums, on_uploads) = accumulator(world, server, step);
     // A few frames at a time are decoded, so that they are still in the cache when they are added.
