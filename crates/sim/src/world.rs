@@ -11,7 +11,7 @@ use super::metric_set::MetricSet;
 use super::overheads::Overheads;
 use super::phases::PhaseLayouts;
 use super::protection;
-use crate::privacy::{self, Mechanism, PrivacyClaim, SumNoise};
+use crate::privacy::{self, Circumstances, Mechanism, PrivacyClaim, Sampling, SumNoise};
 use fedrecsim_core::legs::{Leg, Route};
 use fedrecsim_core::{Bytes, Direction, Error, Result, Streams, UserId, memory};
 use fedrecsim_data::dataset::{Candidates, Dataset, negatives};
@@ -19,9 +19,9 @@ use fedrecsim_data::population::{Population, Traces};
 use fedrecsim_methods::declare::controlled;
 use fedrecsim_methods::registry::{self, Runnable};
 use fedrecsim_methods::{Entry, Exchange, Method, Phase, Placement, Problem};
-use fedrecsim_model::Layout;
 use fedrecsim_model::codec::{BlockCodecs, FrameParts};
-use fedrecsim_scenario::{ClientSelection, Policy, Scenario, Users, too_few_users};
+use fedrecsim_model::{BlockKind, Layout, ValueType};
+use fedrecsim_scenario::{ClientSelection, Participants, Policy, Scenario, Users, too_few_users};
 
 /// Everything about a run that does not change.
 #[derive(Debug)]
@@ -141,16 +141,14 @@ impl World {
             )));
         }
         let policy = Policy::of(&scenario.training.mode);
-        check_users(&scenario, &policy, dataset.users(), excluded.len())?;
-        let overheads = overheads(&scenario, &policy, dataset.users());
         let privacy = privacy::of_devices(&scenario.privacy, &scenario.codec);
         let sum_noise = protection::sum_noise(&scenario, dataset.users());
-        let world = Self {
+        Self {
             scenario,
             dataset,
             candidates,
             metric_set,
-            policy,
+            policy: policy.clone(),
             method,
             placement,
             trains,
@@ -161,15 +159,12 @@ impl World {
             streams,
             uplink,
             downlink,
-            overheads,
+            overheads: Overheads::default(),
             privacy,
             sum_noise,
             claim: None,
-        };
-        Ok(Self {
-            claim: world.claim_under(&world.policy),
-            ..world
-        })
+        }
+        .under(policy)
     }
 
     /// Returns the world with `policy` in place of that of the scenario's mode.
@@ -181,12 +176,6 @@ impl World {
         policy
             .check()
             .map_err(|reason| Error::Usage(format!("the policy `{}`: {reason}", policy.name)))?;
-        check_users(
-            &self.scenario,
-            &policy,
-            self.dataset.users(),
-            self.excluded.len(),
-        )?;
         if self.scenario.overheads.secure_aggregation.is_some() && !policy.has_cohorts() {
             let message = "secure aggregation needs a cohort whose masks cancel in one sum";
             return Err(Error::Usage(format!(
@@ -195,22 +184,65 @@ impl World {
             )));
         }
         protection::check_policy(&self.scenario, &policy)?;
-        let overheads = overheads(&self.scenario, &policy, self.dataset.users());
-        let claim = self.claim_under(&policy);
+        self.under(policy)
+    }
+
+    /// Returns the world with `policy`, and what follows from it, if there are enough users.
+    fn under(self, policy: Policy) -> Result<Self> {
+        let (scenario, users) = (&self.scenario, self.dataset.users());
+        check_users(scenario, &policy, users, self.excluded.len())?;
+        let invited = policy.invited(scenario.training.needed(users as u32), users as u32);
         Ok(Self {
+            overheads: Overheads::new(&scenario.overheads, invited),
+            claim: self.claim_under(&policy),
             policy,
-            overheads,
-            claim,
             ..self
         })
     }
 
-    /// Returns what is claimed of users' privacy if the server follows `policy`.
+    /// Returns what may be claimed of a run under `policy`; `None` if nothing is done to protect
+    /// uploads. What `[privacy]` does goes before what the method does by itself.
     fn claim_under(&self, policy: &Policy) -> Option<PrivacyClaim> {
-        let uploads = self.layouts.iter().map(|layouts| &layouts.upload);
-        let users = (&self.population, self.dataset.users(), self.excluded.len());
-        let of_method = (self.has_third_party(), self.method.own_noise());
-        protection::claim(&self.scenario, policy, uploads, of_method, users)
+        let (scenario, users) = (&self.scenario, self.dataset.users());
+        let is_any = |is_so: &dyn Fn(&Layout) -> bool| self.upload_layouts().any(is_so);
+        let lists_rows = is_any(&|layout| {
+            layout.blocks().iter().any(|block| {
+                block.kind == BlockKind::ItemTable
+                    && scenario.codec.lists_touched_rows_of(&block.name)
+            })
+        });
+        let selection = scenario.training.client_selection;
+        let is_uniform = selection == ClientSelection::Uniform
+            && policy.waits_for_everybody()
+            && self.everybody_can_take_part()
+            && self.population.faults.is_empty();
+        let sampling = match scenario.training.participation {
+            Participants::Poisson(probability) if is_uniform => Sampling::Poisson(probability),
+            Participants::Share(_) | Participants::Cohort(_) if is_uniform => {
+                Sampling::FixedCohort(
+                    f64::from(scenario.training.needed(users as u32)) / users as f64,
+                )
+            }
+            _ => Sampling::Known,
+        };
+        let circumstances = Circumstances {
+            lists_rows,
+            has_weights: is_any(&|layout| layout.weighted || layout.reports_utility),
+            has_other_values: is_any(&|layout| {
+                let mut blocks = layout.blocks().iter();
+                blocks.any(|block| block.value_type != ValueType::F32)
+            }),
+            has_third_party: self.has_third_party(),
+            selects_by_data: matches!(
+                selection,
+                ClientSelection::ByDataSize | ClientSelection::Oort(_)
+            ),
+            sampling,
+        };
+        PrivacyClaim::of(&scenario.privacy, &circumstances).or_else(|| {
+            let noise = self.method.own_noise()?;
+            Some(PrivacyClaim::of_own_noise(noise, users, &circumstances))
+        })
     }
 
     /// Returns whether the server makes a step of noise alone where nobody was drawn, since a step
@@ -274,6 +306,11 @@ impl World {
         &self.layouts[usize::from(phase.0)].upload
     }
 
+    /// Returns what participants upload, phase by phase.
+    pub(crate) fn upload_layouts(&self) -> impl Iterator<Item = &Layout> + Clone {
+        self.layouts.iter().map(|layouts| &layouts.upload)
+    }
+
     /// Returns what a participant of `phase` exchanges with a third party, if anything.
     ///
     /// # Panics
@@ -324,15 +361,6 @@ fn check_third_party(
         return Err(Error::Usage(format!("the method {name} {message}")));
     }
     Ok(())
-}
-
-/// Returns what travels with frames beside their bytes, if `policy` invites as many users as it is
-/// asked for.
-fn overheads(scenario: &Scenario, policy: &Policy, users: usize) -> Overheads {
-    Overheads::new(
-        &scenario.overheads,
-        policy.invited(scenario.training.needed(users as u32), users as u32),
-    )
 }
 
 /// Checks that a method that predicts ratings has some to learn from, and that held-out ratings are

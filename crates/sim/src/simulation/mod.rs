@@ -19,7 +19,7 @@ use super::workers::{MakeWorkers, all_users_here};
 use super::world::World;
 use fedrecsim_core::{Error, Result, SimTime, UserId};
 use fedrecsim_data::dataset::KeptItems;
-use fedrecsim_methods::{PersonalTable, Phase};
+use fedrecsim_methods::PersonalTable;
 use fedrecsim_model::{ArchiveReader, Model};
 
 mod actors;
@@ -294,8 +294,7 @@ impl Simulation {
     /// Returns whether updates were used that have blocks, and nothing travelled up but headers,
     /// positions and scalars.
     fn uploads_were_empty(&self, outcome: &Outcome) -> bool {
-        let phases = 0..self.world.phases() as u8;
-        let layouts = phases.map(|phase| self.world.upload_layout(Phase(phase)));
+        let layouts = self.world.upload_layouts();
         let most = layouts.clone().map(|layout| layout.scalar_bytes()).max();
         let up = &outcome.bytes.up;
         layouts.clone().any(|layout| layout.values() > 0)
