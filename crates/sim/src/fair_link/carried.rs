@@ -2,7 +2,7 @@
 
 use std::ops::{Add, Sub};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use fedrecsim_core::Bytes;
 
@@ -15,7 +15,7 @@ const FRACTION_BITS: u32 = 16;
 ///
 /// Sums saturate. They are exact below 2^127, which 10^14 bit/s reach after the 584 years that
 /// virtual time has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Carried(i128);
 
 impl Carried {
@@ -57,20 +57,6 @@ impl Sub for Carried {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
-    }
-}
-
-/// Carried is stored as its upper and its lower half, since not every format has integers of 128 bits.
-impl Serialize for Carried {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        ((self.0 >> 64) as i64, self.0 as u64).serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Carried {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (upper, lower) = <(i64, u64)>::deserialize(deserializer)?;
-        Ok(Self(i128::from(upper) << 64 | i128::from(lower)))
     }
 }
 

@@ -122,7 +122,7 @@ impl Utilities {
                 )
             })
             .collect();
-        keys.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        keys.sort_by(best_first);
         keys.into_iter()
             .take(places)
             .map(|(_, user)| user)

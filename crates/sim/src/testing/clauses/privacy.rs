@@ -186,16 +186,12 @@ fn places(values: &[f32], bytes: &[u8]) -> Vec<(usize, usize)> {
     double.sort_unstable();
     let mut found = Vec::new();
     for (byte, window) in bytes.windows(4).enumerate() {
-        let Ok(window) = window.try_into() else {
-            continue;
-        };
-        found.extend(numbers_of(&single, u32::from_le_bytes(window)).map(|number| (number, byte)));
+        let bits = u32::from_le_bytes(std::array::from_fn(|place| window[place]));
+        found.extend(numbers_of(&single, bits).map(|number| (number, byte)));
     }
     for (byte, window) in bytes.windows(8).enumerate() {
-        let Ok(window) = window.try_into() else {
-            continue;
-        };
-        found.extend(numbers_of(&double, u64::from_le_bytes(window)).map(|number| (number, byte)));
+        let bits = u64::from_le_bytes(std::array::from_fn(|place| window[place]));
+        found.extend(numbers_of(&double, bits).map(|number| (number, byte)));
     }
     found
 }
