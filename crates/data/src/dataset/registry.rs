@@ -104,8 +104,9 @@ fn within(base: PathBuf, usual_files: &[String]) -> Vec<PathBuf> {
     places
 }
 
-/// Returns a message that says where a file was looked for, and how it can be had.
-fn missing(
+/// Returns a message that says where a file was looked for, and how it can be had if it is that of a
+/// known data set.
+pub(crate) fn missing(
     places: &[PathBuf],
     known: Option<&KnownDataset>,
     data_directories: &[PathBuf],

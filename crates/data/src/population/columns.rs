@@ -64,13 +64,13 @@ impl Row<'_> {
 /// [`Error::Read`] for a text without a line of numbers, [`Error::MalformedLine`] with the first
 /// fault, or for a gap in the users' numbers.
 pub(super) fn read_users<T, const COUNT: usize>(
-    text: &str,
+    text: &[u8],
     path: &Path,
     names: [&str; COUNT],
     required: usize,
     parse: impl Fn(&Row<'_>) -> Result<T, String>,
 ) -> Result<Vec<Vec<(u64, T)>>> {
-    let mut records = Records::new(Box::new(text.as_bytes()), path, ",")?;
+    let mut records = Records::new(Box::new(text), path, ",")?;
     let (mut header, mut record) = (ByteRecord::new(), ByteRecord::new());
     if !read_one(&mut records, &mut header)? {
         return Err(Error::read(path, "the file is empty"));
@@ -141,7 +141,7 @@ fn read_one(records: &mut Records<'_>, record: &mut ByteRecord) -> Result<bool> 
 fn fields_of(record: &ByteRecord) -> Result<Vec<&str>, String> {
     let text = |field| std::str::from_utf8(field).map(str::trim);
     let fields: Result<_, _> = record.iter().map(text).collect();
-    fields.map_err(|_| "the line is not UTF-8".to_owned())
+    fields.map_err(|_| "the line is not UTF-8; save the file as UTF-8".to_owned())
 }
 
 /// Returns the places of `names` in the header, in their order.

@@ -24,7 +24,7 @@ pub(super) struct TracedDevice {
 
 impl DeviceTrace {
     /// Reads `text`, whose faults are reported under `path`.
-    pub(super) fn parse(text: &str, path: &Path) -> Result<Self> {
+    pub(super) fn parse(text: impl AsRef<[u8]>, path: &Path) -> Result<Self> {
         let names = [
             "user",
             "ns_per_row_visit",
@@ -32,7 +32,7 @@ impl DeviceTrace {
             "ns_per_multiply_add",
             "fixed_ms_per_participation",
         ];
-        let users = columns::read_users(text, path, names, 2, |row| {
+        let users = columns::read_users(text.as_ref(), path, names, 2, |row| {
             let not_negative = |column| {
                 row.has(column)
                     .then(|| row.not_negative(column, 1e9))

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use super::availability::AvailabilityTrace;
 use super::device_trace::DeviceTrace;
 use super::link::LinkTrace;
-use crate::records::{as_given_or_below, malformed};
+use crate::dataset::registry::missing;
+use crate::records::as_given_or_below;
 use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::{AvailabilityPattern, RatesSpec, Scenario, SpeedSpec};
 
@@ -63,24 +64,12 @@ impl Traces {
     }
 }
 
-fn read(path: &Path, data_directories: &[PathBuf]) -> Result<(PathBuf, String)> {
+fn read(path: &Path, data_directories: &[PathBuf]) -> Result<(PathBuf, Vec<u8>)> {
     let places = as_given_or_below(path, data_directories);
     let Some(found) = places.iter().find(|place| place.is_file()) else {
-        let tried: Vec<String> = places
-            .iter()
-            .map(|place| place.display().to_string())
-            .collect();
-        return Err(Error::read(
-            path,
-            format!("there is no such file; looked for {}", tried.join(", ")),
-        ));
+        let reason = missing(&places, None, data_directories);
+        return Err(Error::read(path, reason));
     };
-    let bytes = std::fs::read(found).map_err(|reason| Error::read(found, reason))?;
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let sound = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = sound.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
-        let message = "the line is not UTF-8; save the file as UTF-8";
-        malformed(found, line, message.to_owned())
-    })?;
+    let text = std::fs::read(found).map_err(|reason| Error::read(found, reason))?;
     Ok((found.clone(), text))
 }

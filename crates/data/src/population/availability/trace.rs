@@ -21,10 +21,14 @@ impl AvailabilityTrace {
     /// # Errors
     /// The errors of the columns, and one for a stay that ends before it begins, begins before the
     /// user's last one in the file has ended, or ends after the period.
-    pub(crate) fn parse(text: &str, path: &Path, period_s: Option<f64>) -> Result<Self> {
+    pub(crate) fn parse(
+        text: impl AsRef<[u8]>,
+        path: &Path,
+        period_s: Option<f64>,
+    ) -> Result<Self> {
         let nanoseconds = |seconds: f64| SimDuration::from_secs_f64(seconds).as_nanos();
         let period = period_s.map(nanoseconds);
-        let lines = columns::read_users(text, path, ["user", "on", "off"], 3, |row| {
+        let lines = columns::read_users(text.as_ref(), path, ["user", "on", "off"], 3, |row| {
             let (on_s, off_s) = (
                 row.not_negative(1, columns::LAST_SECOND)?,
                 row.not_negative(2, columns::LAST_SECOND)?,

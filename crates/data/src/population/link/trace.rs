@@ -144,10 +144,14 @@ impl LinkTrace {
     /// The errors of the columns, and one for a user whose first line is not of time 0, whose times
     /// do not grow, whose last time is not before the period's end, or who has no rate in a
     /// direction in any line.
-    pub(crate) fn parse(text: &str, path: &Path, period_s: Option<f64>) -> Result<Self> {
+    pub(crate) fn parse(
+        text: impl AsRef<[u8]>,
+        path: &Path,
+        period_s: Option<f64>,
+    ) -> Result<Self> {
         let nanoseconds = |seconds: f64| SimDuration::from_secs_f64(seconds).as_nanos();
         let names = ["user", "time_s", "down_mbit_per_s", "up_mbit_per_s"];
-        let users = columns::read_users(text, path, names, 4, |row| {
+        let users = columns::read_users(text.as_ref(), path, names, 4, |row| {
             let time_s = row.not_negative(1, columns::LAST_SECOND)?;
             let is_late = |period_s: &f64| nanoseconds(time_s) >= nanoseconds(*period_s);
             if let Some(period_s) = period_s.filter(is_late) {
