@@ -162,12 +162,7 @@ pub(super) fn write_seed(seed: u64, places: &Places<'_>, out: &mut Vec<u8>) -> P
 pub(super) fn drawn(seed: u64, count: usize, universe: usize) -> Vec<u32> {
     let mut stream = Streams::new(seed).named("codec/positions", count as u64, universe as u64);
     let mut places: Vec<u32> = (0..universe as u32).collect();
-    // A shuffle that stops after `count` places.
-    for place in 0..count {
-        let other = place + stream.below((places.len() - place) as u32) as usize;
-        places.swap(place, other);
-    }
-    places.truncate(count);
+    stream.keep_drawn(&mut places, count);
     places.sort_unstable();
     places
 }
