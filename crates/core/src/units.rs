@@ -190,12 +190,6 @@ impl BitsPerSecond {
         self.0
     }
 
-    /// Returns the rate in Mbit/s. For up to 10^9 Mbit/s, [`from_mbit_f64`](Self::from_mbit_f64)
-    /// gives the same rate back.
-    pub fn as_mbit_f64(self) -> f64 {
-        self.0 as f64 / 1e6
-    }
-
     /// Returns how long `size` takes at this rate, rounded up to a whole nanosecond.
     pub fn time_for(self, size: Bytes) -> SimDuration {
         // Up to 2 GB in 64 bits, which divide many times as fast.
@@ -322,7 +316,7 @@ mod tests {
             1_000_000_000_000_000,
         ] {
             let rate = BitsPerSecond::new(bits);
-            assert_eq!(BitsPerSecond::from_mbit_f64(rate.as_mbit_f64()), rate);
+            assert_eq!(BitsPerSecond::from_mbit_f64(rate.get() as f64 / 1e6), rate);
         }
     }
 

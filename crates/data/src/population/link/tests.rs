@@ -375,7 +375,7 @@ fn every_wrong_line_of_a_trace_of_links_is_named() {
 fn without_a_period_the_last_line_holds_as_long_as_the_one_before() {
     let link = up(&traced("0,0,1,8\n0,2,1,16\n0,5,1,4\n", "equal", None), 0);
     let rates = [0.0, 2.0, 4.9, 5.0, 7.9, 8.0, 10.0, 13.0]
-        .map(|at| link.share_at(second(at)).cap.as_mbit_f64());
+        .map(|at| link.share_at(second(at)).cap.get() as f64 / 1e6);
     assert_eq!(rates, [8.0, 16.0, 16.0, 4.0, 4.0, 8.0, 16.0, 4.0]);
     assert_eq!(link.changes_after(second(8.0)), Some(second(10.0)));
 }

@@ -38,7 +38,7 @@ fn recorded(text: &str) -> BTreeMap<String, Vec<Recorded>> {
 fn arrivals(transfers: &[Recorded], sharing: Sharing) -> Vec<SimTime> {
     let capacity = Some(BitsPerSecond::new(transfers[0].capacity_bit_per_s));
     let server = ServerLinkSpec {
-        uplink_mbit_per_s: capacity.map(BitsPerSecond::as_mbit_f64),
+        uplink_mbit_per_s: capacity.map(|rate: BitsPerSecond| rate.get() as f64 / 1e6),
         ..ServerLinkSpec::default()
     };
     let network = NetworkSpec {
