@@ -224,45 +224,23 @@ impl Error {
 
     /// Returns the error with `whole` added to its place, if it is about a value that a codec
     /// cannot represent: a block becomes the block of an upload.
-    pub fn within(self, whole: impl std::fmt::Display) -> Self {
-        match self {
-            Self::Unrepresentable {
-                place,
-                value,
-                reason,
-            } => {
-                let place = if place.is_empty() {
-                    whole.to_string()
-                } else {
-                    format!("{place} of {whole}")
-                };
-                Self::Unrepresentable {
-                    place,
-                    value,
-                    reason,
-                }
-            }
-            other => other,
+    pub fn within(mut self, whole: impl std::fmt::Display) -> Self {
+        if let Self::Unrepresentable { place, .. } = &mut self {
+            *place = match place.is_empty() {
+                true => whole.to_string(),
+                false => format!("{place} of {whole}"),
+            };
         }
+        self
     }
 
     /// Returns the error with its round, if it is the failure of a method that does not know which
     /// one it is.
-    pub fn in_round(self, of_round: Round) -> Self {
-        match self {
-            Self::MethodFailed {
-                method,
-                round,
-                user,
-                reason,
-            } => Self::MethodFailed {
-                method,
-                round: round.or(Some(of_round)),
-                user,
-                reason,
-            },
-            other => other,
+    pub fn in_round(mut self, of_round: Round) -> Self {
+        if let Self::MethodFailed { round, .. } = &mut self {
+            round.get_or_insert(of_round);
         }
+        self
     }
 }
 
