@@ -140,13 +140,13 @@ impl Candidates {
 
     /// Returns whether test and validation item are ranked against the same candidates.
     pub fn are_shared(&self) -> bool {
-        let Lists::Sampled {
-            has_own_validation, ..
-        } = self.lists
-        else {
-            return true;
-        };
-        !has_own_validation
+        !matches!(
+            self.lists,
+            Lists::Sampled {
+                has_own_validation: true,
+                ..
+            }
+        )
     }
 
     /// Returns what a held-out item of the evaluated user at `position` is ranked against, ascending.
