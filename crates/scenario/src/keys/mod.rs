@@ -2,8 +2,8 @@
 //! range, unit and documentation. Its `check` holds the rules between these keys and others.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Map, Value as Json};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Map, Value as Json, json};
 
 use super::check::Checker;
 use super::traffic::Traffic;
@@ -244,7 +244,8 @@ fn name_of(choice: &impl Serialize) -> String {
 
 /// A method and its parameters: `method = "popularity"` or `[method.fedrap]`. What they may be is
 /// the method registry's business.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Map<String, Json>", into = "Json")]
 pub struct MethodSpec {
     /// Registered name.
     pub name: String,
@@ -253,22 +254,20 @@ pub struct MethodSpec {
     pub parameters: Json,
 }
 
-impl Serialize for MethodSpec {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.parameters.as_object() {
-            Some(parameters) if !parameters.is_empty() => {
-                serializer.collect_map([(&self.name, parameters)])
-            }
-            _ => serializer.serialize_str(&self.name),
+impl From<MethodSpec> for Json {
+    fn from(MethodSpec { name, parameters }: MethodSpec) -> Self {
+        match parameters {
+            Self::Object(parameters) if !parameters.is_empty() => json!({ name: parameters }),
+            _ => name.into(),
         }
     }
 }
 
-impl<'de> Deserialize<'de> for MethodSpec {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let method = Map::deserialize(deserializer)?.into_iter().next();
-        let (name, parameters) =
-            method.ok_or_else(|| serde::de::Error::custom("no method is named"))?;
+impl TryFrom<Map<String, Json>> for MethodSpec {
+    type Error = &'static str;
+
+    fn try_from(method: Map<String, Json>) -> Result<Self, Self::Error> {
+        let (name, parameters) = method.into_iter().next().ok_or("no method is named")?;
         Ok(Self { name, parameters })
     }
 }
