@@ -1,6 +1,8 @@
 //! The schema of scenario files, which holds the rules of single keys.
 
+use schemars::Schema;
 use schemars::generate::SchemaSettings;
+use schemars::transform::{RecursiveTransform, Transform};
 use serde_json::{Map, Value as Json, json};
 
 use super::form::{has_type, property, required, tag};
@@ -42,16 +44,14 @@ pub fn schema(vocabulary: &[MethodVocabulary]) -> Json {
     }));
     root["title"] = "fedrecsim scenario".into();
     root["$defs"] = Json::Object(definitions);
-    each_object(&mut root, &mut |object| {
+    each_schema(&mut root, |object| {
         state_bounds_of_format(object);
         drop_null(object);
         drop_needless(object);
         unwrap_lines(object);
     });
     let rules = root.clone();
-    each_object(&mut root, &mut |object| {
-        name_alone(object, &Rules::new(&rules))
-    });
+    each_schema(&mut root, |object| name_alone(object, &Rules::new(&rules)));
     root
 }
 
@@ -151,7 +151,7 @@ fn take_object(json: &mut Json, key: &str) -> Map<String, Json> {
 
 /// Returns `schema` with its references pointing at the definitions of `method`.
 fn qualified(mut schema: Json, method: &str) -> Json {
-    each_object(&mut schema, &mut |object| {
+    each_schema(&mut schema, |object| {
         if let Some(Json::String(reference)) = object.get_mut("$ref")
             && let Some(name) = reference.strip_prefix("#/$defs/")
         {
@@ -227,19 +227,12 @@ fn unwrap_lines(object: &mut Map<String, Json>) {
     }
 }
 
-fn each_object(json: &mut Json, change: &mut impl FnMut(&mut Map<String, Json>)) {
-    match json {
-        Json::Object(object) => {
-            change(object);
-            for inner in object.values_mut() {
-                each_object(inner, change);
-            }
-        }
-        Json::Array(items) => {
-            for inner in items {
-                each_object(inner, change);
-            }
-        }
-        _ => {}
+/// Changes a schema, and then those in it.
+fn each_schema(json: &mut Json, mut change: impl FnMut(&mut Map<String, Json>)) {
+    let own = |schema: &mut Schema| {
+        schema.as_object_mut().into_iter().for_each(&mut change);
+    };
+    if let Ok(schema) = json.try_into() {
+        RecursiveTransform(own).transform(schema);
     }
 }
