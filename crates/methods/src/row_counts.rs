@@ -45,12 +45,12 @@ pub(crate) const COUNTS: &str = "counts";
 
 /// Returns the layouts of what uploads say of themselves, for this many items.
 pub(crate) fn said_layouts(counts: Counts, items: usize) -> Vec<BlockLayout> {
-    let one = TableShape::new(1, 1);
-    let sender = || BlockLayout::weights("participants", one).statistic();
+    let rows = BlockLayout::item_table(COUNTS, TableShape::new(items, 1)).statistic();
+    let sender = BlockLayout::weights("participants", TableShape::new(1, 1)).statistic();
     match counts {
         Counts::Nothing => Vec::new(),
-        Counts::Rows => vec![counts_layout(items)],
-        Counts::RowsAndSender => vec![counts_layout(items), sender()],
+        Counts::Rows => vec![rows],
+        Counts::RowsAndSender => vec![rows, sender],
     }
 }
 
@@ -61,36 +61,19 @@ pub(crate) fn said_layouts(counts: Counts, items: usize) -> Vec<BlockLayout> {
 /// As [`TableUpdate::listed`].
 pub(crate) fn said_of(counts: Counts, rows: usize, listed: &[u32]) -> Result<Vec<TableUpdate>> {
     let say = |block: BlockLayout| match block.name == COUNTS {
-        true => counts_of(rows, listed),
+        true => {
+            let ones = vec![1.0; listed.len()];
+            TableUpdate::listed(block.shape, listed.to_vec(), &ones, 1.0)
+        }
         false => Ok(TableUpdate::whole(Table::new(block.shape, vec![1.0]))),
     };
     said_layouts(counts, rows).into_iter().map(say).collect()
-}
-
-/// Returns the layout of the block in which devices say for each of so many rows whether they have
-/// sent it.
-pub(crate) fn counts_layout(rows: usize) -> BlockLayout {
-    BlockLayout::item_table(COUNTS, TableShape::new(rows, 1)).statistic()
 }
 
 /// Returns whether a block can be one in which devices say which rows they have sent: a statistic
 /// with one number of single precision for each row.
 pub(crate) fn can_be_counts(block: &BlockLayout) -> bool {
     (block.shape.dimension, block.value_type, block.is_statistic) == (1, ValueType::F32, true)
-}
-
-/// Returns what a device that has sent the rows `listed` (ascending) of so many says of them: 1 for
-/// each, and 0 for the others.
-///
-/// # Errors
-/// As [`TableUpdate::listed`].
-pub(crate) fn counts_of(rows: usize, listed: &[u32]) -> Result<TableUpdate> {
-    TableUpdate::listed(
-        counts_layout(rows).shape,
-        listed.to_vec(),
-        &vec![1.0; listed.len()],
-        1.0,
-    )
 }
 
 /// Returns how large noise on counts is, as far as it shows: the magnitude of the most negative
@@ -162,10 +145,11 @@ mod tests {
     /// If this fails, devices say something else than a 1 for each row that they have sent.
     #[test]
     fn a_device_says_one_for_each_row() {
-        let said = counts_of(4, &[1, 3]).unwrap();
+        let said = said_of(Counts::Rows, 4, &[1, 3]).unwrap();
         let expected =
             TableUpdate::listed(TableShape::new(4, 1), vec![1, 3], &[1.0, 1.0], 1.0).unwrap();
-        assert_eq!(said, expected);
-        assert!(can_be_counts(&counts_layout(4)) && counts_of(4, &[4]).is_err());
+        assert_eq!(said, [expected]);
+        assert!(can_be_counts(&said_layouts(Counts::Rows, 4)[0]));
+        assert!(said_of(Counts::Rows, 4, &[4]).is_err());
     }
 }
