@@ -126,10 +126,10 @@ fn with_dropouts_every_byte_is_delivered_or_lost() {
         let frame = HEADER + 4 * ITEMS * 8;
         for round in &outcome.rounds {
             let (up, down) = (round.bytes.up, round.bytes.down);
-            assert!(round.dropped > 0, "{codec}, round {}", round.round);
+            assert!(round.lost > 0, "{codec}, round {}", round.round);
             assert_eq!(
                 round.invited,
-                round.aggregated + round.dropped,
+                round.aggregated + round.lost,
                 "{codec}, round {}",
                 round.round
             );
@@ -176,7 +176,7 @@ fn when_everybody_drops_out_the_table_stays_and_every_figure_is_finite() {
         assert_finite(&outcome);
         for round in &outcome.rounds {
             assert_eq!(
-                (round.invited, round.dropped, round.aggregated, round.loss),
+                (round.invited, round.lost, round.aggregated, round.loss),
                 (40, 40, 0, None),
                 "{method}"
             );

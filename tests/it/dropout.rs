@@ -19,7 +19,7 @@ fn accuracies(slow: &str) -> Vec<SplitAccuracy> {
         outcome
             .rounds
             .iter()
-            .all(|round| (round.dropped, round.aggregated) == (40, 0)),
+            .all(|round| (round.lost, round.aggregated) == (40, 0)),
         "{slow}"
     );
     outcome
@@ -75,6 +75,6 @@ fn a_cut_off_at_the_instant_of_an_arrival_comes_after_it() {
         outcome
             .rounds
             .iter()
-            .all(|round| round.virtual_time_s < 1e-6 && round.dropped > 20)
+            .all(|round| round.virtual_time_s < 1e-6 && round.lost > 20)
     );
 }

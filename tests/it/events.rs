@@ -93,7 +93,7 @@ fn the_lines_add_up_to_the_report() {
     assert_eq!(count("useful"), totals["aggregated"].as_u64().unwrap());
     assert_eq!(count("late"), totals["late"].as_u64().unwrap());
     let lost = count("download-lost") + count("upload-lost") + count("training-lost");
-    assert_eq!(lost, totals["dropped"].as_u64().unwrap());
+    assert_eq!(lost, totals["lost"].as_u64().unwrap());
     assert!(
         count("late") > 0 && lost > 0 && count("download-in-line") > 0,
         "the scenario is not busy: {counts:?}"

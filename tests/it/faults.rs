@@ -45,7 +45,7 @@ fn a_dropped_frame_is_sent_whole_and_never_arrives() {
         outcome
             .rounds
             .iter()
-            .all(|round| (round.aggregated, round.dropped) == (38, 2))
+            .all(|round| (round.aggregated, round.lost) == (38, 2))
     );
     let outcome = with_rule(
         "effect = \"drop\", direction = \"down\", users = { numbers = [3] }",
@@ -159,7 +159,7 @@ fn corrupted_frames_of_every_codec_and_direction_are_noticed() {
                 outcome
                     .rounds
                     .iter()
-                    .all(|round| (round.aggregated, round.dropped) == (0, 40)),
+                    .all(|round| (round.aggregated, round.lost) == (0, 40)),
                 "{codec}"
             );
             let (lost, delivered) = if direction == "up" {
@@ -195,7 +195,7 @@ fn a_corrupted_upload_counts_as_little_as_one_that_was_never_sent() {
     let who = "direction = \"up\", users = { share = 0.3 }";
     let corrupted = with_rule(&format!("effect = \"corrupt\", {who}"), &[]);
     let dropped = with_rule(&format!("effect = \"drop\", {who}"), &[]);
-    assert!(corrupted.rounds[0].dropped > 3);
+    assert!(corrupted.rounds[0].lost > 3);
     // The only difference is that the server has received the corrupted ones.
     let mut received = dropped.rounds;
     received
@@ -260,7 +260,7 @@ fn a_rule_acts_within_its_window_of_time() {
         outcome
             .rounds
             .iter()
-            .map(|round| round.dropped)
+            .map(|round| round.lost)
             .collect::<Vec<_>>()
     };
     assert_eq!(window("up", begins(2), begins(3)), [0, 40, 0, 0]);
@@ -314,7 +314,7 @@ fn departure(seconds: f64) -> Outcome {
     assert!(outcome.stopped_by.is_none(), "{:?}", outcome.stopped_by);
     assert_balanced(&outcome);
     assert_eq!(
-        (outcome.rounds[0].aggregated, outcome.rounds[0].dropped),
+        (outcome.rounds[0].aggregated, outcome.rounds[0].lost),
         (0, 40)
     );
     assert!(
@@ -381,7 +381,7 @@ fn users_who_come_and_go_take_part_while_they_are_there() {
         // seconds of a participation.
         assert!(sum(|round| round.invited) < 6 * 20, "{mode}");
         assert!(
-            sum(|round| round.dropped) > 5 && sum(|round| round.aggregated) > 10,
+            sum(|round| round.lost) > 5 && sum(|round| round.aggregated) > 10,
             "{mode}: {:?}",
             outcome.rounds
         );
@@ -422,7 +422,7 @@ fn an_outage_takes_its_users_out_of_their_round_and_of_the_next_ones() {
         let counts: Vec<(u32, u32, u32)> = outcome
             .rounds
             .iter()
-            .map(|round| (round.invited, round.aggregated, round.dropped))
+            .map(|round| (round.invited, round.aggregated, round.lost))
             .collect();
         assert_eq!(
             counts,
@@ -462,7 +462,7 @@ fn recurring_outages_take_a_region_out_at_once() {
     assert!((8..=24).contains(&region), "{region} users");
     let (mut all, mut out, mut lost) = (0, 0, 0);
     for round in &outcome.rounds {
-        match (40 - round.invited, round.dropped) {
+        match (40 - round.invited, round.lost) {
             (0, 0) => all += 1,
             (0, dropped) if dropped == region => lost += 1,
             (away, 0) if away == region => out += 1,

@@ -16,7 +16,7 @@ fn sum(outcome: &Outcome) -> Losses {
     for round in &outcome.rounds {
         assert_eq!(
             round.losses.total(),
-            u64::from(round.dropped),
+            u64::from(round.lost),
             "round {}: {:?}",
             round.round,
             round.losses
@@ -158,7 +158,7 @@ fn the_causes_are_in_every_part_of_the_report_and_add_up() {
     let (dropouts, departures) = (count("/losses/dropouts"), count("/losses/departures"));
     assert_eq!(
         dropouts + departures + by_fault.iter().sum::<u64>(),
-        count("/participations/dropped")
+        count("/participations/lost")
     );
     assert!(
         dropouts > 0 && departures > 0 && by_fault[..4].iter().all(|lost| *lost > 0),
@@ -196,10 +196,10 @@ fn the_causes_are_in_every_part_of_the_report_and_add_up() {
         by_fault
     );
     assert_eq!(
-        [total("stale"), total("dropped")],
+        [total("stale"), total("lost")],
         [
             count("/participations/stale"),
-            count("/participations/dropped")
+            count("/participations/lost")
         ]
     );
     let summary = std::fs::read_to_string(workshop.report().join("summary.md")).unwrap();

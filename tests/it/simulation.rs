@@ -258,7 +258,7 @@ fn a_model_that_is_set_during_participations_has_a_download_of_its_own() {
     let model = filled(&simulation.model().unwrap(), 0.5);
     simulation.set_model(model).unwrap();
     let second = step(&mut simulation);
-    let ended = second.aggregated + second.late + second.dropped;
+    let ended = second.aggregated + second.late + second.lost;
     assert!(
         second.invited > 0 && ended < 10,
         "nobody has the old download any more"

@@ -61,8 +61,8 @@ fn steps_are_the_same_however_many_make_a_round() {
                 "{mode:?}"
             );
             assert_eq!(
-                u64::from(record.dropped),
-                sum(&|step| of_its_steps[step].dropped.into()),
+                u64::from(record.lost),
+                sum(&|step| of_its_steps[step].lost.into()),
                 "{mode:?}"
             );
             assert_eq!(

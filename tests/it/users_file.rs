@@ -73,7 +73,7 @@ fn what_users_have_adds_up_to_the_run() {
             outcome.rounds.iter().map(of).sum::<u32>()
         };
         // No participation ends after the last round, except by being under way.
-        assert_eq!(all.lost, total(|round| round.dropped), "{mode}");
+        assert_eq!(all.lost, total(|round| round.lost), "{mode}");
         assert_eq!(all.cancelled, total(|round| round.cancelled), "{mode}");
         assert_eq!(all.late + all.stale, total(|round| round.late), "{mode}");
         assert_eq!(all.stale, total(|round| round.stale), "{mode}");
@@ -171,7 +171,7 @@ fn the_file_has_every_user_and_its_columns_add_up_to_run_json() {
     for (column, key) in [
         ("invited", "invited"),
         ("completed", "aggregated"),
-        ("lost", "dropped"),
+        ("lost", "lost"),
     ] {
         assert_eq!(
             sum(column),
@@ -189,11 +189,11 @@ fn the_file_has_every_user_and_its_columns_add_up_to_run_json() {
     let energy = &run["energy"];
     let (whole, wasted) = (
         energy["transfer_j"].as_f64().unwrap() + energy["training_j"].as_f64().unwrap(),
-        energy["wasted_j"].as_f64().unwrap(),
+        energy["unused_j"].as_f64().unwrap(),
     );
     assert!(
         (sum("energy_j") / whole - 1.0).abs() < 1e-9
-            && (sum("wasted_energy_j") / wasted - 1.0).abs() < 1e-9
+            && (sum("unused_energy_j") / wasted - 1.0).abs() < 1e-9
     );
     let idle: Vec<_> = rows.iter().filter(|row| row["invited"] == 0.0).collect();
     assert_eq!(

@@ -23,10 +23,10 @@ pub fn check(record: &RunRecord) -> Result<()> {
         let name = format!("round {}", round.round);
         finite::check(&name, round)?;
         balanced(&name, &round.bytes)?;
-        if round.losses.total() != u64::from(round.dropped) {
-            let (dropped, losses) = (round.dropped, &round.losses);
+        if round.losses.total() != u64::from(round.lost) {
+            let (lost, losses) = (round.lost, &round.losses);
             return Err(Error::Unbalanced(format!(
-                "{name}: {dropped} participations were lost, for {losses:?}"
+                "{name}: {lost} participations were lost, for {losses:?}"
             )));
         }
     }

@@ -63,6 +63,14 @@ impl Report {
             .map(|path| Frame::read(&path, |_| true))
             .transpose()?;
         let shown = path.display().to_string();
+        for table in ["participations", "energy"] {
+            if let Some(Value::Object(table)) = run.get_mut(table) {
+                let renamed = std::mem::take(table).into_iter();
+                *table = renamed
+                    .map(|(key, value)| (read::name_of_today(&key).to_owned(), value))
+                    .collect();
+            }
+        }
         run["scenario"] = read::brought_up_to_date(&shown, &run["scenario"], vocabulary);
         Ok(Self { shown, run, rounds })
     }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::column::{self, Column, Value};
+use super::read::name_of_today;
 use fedrecsim_core::{Error, Result};
 
 /// A table of numbers, by the names of its columns.
@@ -36,11 +37,8 @@ impl Frame {
         let header = reader.headers().map_err(refuse)?.clone();
         let mut frame = Self::default();
         let mut places = Vec::new();
-        for (place, name) in header
-            .iter()
-            .enumerate()
-            .filter(|(_, name)| is_wanted(name))
-        {
+        let names = header.iter().map(name_of_today).enumerate();
+        for (place, name) in names.filter(|(_, name)| is_wanted(name)) {
             places.push(place);
             frame.columns.push((name.to_owned(), Vec::new()));
         }

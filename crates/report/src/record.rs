@@ -82,7 +82,7 @@ pub struct RunRecord<S = Scenario> {
     pub privacy: Option<PrivacyRecord>,
     /// Participations of the finished rounds, by what became of them.
     pub participations: ParticipationTotals,
-    /// Those of them that were cut off, by cause; their sum is `participations.dropped`.
+    /// Those of them that were lost, by cause; their sum is `participations.lost`.
     pub losses: LossTotals,
     /// The server's link, the line for connections and the users who were waited for, over the
     /// finished rounds; absent if no virtual time has passed.
@@ -148,16 +148,17 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 /// Participations by what became of them:
-/// `invited = aggregated + dropped + cancelled + late + under_way`.
+/// `invited = aggregated + lost + cancelled + late + under_way`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParticipationTotals {
     /// Invitations sent.
     pub invited: u64,
     /// Updates that were averaged.
     pub aggregated: u64,
-    /// Participations that were cut off by a dropout, a departure or a fault.
-    pub dropped: u64,
-    /// Participations that the server gave up.
+    /// Participations that were lost to a dropout, a departure or a fault.
+    #[serde(alias = "dropped")]
+    pub lost: u64,
+    /// Participations that the server cancelled.
     pub cancelled: u64,
     /// Updates that came after their round was over, or from a model too old to be used.
     pub late: u64,
@@ -176,19 +177,19 @@ impl ParticipationTotals {
         let mut totals = Self {
             invited: sum(|round| round.invited),
             aggregated: sum(|round| round.aggregated),
-            dropped: sum(|round| round.dropped),
+            lost: sum(|round| round.lost),
             cancelled: sum(|round| round.cancelled),
             late: sum(|round| round.late),
             stale: sum(|round| round.stale),
             under_way: 0,
         };
-        let ended = totals.aggregated + totals.dropped + totals.cancelled + totals.late;
+        let ended = totals.aggregated + totals.lost + totals.cancelled + totals.late;
         totals.under_way = totals.invited.saturating_sub(ended);
         totals
     }
 }
 
-/// Participations that were cut off, by cause.
+/// Participations that were lost, by cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LossTotals {
     /// Those that dropped out (`network.dropout`).
@@ -241,14 +242,15 @@ pub struct Energy {
     /// Energy spent on training.
     pub training_j: f64,
     /// The part of both that was of no use: transfers that did not arrive or were not used, and
-    /// trainings that were cut off.
-    pub wasted_j: f64,
+    /// trainings that were lost.
+    #[serde(alias = "wasted_j")]
+    pub unused_j: f64,
 }
 
 impl Energy {
     /// Returns the energy that clients with these devices spent on `bytes` and `work`; `None` if
     /// the scenario states none. A device spends energy on every byte that it sends and on every
-    /// byte that it receives. The wasted part is what was spent on updates that were not used, their
+    /// byte that it receives. The unused part is what was spent on updates that were not used, their
     /// downloads and trainings included.
     pub(crate) fn of(
         devices: &DevicesSpec,
@@ -275,7 +277,7 @@ impl Energy {
                 work.finished + work.lost,
                 work.finished_multiply_adds + lost_multiply_adds,
             ),
-            wasted_j: unused as f64 * per_byte_j
+            unused_j: unused as f64 * per_byte_j
                 + training_j(
                     work.lost + work.unused,
                     lost_multiply_adds + work.unused_multiply_adds,
@@ -341,7 +343,7 @@ mod tests {
         };
         let spent = Energy::of(&record.scenario.devices, &bytes, work).unwrap();
         assert_eq!(
-            (spent.transfer_j, spent.training_j, spent.wasted_j),
+            (spent.transfer_j, spent.training_j, spent.unused_j),
             (20.0, 0.0, 0.5)
         );
         let down = Flow {
@@ -362,7 +364,7 @@ mod tests {
         );
         record.scenario.devices.energy_nj_per_row_visit = Some(2.0);
         let spent = Energy::of(&record.scenario.devices, &bytes, work).unwrap();
-        assert_eq!((spent.total_j(), spent.wasted_j), (25.0, 1.5));
+        assert_eq!((spent.total_j(), spent.unused_j), (25.0, 1.5));
         let work = WorkTotals {
             unused: 1_000_000_000,
             unused_download_bytes: 600_000_000,
@@ -370,7 +372,7 @@ mod tests {
         };
         let spent = Energy::of(&record.scenario.devices, &bytes, work).unwrap();
         assert_eq!(
-            (spent.total_j(), spent.wasted_j),
+            (spent.total_j(), spent.unused_j),
             (25.0, 6.5),
             "downloads and trainings for updates not used"
         );

@@ -305,7 +305,7 @@ mod tests {
             "lost_fault_2",
         ]
         .map(cell);
-        assert_eq!((causes, cell("dropped")), ([40, 2, 0, 5, 0], 47));
+        assert_eq!((causes, cell("lost")), ([40, 2, 0, 5, 0], 47));
     }
 
     #[test]

@@ -202,18 +202,17 @@ fn learned_nothing(record: &RunRecord) -> Option<Block> {
     }
     let ParticipationTotals {
         invited,
-        dropped,
+        lost,
         cancelled,
         late,
         under_way,
         ..
     } = record.participations;
-    let [dropped, cancelled, late, under_way] =
-        [dropped, cancelled, late, under_way].map(thousands);
+    let [lost, cancelled, late, under_way] = [lost, cancelled, late, under_way].map(thousands);
     Some(Block::note(
         "The run has learned nothing: no update was ever used.",
         format!(
-            "Of {} in {}, {dropped} were cut off by a dropout, a departure or a fault, {cancelled} were given up, {late} came \
+            "Of {} in {}, {lost} were lost to a dropout, a departure or a fault, {cancelled} were cancelled, {late} came \
              too late and {under_way} were under way at the end. The shared model is the one that the run began with, so the \
              accuracy says nothing about training.",
             counted(invited, "participation"),

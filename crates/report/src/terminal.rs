@@ -33,11 +33,10 @@ pub fn summary(record: &RunRecord, report: Option<&Path>, columns: Option<usize>
         entry("third party", text);
     }
     if let Some(energy) = record.energy {
-        let (total, wasted) = (energy.total_j(), energy.wasted_j);
-        let [total, wasted] = [total, wasted].map(words::energy);
+        let [total, unused] = [energy.total_j(), energy.unused_j].map(words::energy);
         entry(
             "energy",
-            format!("{total}, {wasted} of it on what was of no use"),
+            format!("{total}, {unused} of it on what was of no use"),
         );
     }
     if let Some(used) = server_link(record) {
@@ -124,13 +123,13 @@ fn accuracy(record: &RunRecord) -> Vec<(String, String)> {
 
 /// Describes the bytes of one direction. `unused` of the useful ones were of no use in the end.
 fn traffic(flow: &Flow, unused: u64) -> String {
-    let wasted = (flow.sent - flow.useful.min(flow.sent)) + unused;
+    let unused = (flow.sent - flow.useful.min(flow.sent)) + unused;
     format!(
         "{} sent in {} frames, {} not used ({})",
         Bytes::new(flow.sent),
         words::thousands(flow.frames),
-        Bytes::new(wasted),
-        words::percent(wasted, flow.sent),
+        Bytes::new(unused),
+        words::percent(unused, flow.sent),
     )
 }
 
@@ -139,7 +138,7 @@ fn participations(record: &RunRecord) -> String {
     let totals = &record.participations;
     let fates = [
         (totals.aggregated, "used"),
-        (totals.dropped, "lost"),
+        (totals.lost, "lost"),
         (totals.cancelled, "cancelled"),
         (totals.late, "late or stale"),
         (totals.under_way, "under way at the end"),

@@ -20,7 +20,7 @@ struct Row {
     account: UserAccount,
     taking_part_s: f64,
     energy_j: Option<f64>,
-    wasted_energy_j: Option<f64>,
+    unused_energy_j: Option<f64>,
 }
 
 /// Returns the columns of a run's users.
@@ -46,7 +46,7 @@ pub(crate) fn rows<'r>(
             account,
             taking_part_s: account.taking_part_ns as f64 / 1e9,
             energy_j: energy.map(|energy| energy.total_j()),
-            wasted_energy_j: energy.map(|energy| energy.wasted_j),
+            unused_energy_j: energy.map(|energy| energy.unused_j),
         })
     })
 }

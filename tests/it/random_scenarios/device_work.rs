@@ -105,8 +105,8 @@ pub fn assert_energy(workshop: &Workshop, scenario: &Scenario, device_work: Devi
     // If all of the energy is wasted, the last digit depends on rounding.
     let total = (energy("transfer_j") + energy("training_j")) * (1.0 + 1e-12);
     assert!(
-        (0.0..=total).contains(&energy("wasted_j")),
+        (0.0..=total).contains(&energy("unused_j")),
         "{} J of {total} J are wasted",
-        energy("wasted_j")
+        energy("unused_j")
     );
 }

@@ -24,7 +24,7 @@ pub(super) fn participations(record: &RunRecord) -> Vec<Block> {
     let before = [
         Some(("invited", totals.invited)),
         Some(("used in an average", totals.aggregated)),
-        Some(("lost (dropouts, departures, faults)", totals.dropped)),
+        Some(("lost (dropouts, departures, faults)", totals.lost)),
         if_any("of it dropouts", losses.dropouts),
         if_any("of it departures: the user left", losses.departures),
     ];
@@ -223,7 +223,7 @@ pub(super) fn energy(record: &RunRecord) -> Vec<Block> {
         ("bytes sent and received".to_owned(), energy.transfer_j),
         ("training".to_owned(), energy.training_j),
         ("in all".to_owned(), energy.total_j()),
-        ("of it on what was of no use".to_owned(), energy.wasted_j),
+        ("of it on what was of no use".to_owned(), energy.unused_j),
     ];
     if record.rounds > 0 {
         let name = format!("per finished round (of {})", record.rounds);

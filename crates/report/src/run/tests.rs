@@ -62,6 +62,9 @@ fn a_report_of_an_older_program_is_read() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/old-report");
     let report = SavedReport::read(&folder).unwrap();
     assert_eq!((report.run.format, report.run.rounds), (1, 3));
+    let (record, rounds, _) = crate::read::whole(&folder, &vocabulary()).unwrap();
+    let lost: f64 = rounds.get("lost").iter().flatten().sum();
+    assert_eq!((record.participations.lost, lost), (71, 71.0));
     let page = document_of_folder(&folder, &vocabulary()).unwrap();
     let text = page.markdown();
     for part in ["# quickstart, seed 1", "99 sampled candidates", "0.1720"] {

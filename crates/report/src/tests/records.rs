@@ -446,7 +446,7 @@ fn round(round: u32) -> RoundRecord {
         duration_s: 3.0 + 0.5 * f64::from(round % 3),
         invited: USERS,
         aggregated: USERS - USERS / 20,
-        dropped: USERS / 20,
+        lost: USERS / 20,
         cancelled: 0,
         late: 0,
         stale: 0,

@@ -239,7 +239,7 @@ impl MetricsActor {
             virtual_time_s: ended.as_secs_f64(),
             duration_s: duration.as_secs_f64(),
             aggregated,
-            dropped: record.losses.total() as u32,
+            lost: record.losses.total() as u32,
             loss: (aggregated > 0).then(|| made.loss_sum / f64::from(aggregated)),
             inference_bytes: scored
                 .as_ref()
@@ -283,7 +283,7 @@ impl MetricsActor {
             u64::from(record.round - 1),
             record.network.ended.as_nanos(),
             u64::from(record.invited),
-            u64::from(record.dropped),
+            u64::from(record.lost),
             u64::from(record.cancelled),
             u64::from(record.late),
             u64::from(record.aggregated),

@@ -213,7 +213,7 @@ pub struct RoundRecord {
     /// The number of updates that were averaged.
     pub aggregated: u32,
     /// The number of participations that were lost to a dropout, a departure or a fault.
-    pub dropped: u32,
+    pub lost: u32,
     /// The number of participations that the server cancelled.
     pub cancelled: u32,
     /// The number of updates that came after their step was over, or from a model too old to be
@@ -222,7 +222,7 @@ pub struct RoundRecord {
     /// Those of the late ones that came from a model too old to be used.
     #[serde(default)]
     pub stale: u32,
-    /// The participations that were lost, by cause; their sum is `dropped`.
+    /// The participations that were lost, by cause; their sum is `lost`.
     #[serde(default)]
     pub losses: Losses,
     /// The mean local loss over the averaged updates; absent where nothing was averaged.

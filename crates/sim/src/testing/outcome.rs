@@ -93,7 +93,7 @@ pub fn check_balance(outcome: &Outcome) -> Result<(), String> {
 
 fn check_flows(record: &RoundRecord) -> Result<(), String> {
     check_flow("round", &record.bytes)?;
-    ensure(record.losses.total() == u64::from(record.dropped), || {
+    ensure(record.losses.total() == u64::from(record.lost), || {
         let losses = &record.losses;
         format!("the causes of losses are not as many as the losses: {losses:?}")
     })?;

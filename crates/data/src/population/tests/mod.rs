@@ -130,7 +130,8 @@ fn a_trace_of_devices_is_read_in_any_order_and_wraps_round() {
     );
     let missing = Traces::load(&scenario, &["/nonexistent".into()]).unwrap_err();
     assert_eq!(missing.exit_code(), 2);
-    let message = "cannot read d.csv: there is no such file; looked for\n  d.csv\n  /nonexistent/d.csv";
+    let message =
+        "cannot read d.csv: there is no such file; looked for\n  d.csv\n  /nonexistent/d.csv";
     assert_eq!(missing.to_string(), message);
 
     let elsewhere = folder.path().join("latin.csv");
