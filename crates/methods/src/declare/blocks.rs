@@ -178,9 +178,9 @@ pub fn perceptron(network: &Perceptron) -> Vec<Block> {
 /// of a [`perceptron`].
 pub(crate) fn layer([of_weights, of_bias]: [String; 2], layer: &Layer) -> [Block; 2] {
     let reach = (6.0 / (layer.inputs + layer.outputs) as f64).sqrt();
-    let start = uniform(reach);
-    let block = weights(of_weights, layer.outputs, layer.inputs).start(start);
-    [block, weights(of_bias, 1, layer.outputs)]
+    let block = weights(of_weights, layer.outputs, layer.inputs);
+    let bias = weights(of_bias, 1, layer.outputs);
+    [block.start(uniform(reach)), bias]
 }
 
 impl Block {

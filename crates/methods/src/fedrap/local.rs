@@ -64,7 +64,7 @@ impl<'a> Epochs<'a> {
         let has_one_batch = samples <= plan.batch_size;
         let starts = (0..samples.max(1)).step_by(plan.batch_size);
         let epochs = plan.parameters.local_epochs;
-        // It is the last one unless the loss hardly changes any more before.
+        // Epochs may end before it, when the loss hardly changes any more.
         let last_step = epochs as usize * starts.len();
         let (mut steps, mut visits) = (0, 0);
         let (mut loss_sum, mut occurrences) = (0.0, 0.0);
