@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::column::name_of_today;
 use super::file_names::RUN_JSON;
 use super::frame::Frame;
 use super::read;
@@ -67,7 +68,7 @@ impl Report {
             if let Some(Value::Object(table)) = run.get_mut(table) {
                 let renamed = std::mem::take(table).into_iter();
                 *table = renamed
-                    .map(|(key, value)| (read::name_of_today(&key).to_owned(), value))
+                    .map(|(key, value)| (name_of_today(&key).to_owned(), value))
                     .collect();
             }
         }

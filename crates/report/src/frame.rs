@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use super::column::{self, Column, Value};
-use super::read::name_of_today;
+use super::column::{self, Column, Value, name_of_today};
 use fedrecsim_core::{Error, Result};
 
 /// A table of numbers, by the names of its columns.

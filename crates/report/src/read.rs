@@ -73,19 +73,6 @@ impl SavedReport {
     }
 }
 
-/// Names in reports of older programs, and those of today.
-const RENAMED: [(&str, &str); 3] = [
-    ("dropped", "lost"),
-    ("wasted_j", "unused_j"),
-    ("wasted_energy_j", "unused_energy_j"),
-];
-
-/// Returns the name that a column or a key of a report has today.
-pub(crate) fn name_of_today(name: &str) -> &str {
-    let renamed = RENAMED.iter().find(|(old, _)| *old == name);
-    renamed.map_or(name, |(_, new)| new)
-}
-
 /// Reads a JSON file that has the version of its layout.
 ///
 /// # Errors
