@@ -83,6 +83,9 @@ fn move_keys(name: &str, table: &mut dyn TableLike, moves: &mut Vec<String>) -> 
         .iter()
         .filter_map(|(key, _)| Some((key.to_owned(), new_name(name, key)?)))
         .collect();
+    if moving.is_empty() {
+        return Ok(());
+    }
     let mut taken = BTreeSet::new();
     for (key, new) in &moving {
         // A choice by a word, below which the key stands now, would say the same thing twice.
@@ -101,7 +104,7 @@ fn move_keys(name: &str, table: &mut dyn TableLike, moves: &mut Vec<String>) -> 
     rebuild(table, |table, written, item| {
         let key = written.get();
         match new_name(name, key) {
-            None => put(table, key, written, item),
+            None => insert(table, written.clone(), item),
             Some(new) if has_no_effect(new) => {
                 moves.push(format!("{name}.{key} had no effect and is left out"));
             }
@@ -138,19 +141,11 @@ fn rebuild(table: &mut dyn TableLike, mut put_back: impl FnMut(&mut dyn TableLik
     }
 }
 
-/// Puts `item` at `path` below `table`, as a dotted key with the comments of the key `written`. A
-/// table joins the one that stands there.
-fn put(table: &mut dyn TableLike, path: &str, written: &Key, mut item: Item) {
+/// Puts `item` at `path` below `table`, as a dotted key with the comments of the key `written`.
+fn put(table: &mut dyn TableLike, path: &str, written: &Key, item: Item) {
     let Some((first, rest)) = path.split_once('.') else {
-        let there = table.get_mut(path).and_then(Item::as_table_like_mut);
-        if let (Some(there), Some(joining)) = (there, item.as_table_like_mut()) {
-            return rebuild(joining, |_, written, item| {
-                put(there, written.get(), written, item);
-            });
-        }
         let key = Key::new(path).with_leaf_decor(written.leaf_decor().clone());
-        table.entry_format(&key).or_insert(item);
-        return;
+        return insert(table, key, item);
     };
     let mut dotted = Table::new();
     dotted.set_implicit(true);
@@ -158,10 +153,25 @@ fn put(table: &mut dyn TableLike, path: &str, written: &Key, mut item: Item) {
     table.entry(first).or_insert(Item::Table(dotted));
     let comments = [written.leaf_decor().prefix(), suffix_of(&item)];
     if comments.iter().flatten().any(|text| is_comment(text)) {
-        spell_out(table, first);
+        let above = table.key(first).map(|key| key.leaf_decor().clone());
+        if let Some(inner) = table.get_mut(first) {
+            spell_out(above.unwrap_or_default(), inner);
+        }
     }
     if let Some(inner) = table.get_mut(first).and_then(Item::as_table_like_mut) {
         put(inner, rest, written, item);
+    }
+}
+
+/// Inserts `item` as `key`. A table joins the one that stands there.
+fn insert(table: &mut dyn TableLike, key: Key, mut item: Item) {
+    if let Some(there) = table.get_mut(&key).and_then(Item::as_table_like_mut) {
+        spell_out(key.leaf_decor().clone(), &mut item);
+        if let Some(joining) = item.as_table_like_mut() {
+            rebuild(joining, |_, key, item| insert(there, key.clone(), item));
+        }
+    } else {
+        table.entry_format(&key).or_insert(item);
     }
 }
 
@@ -173,12 +183,12 @@ fn is_comment(text: &RawString) -> bool {
     text.as_str().is_some_and(|text| text.contains('#'))
 }
 
-/// Writes the table `name` with dotted keys if it stands in a line, which has no room for comments.
-fn spell_out(table: &mut dyn TableLike, name: &str) {
-    let above = table.key(name).map(|key| key.leaf_decor().clone());
-    let Some(item) = table.get_mut(name).filter(|item| item.is_inline_table()) else {
+/// Writes a table with dotted keys if it stands in a line, which has no room for comments. `above`
+/// are the comments of its key.
+fn spell_out(above: Decor, item: &mut Item) {
+    if !item.is_inline_table() {
         return;
-    };
+    }
     let behind = suffix_of(item).cloned().unwrap_or_default();
     let Ok(mut dotted) = std::mem::take(item).into_table() else {
         return;
@@ -187,8 +197,8 @@ fn spell_out(table: &mut dyn TableLike, name: &str) {
     dotted.set_dotted(true);
     let last = dotted.len().saturating_sub(1);
     for (place, (mut key, value)) in dotted.iter_mut().enumerate() {
-        *key.leaf_decor_mut() = match &above {
-            Some(above) if place == 0 => above.clone(),
+        *key.leaf_decor_mut() = match place {
+            0 => above.clone(),
             _ => Decor::default(),
         };
         if let Some(value) = value.as_value_mut() {
@@ -323,6 +333,11 @@ mod tests {
         let new = "[evaluation]\n# Among few.\nranking.sampled.candidates = 20 # as others\n\
                    ranking.sampled.shared_candidates = false # own draws\n";
         assert_eq!(migrated(old), new);
+        let joined = "[evaluation]\ncandidates = 20 # few\n# Own.\n\
+                      ranking = { sampled = { shared_candidates = false } } # draws\n";
+        let new = "[evaluation]\nranking.sampled.candidates = 20 # few\n# Own.\n\
+                   ranking.sampled.shared_candidates = false # draws\n";
+        assert_eq!(migrated(joined), new);
         let in_a_line = "evaluation = { candidates = 3, users = 2 } # few\n";
         let table: toml::Table = toml::from_str(&migrated(in_a_line)).unwrap();
         let ranking = &table["evaluation"]["ranking"];
