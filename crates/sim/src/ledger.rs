@@ -332,6 +332,15 @@ mod tests {
         }
     }
 
+    /// Returns the ledger of one frame of [`PARTS`], of which `carried` bytes were carried.
+    fn of_one_frame(direction: Direction, ending: Ending, carried: u64) -> Ledger {
+        let (mut ledger, of, user) = (Ledger::default(), InvitationId(0), UserId(1));
+        ledger.sends(of, user, direction, PARTS).unwrap();
+        let ended = ledger.ends((of, user), direction, ending, (carried, true));
+        ended.unwrap();
+        ledger
+    }
+
     /// If this fails, of a frame that is cut off more bytes are counted than were carried, or
     /// overheads without frame.
     #[test]
@@ -390,18 +399,7 @@ mod tests {
 
     #[test]
     fn a_cut_frame_keeps_its_first_bytes_by_purpose() {
-        let mut ledger = Ledger::default();
-        ledger
-            .sends(InvitationId(0), UserId(1), Direction::Down, PARTS)
-            .unwrap();
-        ledger
-            .ends(
-                (InvitationId(0), UserId(1)),
-                Direction::Down,
-                Ending::Lost,
-                (33, true),
-            )
-            .unwrap();
+        let mut ledger = of_one_frame(Direction::Down, Ending::Lost, 33);
         let flow = ledger.total().all.down;
         assert_eq!(
             (flow.header, flow.index, flow.values, flow.sent, flow.lost),
@@ -445,18 +443,7 @@ mod tests {
     #[test]
     fn a_frame_can_be_lost_with_its_last_byte() {
         // A dropout may come when every byte has left the sender and the latency has not passed.
-        let mut ledger = Ledger::default();
-        ledger
-            .sends(InvitationId(0), UserId(1), Direction::Up, PARTS)
-            .unwrap();
-        ledger
-            .ends(
-                (InvitationId(0), UserId(1)),
-                Direction::Up,
-                Ending::Lost,
-                (138, true),
-            )
-            .unwrap();
+        let mut ledger = of_one_frame(Direction::Up, Ending::Lost, 138);
         assert_eq!(
             (ledger.total().all.up.lost, ledger.total().all.up.values),
             (138, 100)
@@ -497,18 +484,7 @@ mod tests {
 
     #[test]
     fn a_byte_that_is_booked_nowhere_is_noticed() {
-        let mut ledger = Ledger::default();
-        ledger
-            .sends(InvitationId(0), UserId(1), Direction::Up, PARTS)
-            .unwrap();
-        ledger
-            .ends(
-                (InvitationId(0), UserId(1)),
-                Direction::Up,
-                Ending::Done,
-                (138, true),
-            )
-            .unwrap();
+        let mut ledger = of_one_frame(Direction::Up, Ending::Done, 138);
         ledger.round.all.up.sent += 1;
         assert!(ledger.check_closed().is_err());
     }
@@ -518,18 +494,7 @@ mod tests {
         // Every sum is as it should be, so only the equations of one direction of one client can
         // fail.
         for direction in [Direction::Up, Direction::Down] {
-            let mut ledger = Ledger::default();
-            ledger
-                .sends(InvitationId(0), UserId(1), direction, PARTS)
-                .unwrap();
-            ledger
-                .ends(
-                    (InvitationId(0), UserId(1)),
-                    direction,
-                    Ending::Done,
-                    (138, true),
-                )
-                .unwrap();
+            let mut ledger = of_one_frame(direction, Ending::Done, 138);
             ledger.round.all.of_mut(direction).sent += 1;
             let client = ledger.by_client.get_mut(&UserId(1)).unwrap();
             client.of_mut(direction).sent += 1;
@@ -574,18 +539,7 @@ mod tests {
 
     #[test]
     fn a_round_whose_clients_do_not_add_up_does_not_end() {
-        let mut ledger = Ledger::default();
-        ledger
-            .sends(InvitationId(0), UserId(1), Direction::Up, PARTS)
-            .unwrap();
-        ledger
-            .ends(
-                (InvitationId(0), UserId(1)),
-                Direction::Up,
-                Ending::Done,
-                (138, true),
-            )
-            .unwrap();
+        let mut ledger = of_one_frame(Direction::Up, Ending::Done, 138);
         ledger.of_clients.up.frames -= 1;
         assert!(
             ledger
