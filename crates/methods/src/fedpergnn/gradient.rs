@@ -221,7 +221,7 @@ impl Backward<'_> {
         let [of_neighbour, _] = network.values_of(&of_neighbour);
         let by_bias = &mut self.by_values[neighbour.bias.clone()];
         add_scaled(by_common, of_neighbour, by_bias);
-        // That of W n with respect to n is not needed.
+        // Neighbours are not trained, so the gradient by n is left out.
         self.through(&without_bias, &by_weights_of_n, of_neighbour, &mut []);
     }
 }

@@ -74,7 +74,7 @@ pub trait Workers {
     /// Ends the training of `user`, which has come to its virtual end, and returns the upload.
     ///
     /// # Errors
-    /// That of the training.
+    /// The error that the training ended with, or one if it has not ended.
     fn end_training(&self, user: UserId) -> Result<Upload>;
 
     /// Ends the participation of `user` early. If its training has not ended, it goes back to the

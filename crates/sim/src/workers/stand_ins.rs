@@ -46,7 +46,7 @@ impl StandIns {
     /// Ends the training of a user, and returns the upload.
     ///
     /// # Errors
-    /// That of the training.
+    /// The error that the training ended with, or one if it has not ended.
     pub fn end_training(&mut self, user: UserId) -> Result<Upload> {
         match self.0.remove(&user) {
             Some(StandIn::Trained(result)) => result,

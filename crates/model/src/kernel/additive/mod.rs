@@ -131,8 +131,8 @@ per_instruction_set! {
             let e = exp_neg_abs(&z);
             let (p, softplus) = (sigmoid_from(&z, &e), softplus_from(&z, &e));
             let mut gradient = [0f32; LANES];
-            // One loop for all three sums. As a function of its own, the cross-entropy keeps its results
-            // in memory here, and a step takes a twentieth longer.
+            // One loop takes all three sums. If the cross-entropy is a function of its own, its results
+            // go through memory, and a step takes a twentieth longer.
             for i in 0..LANES {
                 gradient[i] = (count[i] * p[i] - positive[i]) * step.data_weight;
                 data_loss[i] += count[i] * softplus[i] - positive[i] * z[i];
