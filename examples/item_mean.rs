@@ -19,7 +19,7 @@ use fedrecsim::Result;
 use fedrecsim::UserId;
 use fedrecsim::method::METHODS;
 use fedrecsim::method::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Problem, Scorer, ScoringContext, Scratch,
+    Client, Entry, LocalTask, LocalUpdate, Method, Problem, Scoring, ScoringContext, Scratch,
     largest_magnitude, parameters, sizes_by,
 };
 use fedrecsim::model::Private;
@@ -142,11 +142,7 @@ impl Client for ItemMeanClient {
         ))
     }
 
-    fn scorer<'a>(
-        &'a self,
-        context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(&'a self, context: ScoringContext<'a>) -> Scoring<'a> {
         let table = context.model.table(0);
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
             for (&item, score) in items.iter().zip(scores) {

@@ -168,7 +168,7 @@ pub mod method {
     #[doc(inline)]
     pub use fedrecsim_methods::{
         Averager, Client, Entry, Exchange, LocalTask, LocalUpdate, Method, OwnNoise, PersonalTable,
-        Phase, Placement, Problem, Scorer, ScoringContext, Scratch, Server, ThirdParty,
+        Phase, Placement, Problem, Scorer, Scoring, ScoringContext, Scratch, Server, ThirdParty,
         declare::{self, Declare, Declared},
         fedmf::{self, FedMf},
         largest_magnitude, parameters,

@@ -8,7 +8,7 @@ use std::time::Instant;
 use fedrecsim_core::{Result, Streams, UserId};
 use fedrecsim_data::dataset;
 use fedrecsim_methods::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Scorer, ScoringContext, Scratch, registry,
+    Client, Entry, LocalTask, LocalUpdate, Method, Scoring, ScoringContext, Scratch, registry,
 };
 use fedrecsim_model::{
     Model, ModelUpdate, StateVisitor, Table, TableShape, TableUpdate, ValueType,
@@ -54,11 +54,7 @@ impl Client for Idle {
         ))
     }
 
-    fn scorer<'a>(
-        &'a self,
-        _context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(&'a self, context: ScoringContext<'a>) -> Scoring<'a> {
         Ok(Box::new(|_: &[u32], scores: &mut [f32]| scores.fill(0.0)))
     }
 

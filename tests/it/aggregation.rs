@@ -61,11 +61,11 @@ fn scores_alone(method: &str, others: [u32; 3], rounds: u32) -> Vec<f32> {
         server.set_model(method.initial()).unwrap();
     }
     let own = dataset.own_data(UserId(0));
-    let mut context = ScoringContext::new(UserId(0), server.model(), own, streams);
+    let mut context = ScoringContext::new(UserId(0), server.model(), own, streams, &mut scratch);
     context.negatives = Some((&dataset, &negatives));
     let items: Vec<u32> = (0..60).collect();
     let mut scores = vec![0.0; items.len()];
-    let scorer = clients[0].scorer(&context, &mut scratch).unwrap();
+    let scorer = clients[0].scorer(context).unwrap();
     scorer.score(&items, &mut scores).unwrap();
     scores
 }

@@ -7,7 +7,7 @@ use fedrecsim_methods::averager::Averager;
 use fedrecsim_methods::rule::{Combine, Optimizer, ServerRule};
 use fedrecsim_methods::server::{Accumulator, StepContext, StepReport};
 use fedrecsim_methods::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Scorer, ScoringContext, Scratch, Server,
+    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Scoring, ScoringContext, Scratch, Server,
     parameters, sizes_by,
 };
 use fedrecsim_model::{
@@ -232,11 +232,7 @@ impl Client for FlawedClient {
         ))
     }
 
-    fn scorer<'a>(
-        &'a self,
-        context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(&'a self, context: ScoringContext<'a>) -> Scoring<'a> {
         let (table, flaw) = (context.model.table(0), self.method.flaw);
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
             for (&item, score) in items.iter().zip(scores) {

@@ -190,14 +190,16 @@ fn accuracy(
             .collect();
         items.sort_unstable();
         items.dedup();
+        let mut scratch = Scratch::default();
         let context = ScoringContext::new(
             UserId(user as u32),
             model,
             OwnData::new(&[]),
             Streams::new(0),
+            &mut scratch,
         );
         let mut scores = vec![0.0; items.len()];
-        let scorer = client.scorer(&context, &mut Scratch::default()).unwrap();
+        let scorer = client.scorer(context).unwrap();
         scorer.score(&items, &mut scores).unwrap();
         let score = |item: &u32| scores[items.binary_search(item).unwrap()];
         let rank = rank(score(&held_out[user]), negatives[user].iter().map(score)).unwrap();

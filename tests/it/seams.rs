@@ -65,11 +65,7 @@ impl Client for Echo {
         ))
     }
 
-    fn scorer<'a>(
-        &'a self,
-        context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(&'a self, context: ScoringContext<'a>) -> Scoring<'a> {
         let table = context.model.table(0);
         assert!(
             table
@@ -204,11 +200,7 @@ impl Central for CountedAtTheServer {
         })
     }
 
-    fn scorer<'a>(
-        &'a self,
-        context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(&'a self, context: ScoringContext<'a>) -> Scoring<'a> {
         let counts = context.model.table(0);
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
             let of = |(item, score): (&u32, &mut f32)| *score = counts.row(*item as usize)[0];

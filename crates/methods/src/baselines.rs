@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Placement, Scorer, ScoringContext, Scratch,
+    Client, Entry, LocalTask, LocalUpdate, Method, Placement, Scoring, ScoringContext, Scratch,
 };
 use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_data::dataset::Dataset;
@@ -105,11 +105,7 @@ impl Client for Baseline {
         Err(Error::Usage("a baseline has nothing to train".to_owned()))
     }
 
-    fn scorer<'a>(
-        &'a self,
-        context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(&'a self, context: ScoringContext<'a>) -> Scoring<'a> {
         let own_mean = context.own.mean_rating().unwrap_or_default() as f32;
         let user = context.user;
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {

@@ -17,7 +17,7 @@ use super::server::{
 };
 use super::user_vector::{last_ratings, score_items};
 use super::{
-    Averager, LocalTask, Parameters, Placement, Problem, Scorer, ScoringContext, Scratch,
+    Averager, LocalTask, Parameters, Placement, Problem, Scoring, ScoringContext, Scratch,
     UserRatings,
 };
 use fedrecsim_core::Result;
@@ -92,11 +92,7 @@ pub trait Central: Debug + Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// Those of [`Client::scorer`](super::Client::scorer).
-    fn scorer<'a>(
-        &'a self,
-        context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(&'a self, context: ScoringContext<'a>) -> Scoring<'a> {
         let (user, model) = (context.user.index(), context.model);
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
             score_items(model.table(0).row(user), model.table(1), items, scores)
@@ -195,13 +191,8 @@ impl<M: Central> Declare for AtServer<M> {
         })
     }
 
-    fn scorer<'a>(
-        &'a self,
-        _: &'a Own,
-        context: &ScoringContext<'a>,
-        scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
-        self.method.scorer(context, scratch)
+    fn scorer<'a>(&'a self, _: &'a Own, context: ScoringContext<'a>) -> Scoring<'a> {
+        self.method.scorer(context)
     }
 
     fn server(&self, averager: Averager) -> Box<dyn Server> {

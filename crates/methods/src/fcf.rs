@@ -131,16 +131,12 @@ impl Declare for Fcf {
         })
     }
 
-    fn scorer<'a>(
-        &'a self,
-        _: &'a Own,
-        context: &ScoringContext<'a>,
-        scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(&'a self, _: &'a Own, context: ScoringContext<'a>) -> Scoring<'a> {
         let table = table_of(context.model, "Y");
         let (positives, factors) = weighted_positives(&context.own, self.recency.as_ref());
-        let vector = self.solve(table, (&positives, &factors), &mut scratch.least_squares);
-        let vector = solved_to_score(context, vector)?;
+        let solver = &mut context.scratch.least_squares;
+        let vector = self.solve(table, (&positives, &factors), solver);
+        let vector = solved_to_score(context.user, vector)?;
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
             score_items(&vector, table, items, scores)
         }))

@@ -157,16 +157,11 @@ impl Declare for FedRecon {
         })
     }
 
-    fn scorer<'a>(
-        &'a self,
-        own: &'a Own,
-        context: &ScoringContext<'a>,
-        scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(&'a self, own: &'a Own, mut context: ScoringContext<'a>) -> Scoring<'a> {
         let table = own.table("V", context.model)?;
-        context.draw_samples(&mut scratch.samples)?;
+        context.draw_samples()?;
         let mut stream = context.named_stream("fedrecon/scoring");
-        let (mut session, samples) = Session::of(&table, scratch);
+        let (mut session, samples) = Session::of(&table, context.scratch);
         let user = self.reconstruct(&mut session, samples, &mut stream);
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
             score_items(&user, &table, items, scores)

@@ -180,12 +180,8 @@ impl Central for Ials {
         })
     }
 
-    fn scorer<'a>(
-        &'a self,
-        context: &ScoringContext<'a>,
-        scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
-        self.0.device_scorer(context, scratch)
+    fn scorer<'a>(&'a self, context: ScoringContext<'a>) -> Scoring<'a> {
+        self.0.device_scorer(context)
     }
 }
 

@@ -62,7 +62,6 @@
 //! `testing::contract` checks what every method has to fulfil, and
 //! `tests/it/contract_suite.rs` has it check all methods of this crate and the examples.
 
-use std::any::Any;
 use std::borrow::Cow;
 use std::fmt::Debug;
 
@@ -127,7 +126,7 @@ pub(crate) use keys::without_effect;
 pub use own_noise::OwnNoise;
 pub use problem::{Placement, Problem, UserRatings};
 pub use server::Server;
-pub use task::{LocalTask, LocalUpdate, Phase, SampleScratch, Scorer, ScoringContext};
+pub use task::{LocalTask, LocalUpdate, Phase, SampleScratch, Scorer, Scoring, ScoringContext};
 pub use third_party::{Exchange, Message, ThirdParty};
 
 /// Describes a method of recommendation. One value is shared by the server and all clients.
@@ -238,11 +237,7 @@ pub trait Client: CloneClient + Send {
     ///
     /// # Errors
     /// Whatever the method finds wrong, such as a singular system.
-    fn scorer<'a>(
-        &'a self,
-        context: &ScoringContext<'a>,
-        scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>>;
+    fn scorer<'a>(&'a self, context: ScoringContext<'a>) -> Scoring<'a>;
 
     /// Returns the item table that this user keeps for itself; `None`, which is the default, if
     /// there is none. It is for whoever studies a method, and reaches no codec.
@@ -327,20 +322,4 @@ pub struct Scratch {
     pub least_squares: LeastSquares,
     /// The memory for the values of the next [`LocalUpdate`].
     pub values: Vec<u8>,
-    /// What a method keeps besides.
-    other: Option<Box<dyn Any + Send>>,
-}
-
-impl Scratch {
-    /// Returns memory of a method's own type, as the client before has left it.
-    pub fn memory<T: Default + Send + 'static>(&mut self) -> &mut T {
-        if !self.other.as_ref().is_some_and(|other| other.is::<T>()) {
-            self.other = None;
-        }
-        let other = self.other.get_or_insert_with(|| Box::new(T::default()));
-        // Memory of another type was dropped above, so the downcast cannot fail.
-        other
-            .downcast_mut()
-            .unwrap_or_else(|| unreachable!("the memory is of another type"))
-    }
 }

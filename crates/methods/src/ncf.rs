@@ -163,11 +163,7 @@ impl Central for Ncf {
     }
 
     /// The inputs of the network from the user's embedding are the same for all items.
-    fn scorer<'a>(
-        &'a self,
-        context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(&'a self, context: ScoringContext<'a>) -> Scoring<'a> {
         let (user, model) = (context.user.index(), context.model);
         let network = self.network(self.latent_dimension, self.latent_dimension);
         let weights = network::parameters(model, 2);

@@ -10,7 +10,7 @@ pub use super::rule::{Combine, ServerRule};
 pub use super::server::{Accumulator, Contribution, Server, StepContext, StepReport, UploadUse};
 pub use super::{
     Averager, Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer,
-    ScoringContext, Scratch, largest_magnitude,
+    Scoring, ScoringContext, Scratch, largest_magnitude,
 };
 pub use crate::{choices, parameters};
 pub use fedrecsim_core::UserId;

@@ -1,6 +1,7 @@
 //! Describes what a client is given, which is a participation to train or items to score, and what
 //! it returns.
 
+use super::Scratch;
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{Error, InvitationId, Purpose, Result, Round, Step, Stream, Streams, UserId};
 use fedrecsim_data::dataset::negatives::{NegativeSampler, Samples};
@@ -196,7 +197,7 @@ impl LocalUpdate {
 }
 
 /// Holds what a client may use to score items.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub struct ScoringContext<'a> {
     /// The user.
@@ -209,32 +210,42 @@ pub struct ScoringContext<'a> {
     pub streams: Streams,
     /// The data and the rule by which methods draw negatives that rebuild private state.
     pub negatives: Option<(&'a Dataset, &'a NegativesSpec)>,
+    /// The buffers of the thread.
+    pub scratch: &'a mut Scratch,
 }
 
 impl<'a> ScoringContext<'a> {
     /// Describes what `user` may use, without negatives.
-    pub fn new(user: UserId, model: &'a Model, own: OwnData<'a>, streams: Streams) -> Self {
+    pub fn new(
+        user: UserId,
+        model: &'a Model,
+        own: OwnData<'a>,
+        streams: Streams,
+        scratch: &'a mut Scratch,
+    ) -> Self {
         Self {
             user,
             model,
             own,
             streams,
             negatives: None,
+            scratch,
         }
     }
 
-    /// Draws training samples into `scratch`, from which a method may rebuild private state before
+    /// Draws training samples into the buffers, from which a method may rebuild private state before
     /// it scores: every positive of the user, each followed by its negatives. The samples are the
     /// same at every scoring, and differ from those of all participations.
     ///
     /// # Errors
     /// [`Error::Dataset`] if there are too few items to draw negatives from, and [`Error::Usage`]
     /// without a specification of negatives.
-    pub(crate) fn draw_samples(&self, scratch: &mut SampleScratch) -> Result<()> {
+    pub(crate) fn draw_samples(&mut self) -> Result<()> {
         let negatives = self.negatives.ok_or_else(|| {
             Error::Usage("scoring draws negatives, and none have been specified".to_owned())
         })?;
-        scratch.draw(negatives, self.streams, self.user, InvitationId(u32::MAX))
+        let samples = &mut self.scratch.samples;
+        samples.draw(negatives, self.streams, self.user, InvitationId(u32::MAX))
     }
 
     /// Returns the randomness of a name that the method chooses. It is the same at every scoring,
@@ -243,6 +254,9 @@ impl<'a> ScoringContext<'a> {
         self.streams.named(name, u64::from(self.user.0), u64::MAX)
     }
 }
+
+/// A scorer, or what the method found wrong when it was to make one.
+pub type Scoring<'a> = Result<Box<dyn Scorer + 'a>>;
 
 /// Scores items for one user. [`Client::scorer`](super::Client::scorer) makes it, and may have
 /// rebuilt private state for it.

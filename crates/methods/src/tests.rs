@@ -65,14 +65,9 @@ pub(crate) fn holding(samples: Samples) -> Scratch {
 }
 
 /// Returns the scores of `items`, for the client of the user that `context` describes.
-pub(crate) fn score(
-    client: &dyn Client,
-    context: &ScoringContext<'_>,
-    items: &[u32],
-    scratch: &mut Scratch,
-) -> Vec<f32> {
+pub(crate) fn score(client: &dyn Client, context: ScoringContext<'_>, items: &[u32]) -> Vec<f32> {
     let mut scores = vec![0.0; items.len()];
-    let scorer = client.scorer(context, scratch).unwrap();
+    let scorer = client.scorer(context).unwrap();
     scorer.score(items, &mut scores).unwrap();
     scores
 }
@@ -218,11 +213,13 @@ fn a_client_scores_what_it_is_asked_for_and_a_snapshot_scores_the_same() {
     for (name, method) in methods() {
         let (client, model) = (method.client(UserId(1)), model_of(&*method));
         let own = dataset.own_data(UserId(1));
-        let mut context = ScoringContext::new(UserId(1), &model, own, Streams::new(4));
-        context.negatives = Some((&dataset, &negatives));
         let mut scratch = Scratch::default();
-        let scores = score(&*client, &context, &items, &mut scratch);
-        let copied = score(&*client.snapshot(), &context, &items, &mut scratch);
+        let [scores, copied] = [&client, &client.snapshot()].map(|client| {
+            let (streams, scratch) = (Streams::new(4), &mut scratch);
+            let mut context = ScoringContext::new(UserId(1), &model, own, streams, scratch);
+            context.negatives = Some((&dataset, &negatives));
+            score(&**client, context, &items)
+        });
         assert!(
             scores.iter().all(|score| score.is_finite()),
             "{name}: {scores:?}"
@@ -271,9 +268,10 @@ fn train(name: &str, parameters: &serde_json::Value) -> (Box<dyn Client>, Model,
 
 fn scores(client: &dyn Client, model: &Model) -> Vec<f32> {
     let (dataset, negatives) = (dataset(), NegativesSpec::default());
-    let mut context = ScoringContext::new(USER, model, dataset.own_data(USER), Streams::new(4));
+    let (own, scratch) = (dataset.own_data(USER), &mut Scratch::default());
+    let mut context = ScoringContext::new(USER, model, own, Streams::new(4), scratch);
     context.negatives = Some((&dataset, &negatives));
-    score(client, &context, &[0, 7, 30, 99], &mut Scratch::default())
+    score(client, context, &[0, 7, 30, 99])
 }
 
 /// Returns the updates, the scores and the bytes of the private state of a user whom [`train`] has

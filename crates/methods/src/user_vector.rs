@@ -1,7 +1,7 @@
 //! Holds what methods with a user vector and an item table share: a user's positives and ratings
 //! without repetitions, scores, and the checks of a user vector that was solved for.
 
-use super::{LocalTask, ScoringContext, largest_magnitude};
+use super::{LocalTask, largest_magnitude};
 use fedrecsim_core::{Error, PortableDraws, Result, Round, Stream, UserId};
 use fedrecsim_data::dataset::OwnData;
 use fedrecsim_model::Table;
@@ -80,11 +80,8 @@ pub(super) fn solved(task: &LocalTask<'_>, x: algebra::Result<Vec<f64>>) -> Resu
 ///
 /// # Errors
 /// [`Error::Singular`] if its system of equations has no solution.
-pub(super) fn solved_to_score(
-    context: &ScoringContext<'_>,
-    x: algebra::Result<Vec<f64>>,
-) -> Result<Vec<f32>> {
-    let x = x.map_err(|cause| singular(None, context.user, &cause))?;
+pub(super) fn solved_to_score(user: UserId, x: algebra::Result<Vec<f64>>) -> Result<Vec<f32>> {
+    let x = x.map_err(|cause| singular(None, user, &cause))?;
     Ok(single_precision(&x))
 }
 

@@ -68,9 +68,9 @@ pub(crate) fn user_accuracy(
     BUFFERS.with_borrow_mut(|(buffers, scratch)| {
         let (dataset, user) = (&world.dataset, world.candidates.evaluated_users()[position]);
         let own = dataset.own_data(user);
-        let mut context = ScoringContext::new(user, model, own, world.streams);
+        let mut context = ScoringContext::new(user, model, own, world.streams, scratch);
         context.negatives = Some((dataset, &world.scenario.dataset.negatives));
-        let scorer = client.scorer(&context, scratch)?;
+        let scorer = client.scorer(context)?;
         let mut probe = Probe {
             world,
             position,

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use fedrecsim_core::{Error, Result, UserId};
-use fedrecsim_methods::{Client, LocalTask, LocalUpdate, Scorer, ScoringContext, Scratch};
+use fedrecsim_methods::{Client, LocalTask, LocalUpdate, Scorer, Scoring, ScoringContext, Scratch};
 use fedrecsim_model::{Private, StateVisitor};
 use numpy::{PyArray1, PyUntypedArrayMethods};
 use pyo3::intern;
@@ -122,11 +122,7 @@ impl Client for PythonClient {
         })
     }
 
-    fn scorer<'a>(
-        &'a self,
-        context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(&'a self, context: ScoringContext<'a>) -> Scoring<'a> {
         attached(|py| {
             let parts = self.object(py).and_then(|object| {
                 Ok((object.unbind(), arrays::blocks(py, context.model)?.unbind()))

@@ -9,7 +9,7 @@ use fedrecsim_methods::server::{
 };
 use fedrecsim_methods::third_party::{ArrivedRequest, Exchange, Message, ThirdParty};
 use fedrecsim_methods::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Scorer, ScoringContext,
+    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Scoring, ScoringContext,
     Scratch, Server, sizes_of,
 };
 use fedrecsim_model::table::{Table, TableShape, TableUpdate, floats};
@@ -199,11 +199,7 @@ impl Client for Acquaintance {
         Ok(LocalUpdate::new(ModelUpdate::of_table(update), 0.0, 1_000))
     }
 
-    fn scorer<'a>(
-        &'a self,
-        _context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(&'a self, context: ScoringContext<'a>) -> Scoring<'a> {
         Ok(Box::new(|items: &[u32], scores: &mut [f32]| {
             items
                 .iter()

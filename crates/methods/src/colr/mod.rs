@@ -321,12 +321,7 @@ impl Declare for Colr {
         })
     }
 
-    fn scorer<'a>(
-        &'a self,
-        own: &'a Own<Held>,
-        context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(&'a self, own: &'a Own<Held>, context: ScoringContext<'a>) -> Scoring<'a> {
         let table = self.table(&own.memory, context.user, context.model)?;
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
             score_items(own.get("u"), &table, items, scores)

@@ -3,8 +3,8 @@
 
 use crate::third_party::{Exchange, ThirdParty};
 use crate::{
-    Client, LocalTask, LocalUpdate, Method, OwnNoise, PersonalTable, Phase, Scorer, ScoringContext,
-    Scratch,
+    Client, LocalTask, LocalUpdate, Method, OwnNoise, PersonalTable, Phase, Scorer, Scoring,
+    ScoringContext, Scratch,
 };
 use fedrecsim_core::{Result, UserId};
 use fedrecsim_model::{
@@ -158,15 +158,11 @@ impl Client for AloneClient {
         Ok(LocalUpdate { update, ..trained })
     }
 
-    fn scorer<'a>(
-        &'a self,
-        context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(&'a self, context: ScoringContext<'a>) -> Scoring<'a> {
         Ok(Box::new(AloneScorer {
             client: &*self.client,
             model: self.model()?,
-            context: *context,
+            context,
         }))
     }
 
@@ -194,9 +190,11 @@ struct AloneScorer<'a> {
 
 impl Scorer for AloneScorer<'_> {
     fn score(&self, items: &[u32], scores: &mut [f32]) -> Result<()> {
-        let mut context = self.context;
-        context.model = &self.model;
-        let scorer = self.client.scorer(&context, &mut Scratch::default())?;
-        scorer.score(items, scores)
+        let context = ScoringContext {
+            model: &self.model,
+            scratch: &mut Scratch::default(),
+            ..self.context
+        };
+        self.client.scorer(context)?.score(items, scores)
     }
 }

@@ -11,7 +11,7 @@ use crate::row_counts::{COUNTS, Counts, said_layouts, said_of};
 use crate::third_party::{Exchange, Message, ThirdParty};
 use crate::{
     Client, LocalTask, LocalUpdate, Method, NO_PERSONAL_TABLE, OwnNoise, PersonalTable, Phase,
-    Problem, Scorer, ScoringContext, Scratch, Server,
+    Problem, Scoring, ScoringContext, Scratch, Server,
 };
 use fedrecsim_core::{Error, Result, Streams, UserId};
 use fedrecsim_model::row_table::RowTable;
@@ -258,12 +258,8 @@ impl<M: Declare> Client for DeclaredClient<M> {
         self.method.request(self.own.get(), task)
     }
 
-    fn scorer<'a>(
-        &'a self,
-        context: &ScoringContext<'a>,
-        scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
-        self.method.scorer(self.own.get(), context, scratch)
+    fn scorer<'a>(&'a self, context: ScoringContext<'a>) -> Scoring<'a> {
+        self.method.scorer(self.own.get(), context)
     }
 
     fn personal_table(&self) -> Result<Option<PersonalTable>> {

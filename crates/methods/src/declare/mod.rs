@@ -16,7 +16,9 @@ use super::averager::Averager;
 pub use super::row_counts::Counts;
 use super::server::Server;
 use super::third_party::{Exchange, Message, ThirdParty};
-use super::{LocalTask, OwnNoise, Parameters, Placement, Problem, Scorer, ScoringContext, Scratch};
+use super::{
+    LocalTask, OwnNoise, Parameters, Placement, Problem, Scoring, ScoringContext, Scratch,
+};
 pub use blocks::{
     Block, Start, constant, each, item_table, normal, perceptron, uniform, vector, weights,
 };
@@ -143,10 +145,9 @@ pub trait Declare: Debug + Send + Sync + Sized + 'static {
     fn scorer<'a>(
         &'a self,
         own: &'a Own<Self::Memory>,
-        context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
-        learn::scorer(self.score(), own, context)
+        context: ScoringContext<'a>,
+    ) -> Scoring<'a> {
+        learn::scorer(self.score(), own, context.model)
     }
 
     /// Makes the server. `averager` follows the rules of the blocks.

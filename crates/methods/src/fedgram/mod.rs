@@ -211,11 +211,7 @@ impl FedGram {
     }
 
     /// Makes the scorer of a device.
-    pub(super) fn device_scorer<'a>(
-        &self,
-        context: &ScoringContext<'a>,
-        scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
+    pub(super) fn device_scorer<'a>(&self, context: ScoringContext<'a>) -> Scoring<'a> {
         let recency = self.parameters.recency.as_ref();
         let weighting = recency.map(|Recency { tau, floor, .. }| recency::Recency {
             tau: *tau,
@@ -224,9 +220,9 @@ impl FedGram {
         let (positives, weights) = weighted_positives(&context.own, weighting.as_ref());
         let background = recency.map_or(Background::AllAtZero, |recency| recency.background);
         let weighted = (Some(&weights[..]), background);
-        let solver = &mut scratch.least_squares;
+        let solver = &mut context.scratch.least_squares;
         let vector = self.solve(context.model, &positives, weighted, solver);
-        let vector = solved_to_score(context, vector)?;
+        let vector = solved_to_score(context.user, vector)?;
         let table = table_of(context.model, TABLE);
         let popularity = context.model.named(POPULARITY);
         let beta = self.parameters.popularity_weight as f32;
@@ -316,13 +312,8 @@ impl Declare for FedGram {
         })
     }
 
-    fn scorer<'a>(
-        &'a self,
-        _: &'a Own,
-        context: &ScoringContext<'a>,
-        scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
-        self.device_scorer(context, scratch)
+    fn scorer<'a>(&'a self, _: &'a Own, context: ScoringContext<'a>) -> Scoring<'a> {
+        self.device_scorer(context)
     }
 
     fn server(&self, averager: Averager) -> Box<dyn Server> {

@@ -275,9 +275,8 @@ impl Declare for FedPerGnn {
     fn scorer<'a>(
         &'a self,
         own: &'a Own<Remembered<Gathered>>,
-        context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
+        context: ScoringContext<'a>,
+    ) -> Scoring<'a> {
         let (network, table) = (self.network(context.model), table_of(context.model, "E"));
         let (rated, _) = last_ratings(&context.own);
         let items = self.own_items(context.user, &rated).into_iter();

@@ -121,12 +121,7 @@ impl Declare for FedRap {
         })
     }
 
-    fn scorer<'a>(
-        &'a self,
-        own: &'a Own,
-        context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(&'a self, own: &'a Own, context: ScoringContext<'a>) -> Scoring<'a> {
         let table = table_of(context.model, "C");
         let (w, b, (d, start)) = (own.get("w"), own.get("b")[0], own.rows("D"));
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {

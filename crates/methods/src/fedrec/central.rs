@@ -135,12 +135,8 @@ impl<const WITH_O: bool> Central for Pmf<WITH_O> {
         })
     }
 
-    fn scorer<'a>(
-        &'a self,
-        context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(&'a self, context: ScoringContext<'a>) -> Scoring<'a> {
         let vector = table_of(context.model, "U").row(context.user.index());
-        Ok(FedRec::<WITH_O>::scorer_with(vector, context))
+        Ok(FedRec::<WITH_O>::scorer_with(vector, &context))
     }
 }

@@ -319,10 +319,9 @@ impl<const WITH_O: bool> Declare for FedRec<WITH_O> {
     fn scorer<'a>(
         &'a self,
         own: &'a Own<Remembered<u32>>,
-        context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
-        Ok(Self::scorer_with(own.get("U"), context))
+        context: ScoringContext<'a>,
+    ) -> Scoring<'a> {
+        Ok(Self::scorer_with(own.get("U"), &context))
     }
 
     /// V moves with the learning rate of the iteration.

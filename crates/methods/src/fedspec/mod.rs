@@ -131,12 +131,7 @@ impl Declare for FedSpec {
         })
     }
 
-    fn scorer<'a>(
-        &'a self,
-        _: &'a Own,
-        context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(&'a self, _: &'a Own, context: ScoringContext<'a>) -> Scoring<'a> {
         let (positives, of_positives) = weighted_positives(&context.own, self.recency.as_ref());
         let [table, filter, item_weights] =
             ["A", "filter", "item weights"].map(|name| table_of(context.model, name));

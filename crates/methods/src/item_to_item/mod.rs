@@ -83,11 +83,7 @@ impl<M: ByMatrix> Central for M {
         })
     }
 
-    fn scorer<'a>(
-        &'a self,
-        context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(&'a self, context: ScoringContext<'a>) -> Scoring<'a> {
         let (own, weights) = weighted_positives(&context.own, self.recency());
         let matrix = context.model.table(0);
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {

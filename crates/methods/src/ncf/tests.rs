@@ -96,16 +96,15 @@ fn the_gradient_agrees_with_central_differences() {
 fn a_device_scores_with_the_network_of_the_server() {
     let one = at_work();
     for user in 0..USERS {
+        let mut scratch = Scratch::default();
         let context = ScoringContext::new(
             UserId::from(user),
             &one.model,
             OwnData::new(&[]),
             one.problem.streams,
+            &mut scratch,
         );
-        let scorer = one
-            .method
-            .scorer(&context, &mut Scratch::default())
-            .unwrap();
+        let scorer = one.method.scorer(context).unwrap();
         let mut scores = [0.0; 3];
         scorer.score(&[0, 2, 4], &mut scores).unwrap();
         for (score, item) in scores.into_iter().zip([0, 2, 4]) {

@@ -207,9 +207,10 @@ impl Bench {
             ..
         } = &self.world;
         let own = dataset.own_data(UserId(user));
-        let mut context = ScoringContext::new(UserId(user), &model, own, *streams);
+        let scratch = &mut self.scratch;
+        let mut context = ScoringContext::new(UserId(user), &model, own, *streams, scratch);
         context.negatives = Some((dataset, &scenario.dataset.negatives));
-        let scorer = client.scorer(&context, &mut self.scratch)?;
+        let scorer = client.scorer(context)?;
         let mut scores = vec![f32::NAN; items.len()];
         scorer.score(items, &mut scores)?;
         let wrong = items

@@ -7,10 +7,10 @@
 use super::score::{Loss, Product, Score, Training};
 use super::{Own, Trained, table_of};
 use crate::user_vector::score_items_with_bias;
-use crate::{LocalTask, SampleScratch, Scorer, ScoringContext, Scratch, largest_magnitude};
+use crate::{LocalTask, SampleScratch, Scoring, Scratch, largest_magnitude};
 use fedrecsim_core::Result;
 use fedrecsim_core::stages::{Stage, enter};
-use fedrecsim_model::{Table, TableUpdate};
+use fedrecsim_model::{Model, Table, TableUpdate};
 
 mod groups;
 mod network;
@@ -90,11 +90,7 @@ fn listed_update(
 }
 
 /// Makes the scorer that `score` describes.
-pub(super) fn scorer<'a, S>(
-    score: Score,
-    own: &'a Own<S>,
-    context: &ScoringContext<'a>,
-) -> Result<Box<dyn Scorer + 'a>> {
+pub(super) fn scorer<'a, S>(score: Score, own: &'a Own<S>, model: &'a Model) -> Scoring<'a> {
     match score {
         Score::Own => panic!("a method without a declared score has to override `scorer`"),
         Score::Perceptron {
@@ -103,8 +99,8 @@ pub(super) fn scorer<'a, S>(
             table,
         } => {
             let user = vector.map_or(&[][..], |name| own.get(name));
-            let table = own.table(table, context.model)?;
-            let weights = network::of_user(&network, own, context.model);
+            let table = own.table(table, model)?;
+            let weights = network::of_user(&network, own, model);
             Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
                 score_by_network(&network, &weights, user, &table, items, scores);
             }))
@@ -117,8 +113,8 @@ pub(super) fn scorer<'a, S>(
         }) => {
             let (user, kept) = (own.get(vector), own.kept(table));
             let bias = bias.map_or(0.0, |name| own.get(name)[0]);
-            let item_bias = item_bias.map(|name| table_of(context.model, name));
-            let shared = table_of(context.model, table);
+            let item_bias = item_bias.map(|name| table_of(model, name));
+            let shared = table_of(model, table);
             Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
                 match kept {
                     Some(kept) => kept.score(user, bias, items, scores),

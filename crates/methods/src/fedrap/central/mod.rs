@@ -129,11 +129,7 @@ impl Central for CentRap {
         pass.report(("C", &[]), (loss, samples.len()), 3)
     }
 
-    fn scorer<'a>(
-        &'a self,
-        context: &ScoringContext<'a>,
-        _scratch: &mut Scratch,
-    ) -> Result<Box<dyn Scorer + 'a>> {
+    fn scorer<'a>(&'a self, context: ScoringContext<'a>) -> Scoring<'a> {
         let (user, model) = (context.user.index(), context.model);
         let [c, d, w, b] = [C, D, W, B].map(|block| model.table(block));
         let row = move |item: &u32| ScaledSum {

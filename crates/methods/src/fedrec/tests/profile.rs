@@ -448,8 +448,9 @@ fn a_score_leaves_out_the_scored_item_alone() {
         ratings: (&[3.0f32, 2.0, 5.0][..]).into(),
         ..OwnData::new(&[1, 2, 4])
     };
-    let context = ScoringContext::new(UserId(1), &model, own, problem.streams);
-    let scores = tests::score(&*client, &context, &[0, 2, 4], &mut Scratch::default());
+    let mut scratch = Scratch::default();
+    let context = ScoringContext::new(UserId(1), &model, own, problem.streams, &mut scratch);
+    let scores = tests::score(&*client, context, &[0, 2, 4]);
     for (item, score) in [0, 2, 4].into_iter().zip(scores) {
         let others: Vec<usize> = [1, 2, 4]
             .into_iter()
