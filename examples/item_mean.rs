@@ -19,7 +19,7 @@ use fedrecsim::Result;
 use fedrecsim::UserId;
 use fedrecsim::method::METHODS;
 use fedrecsim::method::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Problem, Scoring, ScoringContext, Scratch,
+    Client, Entry, LocalTask, Method, Problem, Scoring, ScoringContext, Scratch, Trained, Work,
     largest_magnitude, parameters, sizes_by,
 };
 use fedrecsim::model::Private;
@@ -112,7 +112,7 @@ struct ItemMeanClient {
 }
 
 impl Client for ItemMeanClient {
-    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
+    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<Trained> {
         let participations = self.participations.get_mut();
         *participations += 1;
         // This is the project's own `pow`, as that of the system may give other bits on another
@@ -135,10 +135,10 @@ impl Client for ItemMeanClient {
         // All other rows move towards zero by one factor, which a codec for rows sends as one
         // number.
         let update = TableUpdate::listed(table.shape(), rated, &values, 1.0 - step)?;
-        Ok(LocalUpdate::new(
+        Ok(Trained::new(
             ModelUpdate::of_table(update),
             loss / samples.items.len() as f64,
-            row_visits,
+            Work::of_row_visits(row_visits),
         ))
     }
 

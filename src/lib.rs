@@ -167,8 +167,8 @@ pub mod dataset {
 pub mod method {
     #[doc(inline)]
     pub use fedrecsim_methods::{
-        Averager, Client, Entry, Exchange, LocalTask, LocalUpdate, Method, OwnNoise, PersonalTable,
-        Phase, Placement, Problem, Scorer, Scoring, ScoringContext, Scratch, Server, ThirdParty,
+        Averager, Client, Entry, Exchange, LocalTask, Method, OwnNoise, PersonalTable, Phase,
+        Placement, Problem, Scorer, Scoring, ScoringContext, Scratch, Server, ThirdParty, Trained,
         declare::{self, Declare, Declared},
         fedmf::{self, FedMf},
         largest_magnitude, parameters,

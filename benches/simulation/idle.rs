@@ -5,10 +5,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use fedrecsim_core::work::Work;
 use fedrecsim_core::{Result, Streams, UserId};
 use fedrecsim_data::dataset;
 use fedrecsim_methods::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Scoring, ScoringContext, Scratch, registry,
+    Client, Entry, LocalTask, Method, Scoring, ScoringContext, Scratch, Trained, registry,
 };
 use fedrecsim_model::{
     Model, ModelUpdate, StateVisitor, Table, TableShape, TableUpdate, ValueType,
@@ -46,15 +47,15 @@ impl Method for Idle {
 }
 
 impl Client for Idle {
-    fn train(&mut self, _task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
-        Ok(LocalUpdate::new(
+    fn train(&mut self, _task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<Trained> {
+        Ok(Trained::new(
             ModelUpdate::of_table(TableUpdate::nothing(SHAPE, ValueType::F32)),
             0.0,
-            20,
+            Work::of_row_visits(20),
         ))
     }
 
-    fn scorer<'a>(&'a self, context: ScoringContext<'a>) -> Scoring<'a> {
+    fn scorer<'a>(&'a self, _context: ScoringContext<'a>) -> Scoring<'a> {
         Ok(Box::new(|_: &[u32], scores: &mut [f32]| scores.fill(0.0)))
     }
 

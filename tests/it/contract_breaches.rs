@@ -2,12 +2,13 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use fedrecsim_core::work::Work;
 use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_methods::averager::Averager;
 use fedrecsim_methods::rule::{Combine, Optimizer, ServerRule};
 use fedrecsim_methods::server::{Accumulator, StepContext, StepReport};
 use fedrecsim_methods::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Scoring, ScoringContext, Scratch, Server,
+    Client, Entry, LocalTask, Method, Phase, Scoring, ScoringContext, Scratch, Server, Trained,
     parameters, sizes_by,
 };
 use fedrecsim_model::{
@@ -165,7 +166,7 @@ struct FlawedClient {
 }
 
 impl Client for FlawedClient {
-    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
+    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<Trained> {
         let flaw = self.method.flaw;
         self.participations += 1;
         if flaw == Flaw::Fails {
@@ -225,10 +226,10 @@ impl Client for FlawedClient {
         }
         let visits = rows.len() as u64;
         let update = TableUpdate::listed(self.method.shape, rows, &values, 1.0)?;
-        Ok(LocalUpdate::new(
+        Ok(Trained::new(
             ModelUpdate::of_table(update),
             f64::from(rate),
-            visits,
+            Work::of_row_visits(visits),
         ))
     }
 

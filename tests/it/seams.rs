@@ -49,7 +49,7 @@ impl Method for Echo {
 }
 
 impl Client for Echo {
-    fn train(&mut self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
+    fn train(&mut self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<Trained> {
         let table = task.model.table(0);
         assert!(
             table
@@ -58,10 +58,10 @@ impl Client for Echo {
                 .all(|value| value.to_bits() & 0xffff == 0),
             "it trains on what was not sent"
         );
-        Ok(LocalUpdate::new(
+        Ok(Trained::new(
             ModelUpdate::of_table(TableUpdate::nothing(self.shape, ValueType::F32)),
             0.0,
-            1,
+            Work::of_row_visits(1),
         ))
     }
 

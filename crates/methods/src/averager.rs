@@ -1,7 +1,6 @@
 //! Implements the server side of methods whose server combines what clients send by a rule for each
 //! block.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::robust::trimmed_sums;
@@ -17,7 +16,7 @@ use fedrecsim_model::sent_rows::SentRows;
 use fedrecsim_model::{BlockLayout, Layout, Model, StateVisitor, ValueType};
 
 /// Combines what clients send, block by block.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Averager {
     model: Model,
     upload: Layout,
@@ -31,14 +30,7 @@ pub struct Averager {
 }
 
 /// Returns the rate of a step of this number.
-#[derive(Clone)]
-struct Schedule(Arc<dyn Fn(u32) -> f64 + Send + Sync>);
-
-impl fmt::Debug for Schedule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Schedule")
-    }
-}
+type Schedule = Arc<dyn Fn(u32) -> f64 + Send + Sync>;
 
 impl Averager {
     /// Makes a server with this model, uploads of this layout, and a rule for each block of the
@@ -82,8 +74,10 @@ impl Averager {
         position: usize,
         rate: impl Fn(u32) -> f64 + Send + Sync + 'static,
     ) -> Self {
-        let schedule = Some((position, Schedule(Arc::new(rate))));
-        Self { schedule, ..self }
+        Self {
+            schedule: Some((position, Arc::new(rate))),
+            ..self
+        }
     }
 
     /// Returns the sums for a block of the model and the position of its block in uploads, if it
@@ -149,7 +143,7 @@ impl Averager {
         let is_statistic = sent.is_some_and(|at| self.upload.blocks()[at].is_statistic);
         let sign = if is_statistic { -1.0 } else { 1.0 };
         let rate = match &self.schedule {
-            Some((of, rate)) if *of == position => (rate.0)(step.step),
+            Some((of, rate)) if *of == position => rate(step.step),
             _ => rule.rate_at(step.step),
         };
         let table = self.model.table_mut(position);

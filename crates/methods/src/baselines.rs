@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Placement, Scoring, ScoringContext, Scratch,
+    Client, Entry, LocalTask, Method, Placement, Scoring, ScoringContext, Scratch, Trained,
 };
 use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_data::dataset::Dataset;
@@ -100,7 +100,7 @@ impl Method for Baseline {
 
 /// Users have no private state.
 impl Client for Baseline {
-    fn train(&mut self, _task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
+    fn train(&mut self, _task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<Trained> {
         // The server never invites anybody to an untrained method.
         Err(Error::Usage("a baseline has nothing to train".to_owned()))
     }

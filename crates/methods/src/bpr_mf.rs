@@ -43,10 +43,7 @@ impl BprMf {
     /// Makes the step on one triple, and returns the loss before it without its regulariser.
     /// `values` are the rows of this many users and then those of items.
     fn step(&self, values: &mut [f32], users: usize, triple: &Triple) -> f64 {
-        let k = self.latent_dimension as usize;
-        let row = |row: usize| row * k..(row + 1) * k;
-        let [positive, negative] = [triple.positive, triple.negative].map(|item| item as usize);
-        let rows = [triple.user as usize, users + positive, users + negative].map(row);
+        let rows = triple.rows(users, self.latent_dimension as usize);
         // A negative is another item than the positive, so that the three rows are apart.
         let Ok([user, positive, negative]) = values.get_disjoint_mut(rows) else {
             return 0.0;

@@ -7,29 +7,28 @@
 //!
 //! A method declares its parameters, its blocks, a pass and how its devices score ([`Central`]).
 
-use std::fmt::Debug;
 use std::sync::Arc;
 
-use super::declare::{Block, Declare, Memory, Own, Trained, item_table};
+use super::declare::{Block, Declare, Memory, Own, item_table};
 use super::network;
 use super::server::{
     Accumulator, Contribution, Download, Server, StepContext, StepReport, downcast,
 };
 use super::user_vector::{last_ratings, score_items};
 use super::{
-    Averager, LocalTask, Parameters, Placement, Problem, Scoring, ScoringContext, Scratch,
+    Averager, LocalTask, Parameters, Placement, Problem, Scoring, ScoringContext, Scratch, Trained,
     UserRatings,
 };
 use fedrecsim_core::Result;
 use fedrecsim_core::work::Work;
 use fedrecsim_model::neural::optimizer::AdamParameters;
 use fedrecsim_model::table::{TableShape, TableUpdate, floats};
-use fedrecsim_model::{Model, StateVisitor};
+use fedrecsim_model::{Model, ModelUpdate, StateVisitor};
 use fedrecsim_scenario::ParameterFault;
 use fedrecsim_scenario::sizes::ProblemSize;
 
 /// Declares a method at the server. Users upload their ratings, and download nothing.
-pub trait Central: Debug + Send + Sync + Sized + 'static {
+pub trait Central: Send + Sync + Sized + 'static {
     /// The keys of the method's table in scenario files.
     type Parameters: Parameters;
 
@@ -140,7 +139,6 @@ impl<B: Default> Adam<B> {
 
 /// Is the declaration that follows from one of a method at the server: the blocks stay there, and
 /// devices send their ratings.
-#[derive(Debug)]
 pub(crate) struct AtServer<M> {
     method: Arc<M>,
     problem: Problem,
@@ -182,13 +180,9 @@ impl<M: Central> Declare for AtServer<M> {
 
     fn train(&self, _: &mut Own, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<Trained> {
         let (items, ratings) = last_ratings(&task.own);
-        let (samples, shape) = (items.len(), TableShape::new(task.items(), 1));
-        Ok(Trained {
-            blocks: vec![TableUpdate::listed(shape, items, &ratings, 1.0)?],
-            loss: 0.0,
-            samples,
-            work: Work::default(),
-        })
+        let shape = TableShape::new(task.items(), 1);
+        let update = ModelUpdate::of_table(TableUpdate::listed(shape, items, &ratings, 1.0)?);
+        Ok(Trained::new(update, 0.0, Work::default()))
     }
 
     fn scorer<'a>(&'a self, _: &'a Own, context: ScoringContext<'a>) -> Scoring<'a> {

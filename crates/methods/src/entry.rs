@@ -5,8 +5,6 @@
 //! `&|value, problem| ...` is such a reference; a closure that holds something is made one by
 //! [`Box::leak`].
 
-use std::fmt;
-
 use serde_json::Value;
 
 use super::central::{AtServer, Central};
@@ -129,18 +127,6 @@ fn resolve_with<P: Parameters>(
         }
     }
     faults
-}
-
-/// Shows what is no function.
-impl fmt::Debug for Entry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut entry = f.debug_struct("Entry");
-        entry
-            .field("name", &self.name)
-            .field("placement", &self.placement)
-            .field("draws_negatives", &self.draws_negatives);
-        entry.finish_non_exhaustive()
-    }
 }
 
 /// Reads checked parameters into a method's own type, for use in [`Entry::build`].

@@ -117,18 +117,15 @@ impl Declare for Fcf {
         task.check_magnitude("gradient", largest_magnitude(&gradients))?;
         let (count, shape) = (positives.len(), table.shape());
         let (m, k) = (shape.rows as u64, shape.dimension as u64);
-        Ok(Trained {
-            blocks: vec![TableUpdate::whole(Table::new(shape, gradients))],
-            loss: loss / count.max(1) as f64,
-            samples: count,
-            work: Work {
-                // Every row is read for Y^T Y and again for its gradient.
-                row_visits: 2 * m,
-                multiply_adds: m * k * (k + 1) / 2
-                    + LeastSquares::multiply_adds(count, shape.dimension)
-                    + 2 * m * k,
-            },
-        })
+        let work = Work {
+            // Every row is read for Y^T Y and again for its gradient.
+            row_visits: 2 * m,
+            multiply_adds: m * k * (k + 1) / 2
+                + LeastSquares::multiply_adds(count, shape.dimension)
+                + 2 * m * k,
+        };
+        let update = ModelUpdate::of_table(TableUpdate::whole(Table::new(shape, gradients)));
+        Ok(Trained::new(update, loss / count.max(1) as f64, work))
     }
 
     fn scorer<'a>(&'a self, _: &'a Own, context: ScoringContext<'a>) -> Scoring<'a> {

@@ -147,14 +147,10 @@ impl Declare for FedRecon {
         let fixed = (&mut packed_vector(&user)[..], &mut 0.0);
         let step = self.step(Target::Rows);
         let loss = session.run(&passes, (&mut *query, &mut stream), fixed, &[step]);
-        let (samples, work) = (query.len(), Work::of_row_visits(session.row_visits));
+        let work = Work::of_row_visits(session.row_visits);
         let update = learn::update(task, scratch, ("V", table.shape()), 1.0)?;
-        Ok(Trained {
-            blocks: vec![update],
-            loss,
-            samples,
-            work,
-        })
+        let update = ModelUpdate::of_table(update).weighing(query.len() as f32);
+        Ok(Trained::new(update, loss, work))
     }
 
     fn scorer<'a>(&'a self, own: &'a Own, mut context: ScoringContext<'a>) -> Scoring<'a> {

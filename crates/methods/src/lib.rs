@@ -126,7 +126,7 @@ pub(crate) use keys::without_effect;
 pub use own_noise::OwnNoise;
 pub use problem::{Placement, Problem, UserRatings};
 pub use server::Server;
-pub use task::{LocalTask, LocalUpdate, Phase, SampleScratch, Scorer, Scoring, ScoringContext};
+pub use task::{LocalTask, Phase, SampleScratch, Scorer, Scoring, ScoringContext, Trained};
 pub use third_party::{Exchange, Message, ThirdParty};
 
 /// Describes a method of recommendation. One value is shared by the server and all clients.
@@ -215,7 +215,7 @@ pub trait Client: CloneClient + Send {
     /// # Errors
     /// [`Error::Diverged`] if a parameter leaves the allowed range, after which the
     /// state is undefined.
-    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate>;
+    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<Trained>;
 
     /// Is called after [`Self::train`] if the frame holds the update's values as they are, with a
     /// lossless codec and without a privacy mechanism. The values of `update` now share the frame's
@@ -320,6 +320,6 @@ pub struct Scratch {
     pub slots: Vec<u32>,
     /// The memory for solving for a user vector.
     pub least_squares: LeastSquares,
-    /// The memory for the values of the next [`LocalUpdate`].
+    /// The memory for the values of the next [`Trained`].
     pub values: Vec<u8>,
 }

@@ -3,14 +3,14 @@
 pub use super::UserRatings;
 pub use super::central::{Central, Pass};
 pub use super::declare::{
-    Block, Counts, Declare, Loss, Memory, Optimizer, Own, Remembered, Score, Start, Trained,
-    Training, constant, each, item_table, normal, perceptron, table_of, uniform, vector, weights,
+    Block, Counts, Declare, Loss, Memory, Optimizer, Own, Remembered, Score, Start, Training,
+    constant, each, item_table, normal, perceptron, table_of, uniform, vector, weights,
 };
 pub use super::rule::{Combine, ServerRule};
 pub use super::server::{Accumulator, Contribution, Server, StepContext, StepReport, UploadUse};
 pub use super::{
-    Averager, Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Problem, Scorer,
-    Scoring, ScoringContext, Scratch, largest_magnitude,
+    Averager, Client, Entry, LocalTask, Method, Phase, Placement, Problem, Scorer, Scoring,
+    ScoringContext, Scratch, Trained, largest_magnitude,
 };
 pub use crate::{choices, parameters};
 pub use fedrecsim_core::UserId;

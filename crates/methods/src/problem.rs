@@ -9,9 +9,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use fedrecsim_core::{Error, Result, Stream, Streams, UserId};
+use fedrecsim_core::{Streams, UserId};
 use fedrecsim_data::dataset::Dataset;
-use fedrecsim_data::dataset::negatives::{NegativeSampler, Samples};
 use fedrecsim_scenario::NegativesSpec;
 use fedrecsim_scenario::sizes::ProblemSize;
 
@@ -66,9 +65,9 @@ pub struct Problem {
     pub items: usize,
     /// The run's randomness.
     pub streams: Streams,
-    negatives: NegativesSpec,
+    pub(super) negatives: NegativesSpec,
     /// The data, of which methods on devices learn nothing.
-    dataset: Option<Arc<Dataset>>,
+    pub(super) dataset: Option<Arc<Dataset>>,
 }
 
 impl Problem {
@@ -122,36 +121,5 @@ impl Problem {
     /// Returns the test item of `user` for a method at the server, which is a leak.
     pub(super) fn leaked_test_item(&self, user: UserId) -> Option<u32> {
         self.dataset.as_ref()?.test_item(user).map(|item| item.0)
-    }
-
-    /// Draws the negatives of every positive in `ratings` for a method at the server, and gives
-    /// `take` the user, the positive and its negatives, in the order of `ratings`.
-    ///
-    /// # Errors
-    /// [`Error::Dataset`] if there are too few items to draw negatives from.
-    pub(super) fn draw_negatives(
-        &self,
-        ratings: &[UserRatings],
-        stream: &mut Stream,
-        mut take: impl FnMut(u32, u32, &[u32]),
-    ) -> Result<()> {
-        let mut sampler = NegativeSampler::new(self.items, &self.negatives);
-        let (mut samples, wanted) = (Samples::default(), self.negatives.per_positive);
-        for UserRatings { user, items, .. } in ratings {
-            samples.clear();
-            let dataset = self.dataset.iter();
-            let held_out = dataset.flat_map(|dataset| dataset.held_out_items(*user));
-            let own = (&items[..], items.iter().copied());
-            let drawn = sampler.append(own, held_out, stream, &mut samples);
-            drawn.map_err(|available| {
-                Error::Dataset(format!(
-                    "{user}: {wanted} negatives are wanted, and {available} items are left"
-                ))
-            })?;
-            for group in samples.items.chunks_exact(wanted as usize + 1) {
-                take(user.0, group[0], &group[1..]);
-            }
-        }
-        Ok(())
     }
 }

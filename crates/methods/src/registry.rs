@@ -89,7 +89,7 @@ pub fn find<'m>(methods: &'m [Entry], spec: &MethodSpec) -> Result<&'m Entry> {
 
 /// A scenario that names one of a list of methods, and asks for nothing that this method cannot do.
 /// Only [`check`] makes one.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Runnable {
     scenario: Scenario,
     entry: Entry,

@@ -23,12 +23,9 @@ pub enum Counts {
 }
 
 impl Counts {
-    /// Follows `sends_counts`, for methods that need to know how many have sent something.
-    pub(crate) fn rows_and_sender_if(sends_counts: bool) -> Self {
-        match sends_counts {
-            true => Self::RowsAndSender,
-            false => Self::Nothing,
-        }
+    /// Says nothing unless `sends_counts`.
+    pub(crate) fn only_if(self, sends_counts: bool) -> Self {
+        if sends_counts { self } else { Self::Nothing }
     }
 
     /// Returns what a server uses of uploads if it has to know who has sent which rows.

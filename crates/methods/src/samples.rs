@@ -1,10 +1,13 @@
 //! Holds the samples that methods at the server train on by mini-batches, and the loss of batches.
 
-use super::UserRatings;
+use std::ops::Range;
+
 use super::central::Pass;
 use super::largest_magnitude;
 use super::server::StepReport;
-use fedrecsim_core::{PortableDraws, Result};
+use super::{Problem, UserRatings};
+use fedrecsim_core::{Error, PortableDraws, Result};
+use fedrecsim_data::dataset::negatives::{NegativeSampler, Samples};
 use fedrecsim_model::kernel::{BatchRows, Targets};
 use fedrecsim_model::neural::SampleMatrix;
 use fedrecsim_model::neural::loss::binary_cross_entropy;
@@ -102,10 +105,28 @@ impl<S> Pass<'_, S> {
         name: &str,
         mut add: impl FnMut(&mut Vec<T>, u32, u32, &[u32]),
     ) -> Result<Vec<T>> {
-        let mut drawn = Vec::new();
+        let Problem {
+            negatives, dataset, ..
+        } = self.problem;
+        let mut sampler = NegativeSampler::new(self.problem.items, negatives);
         let mut stream = self.step.named_stream(&format!("{name}/negatives"));
-        let add = |user, item, negatives: &[u32]| add(&mut drawn, user, item, negatives);
-        self.problem.draw_negatives(ratings, &mut stream, add)?;
+        let (mut samples, wanted) = (Samples::default(), negatives.per_positive);
+        let mut drawn = Vec::new();
+        for UserRatings { user, items, .. } in ratings {
+            samples.clear();
+            let dataset = dataset.iter();
+            let held_out = dataset.flat_map(|dataset| dataset.held_out_items(*user));
+            let own = (&items[..], items.iter().copied());
+            let sampled = sampler.append(own, held_out, &mut stream, &mut samples);
+            sampled.map_err(|available| {
+                Error::Dataset(format!(
+                    "{user}: {wanted} negatives are wanted, and {available} items are left"
+                ))
+            })?;
+            for group in samples.items.chunks_exact(wanted as usize + 1) {
+                add(&mut drawn, user.0, group[0], &group[1..]);
+            }
+        }
         let mut order = self.step.named_stream(&format!("{name}/order"));
         order.shuffle_portably(&mut drawn);
         Ok(drawn)
@@ -143,6 +164,15 @@ pub(crate) struct Triple {
     pub positive: u32,
     /// The negative.
     pub negative: u32,
+}
+
+impl Triple {
+    /// Returns the places of the rows of the user, the positive and the negative, where rows of `k`
+    /// values of so many users stand before those of items.
+    pub(crate) fn rows(&self, users: usize, k: usize) -> [Range<usize>; 3] {
+        let items = [self.positive, self.negative].map(|item| users + item as usize);
+        [self.user as usize, items[0], items[1]].map(|row| row * k..(row + 1) * k)
+    }
 }
 
 #[cfg(test)]

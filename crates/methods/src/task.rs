@@ -176,7 +176,7 @@ impl SampleScratch {
 /// Holds what a participation yields.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct LocalUpdate {
+pub struct Trained {
     /// What leaves the device.
     pub update: ModelUpdate,
     /// The mean local loss, as the method defines it, for reports.
@@ -185,14 +185,10 @@ pub struct LocalUpdate {
     pub work: Work,
 }
 
-impl LocalUpdate {
-    /// Describes an update whose training took this many row visits.
-    pub fn new(update: ModelUpdate, loss: f64, row_visits: u64) -> Self {
-        Self {
-            update,
-            loss,
-            work: Work::of_row_visits(row_visits),
-        }
+impl Trained {
+    /// Describes an update and the work of the training.
+    pub fn new(update: ModelUpdate, loss: f64, work: Work) -> Self {
+        Self { update, loss, work }
     }
 }
 

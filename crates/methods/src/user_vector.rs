@@ -99,6 +99,15 @@ pub(super) fn single_precision(vector: &[f64]) -> Vec<f32> {
     vector.iter().map(|value| *value as f32).collect()
 }
 
+/// Returns the standard deviation of `values`; 0 if there are none.
+pub(super) fn deviation(values: &[f32]) -> f64 {
+    let values = || values.iter().map(|value| f64::from(*value));
+    let count = values().len().max(1) as f64;
+    let mean = values().sum::<f64>() / count;
+    let squares: f64 = values().map(|value| (value - mean) * (value - mean)).sum();
+    fedrecsim_core::math::sqrt(squares / count)
+}
+
 /// Writes to `scores` the scalar product of `vector` with the row of each of `items`.
 pub(super) fn score_items(vector: &[f32], table: &Table, items: &[u32], scores: &mut [f32]) {
     score_items_with_bias(vector, 0.0, table, items, scores);

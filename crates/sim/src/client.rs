@@ -11,7 +11,7 @@ use std::slice;
 use super::device::Device;
 use super::invitation::Invited;
 use super::resident::unanswered;
-use super::training::{Trained, WorkedOut};
+use super::training::{TrainedDevice, WorkedOut};
 use super::upload::Upload;
 use fedrecsim_core::Result;
 use fedrecsim_model::kernel::prefetch;
@@ -46,7 +46,7 @@ enum Part {
     /// A worker thread works the training out.
     Training,
     /// The training has been worked out, and waits for its virtual end.
-    Trained(Box<Result<Trained>>),
+    Trained(Box<Result<TrainedDevice>>),
 }
 
 impl ClientActor {

@@ -19,7 +19,7 @@ use super::world::World;
 use crate::privacy::Protection;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::{Error, Result};
-use fedrecsim_methods::{LocalTask, LocalUpdate, Scratch};
+use fedrecsim_methods::{LocalTask, Scratch, Trained};
 use fedrecsim_model::Model;
 use fedrecsim_model::blocks::Utility;
 use fedrecsim_model::codec::EncodeContext;
@@ -37,7 +37,7 @@ pub struct WorkedOut {
 }
 
 /// The result of a training. The device goes back to the user, and the upload to the server.
-pub(super) type Trained = (Box<Device>, Upload);
+pub(super) type TrainedDevice = (Box<Device>, Upload);
 
 thread_local! {
     /// The buffers of one worker thread, which carry nothing from one client to the next.
@@ -95,7 +95,7 @@ fn train(
     mut device: Box<Device>,
     world: &World,
     (scratch, effort): (&mut Scratch, &mut Effort),
-) -> Result<Trained> {
+) -> Result<TrainedDevice> {
     let _stage = enter(Stage::Train);
     let (user, Invitation { id, download, .. }) = (invited.user, &invited.invitation);
     let received = if download.has_to_be_asked() {
@@ -122,7 +122,7 @@ fn train(
         None => None,
     };
     task.reply = reply.as_ref();
-    let LocalUpdate {
+    let Trained {
         mut update,
         loss,
         work,

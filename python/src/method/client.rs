@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use fedrecsim_core::{Error, Result, UserId};
-use fedrecsim_methods::{Client, LocalTask, LocalUpdate, Scorer, Scoring, ScoringContext, Scratch};
+use fedrecsim_methods::{Client, LocalTask, Scorer, Scoring, ScoringContext, Scratch, Trained};
 use fedrecsim_model::{Private, StateVisitor};
 use numpy::{PyArray1, PyUntypedArrayMethods};
 use pyo3::intern;
@@ -99,7 +99,7 @@ impl fedrecsim_methods::CloneClient for PythonClient {
 }
 
 impl Client for PythonClient {
-    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
+    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<Trained> {
         scratch.samples.samples.items.clear();
         scratch.samples.samples.labels.clear();
         if self.shared.facts.draws_negatives {

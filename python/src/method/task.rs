@@ -1,7 +1,8 @@
 //! What Python code is given of a participation, and how its update is read.
 
+use fedrecsim_core::work::Work;
 use fedrecsim_core::{Result, Streams};
-use fedrecsim_methods::{LocalTask, LocalUpdate, largest_magnitude};
+use fedrecsim_methods::{LocalTask, Trained, largest_magnitude};
 use fedrecsim_model::{BlockLayout, ModelUpdate, TableUpdate};
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyUntypedArrayMethods};
 use pyo3::intern;
@@ -106,7 +107,7 @@ pub fn read_update(
     shared: &Shared,
     task: &LocalTask<'_>,
     returned: &Bound<'_, PyAny>,
-) -> PyResult<Result<LocalUpdate>> {
+) -> PyResult<Result<Trained>> {
     static RETURNED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let returned = often(py, &RETURNED, "returned")?.call1((returned,))?;
     let (blocks, loss, weight, row_visits, multiply_adds): Returned<'_> =
@@ -132,9 +133,11 @@ pub fn read_update(
     if let Some(weight) = weight {
         update = update.weighing(weight);
     }
-    let mut trained = LocalUpdate::new(update, loss, row_visits.unwrap_or(listed));
-    trained.work.multiply_adds = multiply_adds;
-    Ok(Ok(trained))
+    let work = Work {
+        row_visits: row_visits.unwrap_or(listed),
+        multiply_adds,
+    };
+    Ok(Ok(Trained::new(update, loss, work)))
 }
 
 /// Returns what is like an array of integers as an array of NumPy's whose values stand in a row. An

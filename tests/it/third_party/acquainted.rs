@@ -9,8 +9,8 @@ use fedrecsim_methods::server::{
 };
 use fedrecsim_methods::third_party::{ArrivedRequest, Exchange, Message, ThirdParty};
 use fedrecsim_methods::{
-    Client, Entry, LocalTask, LocalUpdate, Method, Phase, Placement, Scoring, ScoringContext,
-    Scratch, Server, sizes_of,
+    Client, Entry, LocalTask, Method, Phase, Placement, Scoring, ScoringContext, Scratch, Server,
+    Trained, sizes_of,
 };
 use fedrecsim_model::table::{Table, TableShape, TableUpdate, floats};
 use fedrecsim_model::{BlockLayout, Layout, Model, ModelUpdate, Private, StateVisitor};
@@ -173,13 +173,17 @@ impl Client for Acquaintance {
         })
     }
 
-    fn train(&mut self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<LocalUpdate> {
+    fn train(&mut self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<Trained> {
         let items = task.own.items;
         if task.phase == COUNTING {
             assert!(task.reply.is_none() && task.model.blocks().is_empty());
             let count = [items.len() as f32];
             let update = TableUpdate::listed(self.method.number(), vec![0], &count, 1.0)?;
-            return Ok(LocalUpdate::new(ModelUpdate::of_table(update), 0.0, 10));
+            return Ok(Trained::new(
+                ModelUpdate::of_table(update),
+                0.0,
+                Work::of_row_visits(10),
+            ));
         }
         let replied = &task
             .reply
@@ -196,10 +200,14 @@ impl Client for Acquaintance {
         };
         let values: Vec<f32> = items.iter().map(value).collect();
         let update = TableUpdate::listed(self.method.table(), items.to_vec(), &values, 1.0)?;
-        Ok(LocalUpdate::new(ModelUpdate::of_table(update), 0.0, 1_000))
+        Ok(Trained::new(
+            ModelUpdate::of_table(update),
+            0.0,
+            Work::of_row_visits(1_000),
+        ))
     }
 
-    fn scorer<'a>(&'a self, context: ScoringContext<'a>) -> Scoring<'a> {
+    fn scorer<'a>(&'a self, _context: ScoringContext<'a>) -> Scoring<'a> {
         Ok(Box::new(|items: &[u32], scores: &mut [f32]| {
             items
                 .iter()

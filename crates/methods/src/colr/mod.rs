@@ -312,13 +312,8 @@ impl Declare for Colr {
         if self.keeps_table() {
             own.memory = Held(Some((numbers[1], table)));
         }
-        let listed = samples.rows.to_vec();
-        Ok(Trained {
-            blocks: vec![TableUpdate::listed(shape, listed, &factors, 1.0)?],
-            loss,
-            samples: samples.samples.len(),
-            work,
-        })
+        let update = TableUpdate::listed(shape, samples.rows.to_vec(), &factors, 1.0)?;
+        Ok(Trained::new(ModelUpdate::of_table(update), loss, work))
     }
 
     fn scorer<'a>(&'a self, own: &'a Own<Held>, context: ScoringContext<'a>) -> Scoring<'a> {

@@ -1,7 +1,6 @@
 //! Describes the blocks of a method: their shape, where they live, how they start and how they move.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 
 use ndarray::Array2;
@@ -15,7 +14,7 @@ use fedrecsim_model::{BlockKind, BlockLayout, SharedTable, Table, TableShape};
 
 /// Describes one block. It is shared unless it says otherwise: part of the server's model, of
 /// downloads and of uploads.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Block {
     /// Its name, kind, shape and type of values.
     pub(crate) layout: BlockLayout,
@@ -73,12 +72,6 @@ pub(crate) enum Draw {
 pub struct Start(Arc<MakeValues>);
 
 type MakeValues = dyn Fn(&mut Stream, &BlockLayout) -> BlockValues + Send + Sync;
-
-impl fmt::Debug for Start {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Start")
-    }
-}
 
 impl Start {
     /// Starts with the table that `draw` makes, given a stream and the shape.

@@ -3,8 +3,8 @@
 
 use crate::third_party::{Exchange, ThirdParty};
 use crate::{
-    Client, LocalTask, LocalUpdate, Method, OwnNoise, PersonalTable, Phase, Scorer, Scoring,
-    ScoringContext, Scratch,
+    Client, LocalTask, Method, OwnNoise, PersonalTable, Phase, Scorer, Scoring, ScoringContext,
+    Scratch, Trained,
 };
 use fedrecsim_core::{Result, UserId};
 use fedrecsim_model::{
@@ -143,7 +143,7 @@ impl Clone for AloneClient {
 }
 
 impl Client for AloneClient {
-    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
+    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<Trained> {
         let (model, mut alone) = (self.model()?, *task);
         alone.model = &model;
         let trained = self.client.train(&alone, scratch)?;
@@ -155,7 +155,7 @@ impl Client for AloneClient {
             }
         }
         let update = ModelUpdate::of_blocks(Vec::new());
-        Ok(LocalUpdate { update, ..trained })
+        Ok(Trained { update, ..trained })
     }
 
     fn scorer<'a>(&'a self, context: ScoringContext<'a>) -> Scoring<'a> {

@@ -1,23 +1,24 @@
 //! Is the method that follows from a declaration: what travels, and the sides of server and client.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::blocks::{Block, Start};
 use super::own::{Own, Plan};
 use super::tuned_table::TunedTable;
-use super::{Declare, Memory, Trained, layout_of, table_of};
+use super::{Declare, Memory, layout_of, table_of};
 use crate::averager::{Averager, upload_use};
 use crate::row_counts::{COUNTS, Counts, said_layouts, said_of};
 use crate::third_party::{Exchange, Message, ThirdParty};
 use crate::{
-    Client, LocalTask, LocalUpdate, Method, NO_PERSONAL_TABLE, OwnNoise, PersonalTable, Phase,
-    Problem, Scoring, ScoringContext, Scratch, Server,
+    Client, LocalTask, Method, NO_PERSONAL_TABLE, OwnNoise, PersonalTable, Phase, Problem, Scoring,
+    ScoringContext, Scratch, Server, Trained,
 };
 use fedrecsim_core::{Error, Result, Streams, UserId};
 use fedrecsim_model::row_table::RowTable;
 use fedrecsim_model::{
     BlockKind, BlockLayout, Layout, Model, ModelUpdate, Private, RowSet, SharedTable, StateVisitor,
-    Table, TableUpdate, ValueType,
+    Table, ValueType,
 };
 use fedrecsim_scenario::sizes::ProblemSize;
 use fedrecsim_scenario::{Traffic, TrafficBlock};
@@ -34,13 +35,18 @@ fn upload_layout<M: Declare>(method: &M, blocks: &[Block], items: usize) -> Layo
 }
 
 /// Is the method that follows from a declaration.
-#[derive(Debug)]
 pub struct Declared<M> {
     method: Arc<M>,
     plan: Arc<Plan>,
     initial: Model,
     download: Layout,
     upload: Layout,
+}
+
+impl<M: Declare> fmt::Debug for Declared<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(M::NAME)
+    }
 }
 
 impl<M: Declare> Declared<M> {
@@ -217,35 +223,24 @@ impl<M: Declare> Clone for DeclaredClient<M> {
 }
 
 impl<M: Declare> Client for DeclaredClient<M> {
-    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<LocalUpdate> {
+    fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<Trained> {
         let own = self.own.get_mut();
-        let Trained {
-            mut blocks,
-            loss,
-            samples,
-            work,
-        } = self.method.train(own, task, scratch)?;
+        let mut trained = self.method.train(own, task, scratch)?;
+        let blocks = &mut trained.update.blocks;
         let plan = Arc::clone(&own.plan);
         for ((at, kept), block) in own.kept_mut().zip(plan.kept()) {
             kept.keep(table_of(task.model, block.name()), &blocks[at]);
         }
-        if let [
-            TableUpdate {
-                rows: RowSet::Listed(rows),
-                shape,
-                ..
-            },
-            ..,
-        ] = &blocks[..]
+        if let Some(first) = blocks.first()
+            && let RowSet::Listed(rows) = &first.rows
         {
-            let said = said_of(self.method.counts(), shape.rows, rows)?;
+            let said = said_of(self.method.counts(), first.shape.rows, rows)?;
             blocks.extend(said);
         }
-        let mut update = ModelUpdate::of_blocks(blocks);
-        if self.method.is_weighed() {
-            update = update.weighing(samples as f32);
+        if !self.method.is_weighed() {
+            trained.update.scalars.weight = None;
         }
-        Ok(LocalUpdate { update, loss, work })
+        Ok(trained)
     }
 
     fn was_sent(&mut self, update: &ModelUpdate) {

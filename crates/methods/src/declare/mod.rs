@@ -7,8 +7,6 @@
 //! arithmetic is its own overrides [`Declare::train`], [`Declare::scorer`] or [`Declare::server`],
 //! and still gets the rest.
 
-use std::fmt::Debug;
-
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -17,7 +15,7 @@ pub use super::row_counts::Counts;
 use super::server::Server;
 use super::third_party::{Exchange, Message, ThirdParty};
 use super::{
-    LocalTask, OwnNoise, Parameters, Placement, Problem, Scoring, ScoringContext, Scratch,
+    LocalTask, OwnNoise, Parameters, Placement, Problem, Scoring, ScoringContext, Scratch, Trained,
 };
 pub use blocks::{
     Block, Start, constant, each, item_table, normal, perceptron, uniform, vector, weights,
@@ -25,8 +23,7 @@ pub use blocks::{
 pub(crate) use blocks::{layer, orthonormal, orthonormal_columns};
 pub use controls::controlled;
 use fedrecsim_core::Result;
-use fedrecsim_core::work::Work;
-use fedrecsim_model::{Layout, Model, SharedTable, StateVisitor, TableUpdate};
+use fedrecsim_model::{Layout, Model, SharedTable, StateVisitor};
 use fedrecsim_scenario::sizes::ProblemSize;
 use fedrecsim_scenario::{ParameterFault, Traffic};
 pub use method::Declared;
@@ -45,7 +42,7 @@ pub(crate) mod tests;
 mod tuned_table;
 
 /// Declares a federated method. [`Entry::of`](super::Entry::of) makes an entry of it.
-pub trait Declare: Debug + Send + Sync + Sized + 'static {
+pub trait Declare: Send + Sync + Sized + 'static {
     /// The keys of the method's table in scenario files.
     type Parameters: Parameters;
 
@@ -123,7 +120,8 @@ pub trait Declare: Debug + Send + Sync + Sized + 'static {
         drawn
     }
 
-    /// Trains on a participation.
+    /// Trains on a participation. The update has the blocks that are uploaded, in the order of the
+    /// declaration, and weighs as much as it has samples if the method is weighed.
     ///
     /// # Errors
     /// [`Error::Diverged`](fedrecsim_core::Error::Diverged) if a parameter leaves the allowed
@@ -208,19 +206,6 @@ impl<T: Clone + Default + Send + Serialize + DeserializeOwned + 'static> Memory 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
         state.plain(&mut self.0)
     }
-}
-
-/// Holds what training yields.
-#[derive(Debug)]
-pub struct Trained {
-    /// The update of each block that is uploaded, in the order of the declaration.
-    pub blocks: Vec<TableUpdate>,
-    /// The mean local loss.
-    pub loss: f64,
-    /// The number of samples, by which the upload weighs if the method is weighed.
-    pub samples: usize,
-    /// The work.
-    pub work: Work,
 }
 
 /// Returns the table of a block of the model.

@@ -11,7 +11,7 @@ use fedrecsim_model::row_table::RowTable;
 use fedrecsim_model::{Model, SharedTable, Table};
 
 /// Holds the private side of one user.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Own<S = ()> {
     pub(super) plan: Arc<Plan>,
     /// The values of the private blocks that are no item tables.
@@ -66,12 +66,6 @@ impl<S> Own<S> {
         (&mut self.private[at], &self.plan.starts_of_rows[at].1)
     }
 
-    /// Returns the declaration of a block.
-    pub fn block(&self, name: &str) -> &Block {
-        let block = self.plan.blocks.iter().find(|block| block.name() == name);
-        block.unwrap_or_else(|| panic!("the method has no block {name}"))
-    }
-
     /// Returns what the device has made of a shared item table, if it keeps that.
     pub(crate) fn kept(&self, name: &str) -> Option<&TunedTable> {
         let at = self.plan.kept().position(|block| block.name() == name)?;
@@ -100,7 +94,6 @@ impl<S> Own<S> {
 }
 
 /// Holds what follows from the blocks of a method.
-#[derive(Debug)]
 pub(crate) struct Plan {
     pub(super) blocks: Vec<Block>,
     /// The private blocks that are no item tables, each with the place of its values.
@@ -148,6 +141,12 @@ impl Plan {
             streams,
         };
         (plan, drawn)
+    }
+
+    /// Returns the declaration of a block.
+    pub(super) fn block(&self, name: &str) -> &Block {
+        let block = self.blocks.iter().find(|block| block.name() == name);
+        block.unwrap_or_else(|| panic!("the method has no block {name}"))
     }
 
     fn find_place(&self, name: &str) -> Option<Range<usize>> {

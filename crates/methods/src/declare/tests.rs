@@ -246,10 +246,14 @@ fn check(mut method: Chosen) {
     if bias.is_some() {
         close(own.get("b"), &[plain.b]);
     }
-    let rows = trained.blocks[0].apply(Some(model.table(0))).unwrap();
+    let rows = trained.update.blocks[0]
+        .apply(Some(model.table(0)))
+        .unwrap();
     (0..ITEMS).for_each(|row| close(rows.row(row), &plain.rows[row]));
     if item_bias.is_some() {
-        let biases = trained.blocks[1].apply(Some(model.table(1))).unwrap();
+        let biases = trained.update.blocks[1]
+            .apply(Some(model.table(1)))
+            .unwrap();
         close(biases.as_slice(), &plain.c);
     }
 }
@@ -375,7 +379,7 @@ fn each_rate_of_a_network_moves_its_own_block() {
         let before: Own<()> = Arc::new(before).own(USER, &Model::none());
         assert_eq!(own.get("u") != before.get("u"), moved == 0);
         let changes = |block: usize| {
-            let whole = trained.blocks[block]
+            let whole = trained.update.blocks[block]
                 .apply(Some(model.table(block)))
                 .unwrap();
             whole != **model.table(block)
@@ -405,8 +409,8 @@ fn rows_that_come_last_are_stepped_from_the_new_score_function() {
     assert_eq!(together.get("u"), function.get("u"));
     assert_eq!(together.get("W1"), function.get("W1"));
     let (_, at_once, _) = train_network(&network([0.1; 3]), 1);
-    assert_eq!(of_both.blocks.len(), 1);
-    assert_ne!(of_both.blocks[0], at_once.blocks[0]);
+    assert_eq!(of_both.update.blocks.len(), 1);
+    assert_ne!(of_both.update.blocks[0], at_once.update.blocks[0]);
     assert_eq!(of_both.work.row_visits, 2 * at_once.work.row_visits);
 }
 
@@ -523,19 +527,22 @@ fn reconstruction_splits_the_samples() {
         ..FedRecon::default()
     };
     let moved = |(trained, model): &(Trained, Model)| {
-        let after = trained.blocks[0].apply(Some(model.table(0))).unwrap();
+        let after = trained.update.blocks[0]
+            .apply(Some(model.table(0)))
+            .unwrap();
         (0..30)
             .filter(|row| after.row(*row) != model.table(0).row(*row))
             .count()
     };
+    let weight = |(trained, _): &(Trained, Model)| trained.update.scalars.weight;
     let halves = reconstruct(&method);
-    assert_eq!((halves.0.samples, moved(&halves)), (15, 15));
+    assert_eq!((weight(&halves), moved(&halves)), (Some(15.0), 15));
     assert_eq!(halves.0.work.row_visits, 60 * 15 + 15);
     let whole = reconstruct(&FedRecon {
         splits_samples: false,
         ..method
     });
-    assert_eq!((whole.0.samples, moved(&whole)), (30, 30));
+    assert_eq!((weight(&whole), moved(&whole)), (Some(30.0), 30));
     assert_eq!(whole.0.work.row_visits, 60 * 30 + 30);
     assert!(
         whole.0.loss < 0.6,

@@ -278,7 +278,7 @@ impl Declare for FedGram {
     }
 
     fn counts(&self) -> Counts {
-        Counts::rows_and_sender_if(self.parameters.sends_counts)
+        Counts::RowsAndSender.only_if(self.parameters.sends_counts)
     }
 
     fn train(&self, _: &mut Own, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<Trained> {
@@ -301,15 +301,12 @@ impl Declare for FedGram {
             row_visits: 2 * count as u64,
             multiply_adds: LeastSquares::multiply_adds(count, k) + of_uploads,
         };
-        Ok(Trained {
-            blocks: vec![
-                TableUpdate::listed(shape, positives, &gradients, 1.0)?,
-                TableUpdate::whole(Table::new(triangle, outer_triangle(&vector))),
-            ],
-            loss: squares.sum::<f64>() / (length * count.max(1) as f64).max(f64::MIN_POSITIVE),
-            samples: count,
-            work,
-        })
+        let update = ModelUpdate::of_blocks(vec![
+            TableUpdate::listed(shape, positives, &gradients, 1.0)?,
+            TableUpdate::whole(Table::new(triangle, outer_triangle(&vector))),
+        ]);
+        let loss = squares.sum::<f64>() / (length * count.max(1) as f64).max(f64::MIN_POSITIVE);
+        Ok(Trained::new(update, loss, work))
     }
 
     fn scorer<'a>(&'a self, _: &'a Own, context: ScoringContext<'a>) -> Scoring<'a> {

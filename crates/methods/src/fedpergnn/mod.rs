@@ -261,15 +261,13 @@ impl Declare for FedPerGnn {
         task.check_values("gradient of the network, with noise", &gradient.network)?;
         let found = neighbours.iter().map(Vec::len).sum::<usize>() / network.dimension;
         let of_network = layer_updates(&network.layers, &gradient.network);
-        Ok(Trained {
-            blocks: [vec![of_items], of_network].concat(),
-            loss: gradient.loss,
-            samples: labels.len(),
-            work: Work {
-                row_visits: labels.len() as u64,
-                multiply_adds: network.multiply_adds(labels.len(), own_items.len(), found),
-            },
-        })
+        let update = ModelUpdate::of_blocks([vec![of_items], of_network].concat());
+        let work = Work {
+            row_visits: labels.len() as u64,
+            multiply_adds: network.multiply_adds(labels.len(), own_items.len(), found),
+        };
+        let update = update.weighing(labels.len() as f32);
+        Ok(Trained::new(update, gradient.loss, work))
     }
 
     fn scorer<'a>(

@@ -3,7 +3,7 @@
 
 use super::FedPerGnnParameters;
 use crate::prelude::*;
-use crate::user_vector::draw_unrated;
+use crate::user_vector::{deviation, draw_unrated};
 use fedrecsim_model::noise::{Law, Noise};
 
 /// Adds noise of the Laplace distribution to every value. A scale of 0 adds none.
@@ -39,13 +39,4 @@ pub(super) fn of_items(
     add_noise(&mut values, parameters.gradient_noise(), stream);
     task.check_values("gradient of the item embeddings, with noise", &values)?;
     TableUpdate::listed(shape, items, &values, 1.0)
-}
-
-/// Returns the standard deviation of `values`; 0 if there are none.
-fn deviation(values: &[f32]) -> f64 {
-    let values = || values.iter().map(|value| f64::from(*value));
-    let count = values().len().max(1) as f64;
-    let mean = values().sum::<f64>() / count;
-    let squares: f64 = values().map(|value| (value - mean) * (value - mean)).sum();
-    math::sqrt(squares / count)
 }

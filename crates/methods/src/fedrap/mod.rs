@@ -113,12 +113,12 @@ impl Declare for FedRap {
         task.check_magnitude("b", epochs.b.abs())?;
         task.check_magnitude("C", largest_c)?;
         task.check_magnitude("D", largest_d)?;
-        Ok(Trained {
-            blocks: vec![update],
-            loss: epochs.loss,
-            samples: round_rows.samples.len(),
-            work: Work::of_row_visits(epochs.row_visits),
-        })
+        let work = Work::of_row_visits(epochs.row_visits);
+        Ok(Trained::new(
+            ModelUpdate::of_table(update),
+            epochs.loss,
+            work,
+        ))
     }
 
     fn scorer<'a>(&'a self, own: &'a Own, context: ScoringContext<'a>) -> Scoring<'a> {

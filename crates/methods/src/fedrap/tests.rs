@@ -8,11 +8,11 @@ use fedrecsim_data::dataset::OwnData;
 use fedrecsim_data::dataset::negatives::Samples;
 
 /// Returns the update of FedRAP's client in one participation with 11 distinct items in 17 samples.
-fn update(parameters: &serde_json::Value) -> LocalUpdate {
+fn update(parameters: &serde_json::Value) -> Trained {
     update_in(&mut Scratch::default(), parameters)
 }
 
-fn update_in(scratch: &mut Scratch, parameters: &serde_json::Value) -> LocalUpdate {
+fn update_in(scratch: &mut Scratch, parameters: &serde_json::Value) -> Trained {
     let problem = problem();
     let method = (ENTRY.build)(parameters, &problem).unwrap();
     let model = method.initial();

@@ -115,9 +115,8 @@ impl<const WITH_O: bool> Central for Pmf<WITH_O> {
             let trained = fedrec.participate(&received, vector, decays, rated, |_, _| Ok(()))?;
             losses += trained.loss;
             visits += trained.work.row_visits;
-            let update = ModelUpdate::of_blocks(trained.blocks);
-            let invitation = InvitationId(number);
-            let contribution = Contribution::fresh(sent.user, invitation, &update, &received);
+            let (invitation, update) = (InvitationId(number), &trained.update);
+            let contribution = Contribution::fresh(sent.user, invitation, update, &received);
             sums.absorb(&[contribution])?;
         }
         let stepped = server.step(sums, step)?;

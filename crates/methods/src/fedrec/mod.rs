@@ -175,12 +175,8 @@ impl<const WITH_O: bool> FedRec<WITH_O> {
         };
         let tables = [gradients, moves].into_iter().take(Self::TABLES.len());
         let row_visits = local.row_visits(d) * Self::TABLES.len() as u64;
-        Ok(Trained {
-            blocks: tables.map(update).collect::<Result<_>>()?,
-            loss,
-            samples: ratings.len(),
-            work: Work::of_row_visits(row_visits),
-        })
+        let update = ModelUpdate::of_blocks(tables.map(update).collect::<Result<_>>()?);
+        Ok(Trained::new(update, loss, Work::of_row_visits(row_visits)))
     }
 
     /// Makes the scorer of a user with this vector, which predicts ratings.
@@ -283,10 +279,7 @@ impl<const WITH_O: bool> Declare for FedRec<WITH_O> {
     }
 
     fn counts(&self) -> Counts {
-        match self.parameters.sends_counts {
-            true => Counts::Rows,
-            false => Counts::Nothing,
-        }
+        Counts::Rows.only_if(self.parameters.sends_counts)
     }
 
     /// Trains on the rated items, each with its last rating, and on `virtual_items_per_rated` times

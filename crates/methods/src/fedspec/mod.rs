@@ -24,7 +24,7 @@ use super::declare::orthonormal;
 use super::prelude::*;
 use super::recency::{Recency, weighted_positives};
 use super::sums::SumServer;
-use super::user_vector::{DistinctPositives, score_items};
+use super::user_vector::{DistinctPositives, deviation, score_items};
 
 mod numerics;
 mod server;
@@ -108,7 +108,7 @@ impl Declare for FedSpec {
     }
 
     fn counts(&self) -> Counts {
-        Counts::rows_and_sender_if(self.sends_counts)
+        Counts::RowsAndSender.only_if(self.sends_counts)
     }
 
     fn train(&self, _: &mut Own, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<Trained> {
@@ -123,12 +123,8 @@ impl Declare for FedSpec {
             // Two passes in the order of time, the sum of all rows, and its addition to each.
             multiply_adds: 6 * (samples * shape.dimension) as u64,
         };
-        Ok(Trained {
-            blocks: vec![TableUpdate::listed(shape, items, &sums, 1.0)?],
-            loss: 0.0,
-            samples,
-            work,
-        })
+        let update = TableUpdate::listed(shape, items, &sums, 1.0)?;
+        Ok(Trained::new(ModelUpdate::of_table(update), 0.0, work))
     }
 
     fn scorer<'a>(&'a self, _: &'a Own, context: ScoringContext<'a>) -> Scoring<'a> {
@@ -146,7 +142,7 @@ impl Declare for FedSpec {
         };
         let mut all = vec![0.0; table.shape().rows];
         score(&Vec::from_iter(0..all.len() as u32), &mut all);
-        let scale = match numerics::deviation(&all) {
+        let scale = match deviation(&all) {
             deviation if deviation > 0.0 => (DEVIATION / deviation) as f32,
             _ => 1.0,
         };

@@ -73,15 +73,6 @@ pub(crate) fn profile(table: &Table, items: &[u32], weights: &[f64], filter: &[f
     filtered.map(|value| value as f32).collect()
 }
 
-/// Returns the standard deviation of `values` (0 for none).
-pub(crate) fn deviation(values: &[f32]) -> f64 {
-    let count = values.len().max(1) as f64;
-    let values = values.iter().map(|value| f64::from(*value));
-    let mean = values.clone().sum::<f64>() / count;
-    let squares = values.map(|value| (value - mean) * (value - mean));
-    math::sqrt(squares.sum::<f64>() / count)
-}
-
 /// Returns the filter of each column, (s^2 / (s^2 + lambda))^(1/2) for the eigenvalue s^2, where
 /// lambda is `ridge` times the least eigenvalue; and |Z_i|^2 of each row of the filtered
 /// eigenvectors.

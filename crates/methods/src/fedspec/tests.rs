@@ -172,8 +172,8 @@ fn a_profile_has_the_filter_of_both_sides() {
         let expected = factor * (table.row(1)[column] + 0.5 * table.row(4)[column]);
         assert!((found[column] - expected).abs() < 1e-6);
     }
-    assert_eq!(numerics::deviation(&[1.0, 3.0]), 1.0);
-    assert_eq!(numerics::deviation(&[]), 0.0);
+    assert_eq!(deviation(&[1.0, 3.0]), 1.0);
+    assert_eq!(deviation(&[]), 0.0);
 }
 
 /// Returns how far one user can move the sum of all uploads: a bound of the length of its rows o

@@ -35,18 +35,14 @@ impl ByMatrix for Ease {
         self.recency.as_ref()
     }
 
-    fn weigh(
-        &self,
-        ratings: &[UserRatings],
-        items: usize,
-        step: &StepContext<'_>,
-    ) -> Result<(Table, u64)> {
-        let (mut matrix, additions) = counts(ratings, items);
+    fn weigh(&self, pass: &Pass<'_, Remembered<usize>>) -> Result<(Table, u64)> {
+        let (mut matrix, additions) = counts(pass);
+        let items = pass.problem.items;
         let mut diagonal = matrix.diag_mut();
         diagonal += self.regularization;
         // The weight may be so small or so large that the sum with the counts is singular or
         // infinite.
-        invert(&mut matrix).map_err(|cause| step.unsolvable("B", cause))?;
+        invert(&mut matrix).map_err(|cause| pass.step.unsolvable("B", cause))?;
         mirror_upper(&mut matrix);
         let diagonal = matrix.diag().to_vec();
         let mut values = Vec::with_capacity(items * items);

@@ -43,13 +43,9 @@ impl ByMatrix for ItemKnn {
         self.recency.as_ref()
     }
 
-    fn weigh(
-        &self,
-        ratings: &[UserRatings],
-        items: usize,
-        _step: &StepContext<'_>,
-    ) -> Result<(Table, u64)> {
-        let (mut counts, additions) = counts(ratings, items);
+    fn weigh(&self, pass: &Pass<'_, Remembered<usize>>) -> Result<(Table, u64)> {
+        let (mut counts, additions) = counts(pass);
+        let items = pass.problem.items;
         mirror_upper(&mut counts);
         let roots = counts.diag().mapv(math::sqrt);
         let mut table = Table::zeros(TableShape::new(items, items));

@@ -5,8 +5,6 @@
 //! single precision. It is made in one step, and further steps change nothing and cost nothing. A
 //! device may weight recent positives more; times never leave it.
 
-use std::fmt::Debug;
-
 use ndarray::Array2;
 
 use super::Parameters;
@@ -19,7 +17,7 @@ pub(super) mod itemknn;
 mod tests;
 
 /// Declares how the matrix follows from what users have sent.
-pub(crate) trait ByMatrix: Parameters + Debug + Send + Sync + 'static {
+pub(crate) trait ByMatrix: Parameters + Send + Sync + 'static {
     /// The name in scenario files.
     const NAME: &'static str;
 
@@ -35,17 +33,11 @@ pub(crate) trait ByMatrix: Parameters + Debug + Send + Sync + 'static {
     /// Returns how recent positives count more.
     fn recency(&self) -> Option<&Recency>;
 
-    /// Returns the matrix for ratings of so many items, with the number of multiply-adds that it
-    /// takes. Row i holds what a positive i adds to the scores of all items.
+    /// Returns the matrix for the ratings, with the number of multiply-adds that it takes. Row i holds what a positive i adds to the scores of all items.
     ///
     /// # Errors
     /// Whatever the method finds wrong, such as a singular system.
-    fn weigh(
-        &self,
-        ratings: &[UserRatings],
-        items: usize,
-        step: &StepContext<'_>,
-    ) -> Result<(Table, u64)>;
+    fn weigh(&self, pass: &Pass<'_, Remembered<usize>>) -> Result<(Table, u64)>;
 }
 
 impl<M: ByMatrix> Central for M {
@@ -72,7 +64,7 @@ impl<M: ByMatrix> Central for M {
         if pass.ratings.len() == pass.memory.0 {
             return Ok(StepReport::default());
         }
-        let (matrix, multiply_adds) = self.weigh(pass.ratings, pass.problem.items, pass.step)?;
+        let (matrix, multiply_adds) = self.weigh(&pass)?;
         let largest = largest_magnitude(matrix.as_slice());
         pass.step.check_magnitude(M::MATRIX, largest)?;
         pass.model.set_table(0, matrix.into())?;
@@ -110,10 +102,11 @@ fn add_rows(matrix: &Table, (own, weights): (&[u32], &[f64]), items: &[u32], sco
 /// Returns for each pair of items the number of users who have rated both, and on the diagonal the
 /// number of users of each item, together with the number of additions. Only the upper triangle is
 /// filled.
-fn counts(ratings: &[UserRatings], items: usize) -> (Array2<f64>, u64) {
+fn counts(pass: &Pass<'_, Remembered<usize>>) -> (Array2<f64>, u64) {
+    let items = pass.problem.items;
     let mut counts = Array2::zeros((items, items));
     let mut additions = 0;
-    for UserRatings { items: rated, .. } in ratings {
+    for UserRatings { items: rated, .. } in pass.ratings {
         for (position, &first) in rated.iter().enumerate() {
             for &second in &rated[position..] {
                 counts[(first as usize, second as usize)] += 1.0;

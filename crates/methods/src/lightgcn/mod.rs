@@ -88,13 +88,10 @@ impl LightGcn {
 
     /// Returns the graph of what users have sent and, if the parameters say so, of the test items.
     fn edges(&self, ratings: &[UserRatings], problem: &Problem) -> Result<Graph> {
-        let sent = |sent: &UserRatings| {
-            sent.items
-                .iter()
-                .map(move |item| (sent.user.0, *item))
-                .collect::<Vec<_>>()
-        };
-        let mut edges: Vec<(u32, u32)> = ratings.iter().flat_map(sent).collect();
+        let mut edges: Vec<(u32, u32)> = Vec::new();
+        for sent in ratings {
+            edges.extend(sent.items.iter().map(|item| (sent.user.0, *item)));
+        }
         if self.graph == Edges::TrainAndTest {
             // The split sees to it that a test item is not among the user's training items.
             let leaked = |user: u32| Some((user, problem.leaked_test_item(UserId(user))?));
@@ -146,20 +143,7 @@ impl LightGcn {
         let AdamParameters {
             values, gradient, ..
         } = &mut memory.values;
-        let row = |row: usize| row * k..(row + 1) * k;
-        let rows = |triple: &Triple| {
-            let Triple {
-                user,
-                positive,
-                negative,
-            } = *triple;
-            [
-                user as usize,
-                users + positive as usize,
-                users + negative as usize,
-            ]
-            .map(row)
-        };
+        let rows = |triple: &Triple| triple.rows(users, k);
         graph.mean_of_layers(values, propagation, layers, vectors);
         by_vectors.clear();
         by_vectors.resize(values.len(), 0.0);

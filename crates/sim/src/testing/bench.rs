@@ -9,7 +9,7 @@ use fedrecsim_core::{Error, InvitationId, Result, Round, UserId};
 use fedrecsim_methods::server::{Contribution, Download, StepContext, StepReport};
 use fedrecsim_methods::third_party::ArrivedRequest;
 use fedrecsim_methods::{
-    Client, LocalTask, LocalUpdate, Phase, ScoringContext, Scratch, Server, ThirdParty,
+    Client, LocalTask, Phase, ScoringContext, Scratch, Server, ThirdParty, Trained,
 };
 use fedrecsim_model::codec::{
     BlockCodecs, CodecMemory, EncodeContext, Frame, FrameKind, Randomness,
@@ -31,7 +31,7 @@ pub(crate) struct Sent {
     /// The request to the third party, if the method asks one.
     pub request: Option<ModelUpdate>,
     /// The update.
-    pub update: LocalUpdate,
+    pub update: Trained,
 }
 
 impl Bench {
@@ -135,7 +135,7 @@ impl Bench {
         client: &mut dyn Client,
         user: u32,
         round: u32,
-    ) -> Result<LocalUpdate> {
+    ) -> Result<Trained> {
         Ok(self.take_part(client, user, round)?.update)
     }
 
@@ -285,7 +285,7 @@ pub(crate) fn different_scores(one: &[f32], other: &[f32]) -> Option<String> {
 }
 
 /// Says in what two results of a training differ first; `None` if they have the same bits.
-pub(crate) fn different_updates(one: &LocalUpdate, other: &LocalUpdate) -> Option<String> {
+pub(crate) fn different_updates(one: &Trained, other: &Trained) -> Option<String> {
     let same_losses = one.loss.to_bits() == other.loss.to_bits();
     match () {
         () if !same_losses => Some(format!("the loss is {} and {}", one.loss, other.loss)),

@@ -84,7 +84,7 @@ pub fn contract(entry: &Entry) -> Result<(), Breach> {
 /// Worlds are small: 40 users, 150 items and three rounds, without variance of devices or links. A
 /// method whose default rates are made for thousands of users may need [other
 /// parameters](Self::with_parameters) there.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Contract<'m> {
     entry: &'m Entry,
     parameters: Option<&'m str>,

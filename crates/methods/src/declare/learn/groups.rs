@@ -1,13 +1,15 @@
 //! Trains a product with biases on any loss of groups of a positive and its negatives.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::super::score::{Loss, Product, Training};
-use super::super::{Block, Own, Trained, table_of};
+use super::super::{Block, Own, table_of};
 use super::{draw_rows, keep, listed_update};
-use crate::{LocalTask, Scratch};
+use crate::{LocalTask, Scratch, Trained};
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{Purpose, Result};
+use fedrecsim_model::ModelUpdate;
 use fedrecsim_model::neural::dense::{add_scaled, dot};
 
 /// Returns the ranges of samples that begin with a positive and go on with its negatives.
@@ -31,12 +33,8 @@ pub(super) fn train<S>(
     task: &LocalTask<'_>,
     scratch: &mut Scratch,
 ) -> Result<Trained> {
-    let Product {
-        vector,
-        table,
-        bias,
-        item_bias,
-    } = *names;
+    let (vector, table) = (names.vector, names.table);
+    let (bias, item_bias) = (names.bias, names.item_bias);
     let downloaded = table_of(task.model, table);
     let mut rows = draw_rows(task, downloaded, scratch)?;
     let round_rows = &scratch.round_rows;
@@ -55,7 +53,8 @@ pub(super) fn train<S>(
         ..*training
     };
     let blocks = [Some(vector), Some(table), bias, item_bias];
-    let blocks = blocks.map(|name| name.map(|name| own.block(name)));
+    let plan = Arc::clone(&own.plan);
+    let blocks = blocks.map(|name| name.map(|name| plan.block(name)));
     let mut turns: Vec<u8> = blocks.iter().flatten().map(|block| block.turn).collect();
     turns.sort_unstable();
     turns.dedup();
@@ -117,10 +116,6 @@ pub(super) fn train<S>(
     if let Some(name) = item_bias {
         blocks.push(listed_update(task, name, listed, &item_biases)?);
     }
-    Ok(Trained {
-        blocks,
-        loss: mean,
-        samples: samples.len(),
-        work,
-    })
+    let update = ModelUpdate::of_blocks(blocks).weighing(samples.len() as f32);
+    Ok(Trained::new(update, mean, work))
 }

@@ -4,10 +4,10 @@
 //! with the binary cross-entropy by the packed kernel of [`product`], networks by [`network`], and
 //! everything else by [`groups`], which sees each positive with its negatives.
 
-use super::score::{Loss, Product, Score, Training};
-use super::{Own, Trained, table_of};
+use super::score::{Loss, Score, Training};
+use super::{Own, table_of};
 use crate::user_vector::score_items_with_bias;
-use crate::{LocalTask, SampleScratch, Scoring, Scratch, largest_magnitude};
+use crate::{LocalTask, SampleScratch, Scoring, Scratch, Trained, largest_magnitude};
 use fedrecsim_core::Result;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_model::{Model, Table, TableUpdate};
@@ -105,16 +105,11 @@ pub(super) fn scorer<'a, S>(score: Score, own: &'a Own<S>, model: &'a Model) -> 
                 score_by_network(&network, &weights, user, &table, items, scores);
             }))
         }
-        Score::Dot(Product {
-            vector,
-            table,
-            bias,
-            item_bias,
-        }) => {
-            let (user, kept) = (own.get(vector), own.kept(table));
-            let bias = bias.map_or(0.0, |name| own.get(name)[0]);
-            let item_bias = item_bias.map(|name| table_of(model, name));
-            let shared = table_of(model, table);
+        Score::Dot(names) => {
+            let (user, kept) = (own.get(names.vector), own.kept(names.table));
+            let bias = names.bias.map_or(0.0, |name| own.get(name)[0]);
+            let item_bias = names.item_bias.map(|name| table_of(model, name));
+            let shared = table_of(model, names.table);
             Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
                 match kept {
                     Some(kept) => kept.score(user, bias, items, scores),

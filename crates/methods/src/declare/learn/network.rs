@@ -1,45 +1,41 @@
 //! Trains and scores a network that reads a row of a shared item table, and perhaps a private
 //! vector.
 
+use std::sync::Arc;
+
 use super::super::score::{Optimizer, Training};
-use super::super::{Own, Trained, table_of};
+use super::super::{Block, Own, table_of};
 use super::{draw_rows, keep, listed_update};
-use crate::{LocalTask, Scratch, largest_magnitude};
+use crate::{LocalTask, Scratch, Trained, largest_magnitude};
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{Purpose, Result};
 use fedrecsim_model::kernel::BatchRows;
 use fedrecsim_model::neural::loss::binary_cross_entropy;
 use fedrecsim_model::neural::optimizer::{AdamMoments, AdamSettings, sgd_step};
 use fedrecsim_model::neural::{Layer, Perceptron, PerceptronBuffers};
-use fedrecsim_model::{Model, Table, TableShape, TableUpdate};
+use fedrecsim_model::{Model, ModelUpdate, Table, TableShape, TableUpdate};
 
-/// Holds the gradient and the moments of parameters that have one learning rate.
-struct Group {
+/// Holds the gradient and the moments of parameters that are stepped as `block` says. If their
+/// gradient is sent, no step is made.
+struct Group<'a> {
     gradient: Vec<f32>,
     moments: AdamMoments,
-    rate: f64,
-    decay: f64,
-    turn: u8,
-    /// Whether the gradient is sent, and no step is made.
-    is_sent: bool,
+    block: &'a Block,
 }
 
-impl Group {
-    fn of(block: &super::super::Block, parameters: usize) -> Self {
+impl<'a> Group<'a> {
+    fn of(block: &'a Block, parameters: usize) -> Self {
         Self {
             gradient: vec![0.0; parameters],
             moments: AdamMoments::zeros(parameters),
-            rate: block.rate,
-            decay: block.decay,
-            turn: block.turn,
-            is_sent: block.sends_gradient,
+            block,
         }
     }
 
     fn step(&mut self, parameters: &mut [f32], optimizer: Optimizer, step: u64) {
-        let Self { rate, decay, .. } = *self;
+        let (rate, decay) = (self.block.rate, self.block.decay);
         match optimizer {
-            _ if self.is_sent => {}
+            _ if self.block.sends_gradient => {}
             Optimizer::Sgd => sgd_step(parameters, &self.gradient, rate as f32, decay as f32),
             Optimizer::Adam => {
                 let settings = AdamSettings {
@@ -78,10 +74,11 @@ pub(super) fn train<S>(
     let distinct = round_rows.rows.len();
     let mut user = vector.map_or_else(Vec::new, |name| own.get(name).to_vec());
     let mut weights = of_user(network, own, task.model);
-    let mut of_user = Group::of(own.block(vector.unwrap_or(table)), user.len());
-    let mut of_rows = Group::of(own.block(table), rows.len());
-    let mut of_weights = Group::of(own.block(FIRST_LAYER), weights.len());
-    let mut turns = [of_user.turn, of_rows.turn, of_weights.turn];
+    let plan = Arc::clone(&own.plan);
+    let mut of_user = Group::of(plan.block(vector.unwrap_or(table)), user.len());
+    let mut of_rows = Group::of(plan.block(table), rows.len());
+    let mut of_weights = Group::of(plan.block(FIRST_LAYER), weights.len());
+    let mut turns = [&of_user, &of_rows, &of_weights].map(|group| group.block.turn);
     turns.sort_unstable();
     let (mut batch, mut buffers) = (BatchRows::default(), PerceptronBuffers::default());
     let (mut step, mut work) = (0, Work::default());
@@ -108,7 +105,7 @@ pub(super) fn train<S>(
                 (&mut of_weights, &mut weights),
                 (&mut of_rows, &mut rows),
             ] {
-                if group.turn == turn[0] {
+                if group.block.turn == turn[0] {
                     group.step(values, training.optimizer, step);
                 }
             }
@@ -120,7 +117,7 @@ pub(super) fn train<S>(
     if let Some(name) = vector {
         keep(own, task, name, &user)?;
     }
-    if of_rows.is_sent {
+    if of_rows.block.sends_gradient {
         task.check_magnitude(table, largest_magnitude(&rows))?;
         task.check_magnitude(NETWORK, largest_magnitude(&weights))?;
         (rows, weights) = (of_rows.gradient, of_weights.gradient);
@@ -133,12 +130,8 @@ pub(super) fn train<S>(
             .copy_from_slice(&weights),
         false => blocks.extend(layer_updates(&network.layers, &weights)),
     }
-    Ok(Trained {
-        blocks,
-        loss,
-        samples: round_rows.samples.len(),
-        work,
-    })
+    let update = ModelUpdate::of_blocks(blocks).weighing(round_rows.samples.len() as f32);
+    Ok(Trained::new(update, loss, work))
 }
 
 /// Returns the flat parameters of a user's network, which is private or shared.

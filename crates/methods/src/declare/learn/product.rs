@@ -4,9 +4,9 @@
 use std::cmp::Ordering;
 
 use super::super::score::{Product, Training};
-use super::super::{Own, Trained, table_of};
+use super::super::{Own, table_of};
 use super::{draw_samples, keep};
-use crate::{LocalTask, Scratch, largest_magnitude};
+use crate::{LocalTask, Scratch, Trained, largest_magnitude};
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{Purpose, Result, Stream};
@@ -14,7 +14,7 @@ use fedrecsim_model::kernel::logistic::{self, LogisticStep, Target};
 use fedrecsim_model::kernel::{
     BatchRows, Block as Lanes, PackedRows, TableRows, packed_vector, unpack_into,
 };
-use fedrecsim_model::{RowSet, Table, TableShape, TableUpdate};
+use fedrecsim_model::{ModelUpdate, RowSet, Table, TableShape, TableUpdate};
 
 /// Holds the item rows of a participation, whose samples are positions of rows with their labels.
 pub(crate) struct Session<'s> {
@@ -113,17 +113,12 @@ pub(super) fn train<S>(
     task: &LocalTask<'_>,
     scratch: &mut Scratch,
 ) -> Result<Trained> {
-    let Product {
-        vector,
-        table,
-        bias,
-        ..
-    } = *names;
-    let [of_vector, of_table] = [vector, table].map(|name| own.block(name));
+    let (vector, table, bias) = (names.vector, names.table, names.bias);
+    let [of_vector, of_table] = [vector, table].map(|name| own.plan.block(name));
     let step = |target, decay: f64| LogisticStep {
         target,
         vector_rate: of_vector.rate as f32,
-        bias_rate: bias.map_or(0.0, |name| own.block(name).rate as f32),
+        bias_rate: bias.map_or(0.0, |name| own.plan.block(name).rate as f32),
         row_rate: of_table.rate as f32,
         weight_decay: decay as f32,
     };
@@ -149,10 +144,6 @@ pub(super) fn train<S>(
         keep(own, task, name, &[b])?;
     }
     let update = update(task, scratch, (table, downloaded.shape()), others_scale)?;
-    Ok(Trained {
-        blocks: vec![update],
-        loss,
-        samples: drawn,
-        work: Work::of_row_visits(row_visits),
-    })
+    let update = ModelUpdate::of_table(update).weighing(drawn as f32);
+    Ok(Trained::new(update, loss, Work::of_row_visits(row_visits)))
 }

@@ -259,7 +259,7 @@ fn an_update_lists_its_items_in_order_with_their_own_rows() {
         let nothing = |_: &'static str, _: &[f32]| Ok(());
         let declared = method.declared();
         let trained = declared.participate(&model, &mut user, (0, 0), rated, nothing);
-        let update = trained.unwrap().blocks.remove(0);
+        let update = trained.unwrap().update.blocks.remove(0);
         let rows = update.iter();
         rows.map(|(row, bytes)| (row, floats(bytes).collect()))
             .collect()
