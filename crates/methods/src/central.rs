@@ -113,27 +113,33 @@ pub struct Pass<'a, S> {
     pub step: &'a StepContext<'a>,
 }
 
-/// Remembers the moments of Adam for all values of the model, one block after the other, and the
-/// memory of a batch.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Adam<B> {
-    pub values: AdamParameters,
-    pub buffers: B,
-}
-
-impl<B: Clone + Default + Send + 'static> Memory for Adam<B> {
+/// Remembers the moments of Adam for the values of blocks of the model, one block after the other.
+impl Memory for AdamParameters {
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
-        self.values.visit_memory(state)
+        self.visit_memory(state)
     }
 }
 
-impl<B: Default> Adam<B> {
-    /// Remembers nothing yet of the blocks of a model from `first` on.
-    pub(crate) fn of(model: &Model, first: usize) -> Self {
-        Self {
-            values: AdamParameters::new(network::parameters(model, first)),
-            buffers: B::default(),
-        }
+impl Pass<'_, AdamParameters> {
+    /// Trains the blocks from `first` on, which an error calls `name`, and reports the mean loss
+    /// with `visits` row visits for each sample. `step` steps the values of these blocks by a batch
+    /// of this size and returns its loss, as a sum over the batch.
+    ///
+    /// # Errors
+    /// As [`Pass::report`].
+    pub(crate) fn by_batches<T>(
+        &mut self,
+        (first, name): (usize, &'static str),
+        (samples, size): (&[T], u32),
+        visits: u64,
+        mut step: impl FnMut(&mut AdamParameters, &[T]) -> f64,
+    ) -> Result<StepReport> {
+        self.memory.values = network::parameters(self.model, first);
+        let batches = samples.chunks(size as usize);
+        let loss: f64 = batches.map(|batch| step(self.memory, batch)).sum();
+        let report = self.report((name, &self.memory.values), (loss, samples.len()), visits)?;
+        network::set(self.model, first, &self.memory.values);
+        Ok(report)
     }
 }
 

@@ -9,7 +9,6 @@
 //!
 //! Source: He et al., Neural Collaborative Filtering, WWW 2017.
 
-use super::central::Adam;
 use super::declare::learn::score_by_network;
 use super::fedncf::HIDDEN_UNITS;
 use super::network;
@@ -55,11 +54,11 @@ impl Ncf {
     }
 
     /// Makes one step of Adam on the mean binary cross-entropy of `batch`, and returns that loss as
-    /// a sum over the batch. All embeddings are stepped, as dense ones are in PyTorch. `memory` has
-    /// the embeddings of so many users and items, and the network behind them.
+    /// a sum over the batch. All embeddings are stepped, as dense ones are in PyTorch. `parameters`
+    /// are the embeddings of so many users and items, and the network behind them.
     fn step(
         &self,
-        memory: &mut Adam<Buffers>,
+        (parameters, memory): (&mut AdamParameters, &mut Buffers),
         (users, items): (usize, usize),
         batch: &[Sample],
         adam: &AdamSettings,
@@ -73,10 +72,10 @@ impl Ncf {
             network: buffers,
             targets,
             inputs,
-        } = &mut memory.buffers;
+        } = memory;
         let AdamParameters {
             values, gradient, ..
-        } = &mut memory.values;
+        } = &mut *parameters;
         let (embeddings, weights) = values.split_at((users + items) * k);
         let (by_embeddings, by_weights) = gradient.split_at_mut(embeddings.len());
         let target = |sample: &Sample| (1.0, f32::from(sample.is_positive));
@@ -101,14 +100,14 @@ impl Ncf {
                 sums.for_each(|(sum, slope)| *sum += slope);
             }
         }
-        memory.values.step(adam);
+        parameters.step(adam);
         loss
     }
 }
 
 impl Central for Ncf {
     type Parameters = Self;
-    type Memory = Adam<Buffers>;
+    type Memory = AdamParameters;
 
     const NAME: &str = "ncf";
     const SUMMARY: &str = "centralised neural collaborative filtering: users send their ratings \
@@ -135,27 +134,22 @@ impl Central for Ncf {
         blocks.collect()
     }
 
-    fn memory(&self, model: &Model) -> Adam<Buffers> {
-        Adam::of(model, 0)
+    fn memory(&self, model: &Model) -> AdamParameters {
+        AdamParameters::new(network::parameters(model, 0))
     }
 
-    fn pass(&self, pass: Pass<'_, Adam<Buffers>>) -> Result<StepReport> {
+    fn pass(&self, mut pass: Pass<'_, AdamParameters>) -> Result<StepReport> {
         let samples = pass.samples("ncf")?;
         let adam = AdamSettings::with_rate(self.learning_rate);
         let sizes = (pass.problem.users, pass.problem.items);
         let network = self.network(0, 2 * self.latent_dimension);
-        pass.memory.values.values = network::parameters(pass.model, 0);
-        let (mut loss, mut multiply_adds) = (0.0, 0);
-        for batch in samples.chunks(self.batch_size as usize) {
-            loss += f64::from(self.step(pass.memory, sizes, batch, &adam));
+        let (mut buffers, mut multiply_adds) = (Buffers::default(), 0);
+        let batches = (&samples[..], self.batch_size);
+        let name = "the embeddings or the network";
+        let report = pass.by_batches((0, name), batches, 2, |values, batch| {
             multiply_adds += 3 * network.multiply_adds(batch.len());
-        }
-        let values = (
-            "the embeddings or the network",
-            &pass.memory.values.values[..],
-        );
-        let report = pass.report(values, (loss, samples.len()), 2)?;
-        network::set(pass.model, 0, &pass.memory.values.values);
+            f64::from(self.step((values, &mut buffers), sizes, batch, &adam))
+        })?;
         Ok(StepReport {
             multiply_adds,
             ..report

@@ -21,7 +21,6 @@
 use std::borrow::Cow;
 
 use self::graph::{Graph, Layers};
-use super::central::Adam;
 use super::declare::score::pairwise;
 use super::prelude::*;
 use super::samples::Triple;
@@ -127,7 +126,7 @@ impl LightGcn {
     /// regulariser, summed over the batch.
     fn step(
         &self,
-        memory: &mut Adam<Buffers>,
+        (parameters, memory): (&mut AdamParameters, &mut Buffers),
         users: usize,
         graph: &Graph,
         batch: &[Triple],
@@ -139,10 +138,10 @@ impl LightGcn {
             layers,
             vectors,
             by_vectors,
-        } = &mut memory.buffers;
+        } = memory;
         let AdamParameters {
             values, gradient, ..
-        } = &mut memory.values;
+        } = &mut *parameters;
         let rows = |triple: &Triple| triple.rows(users, k);
         graph.mean_of_layers(values, propagation, layers, vectors);
         by_vectors.clear();
@@ -165,14 +164,14 @@ impl LightGcn {
         for row in batch.iter().flat_map(rows) {
             add_scaled(regularization, &values[row.clone()], &mut gradient[row]);
         }
-        memory.values.step(adam);
+        parameters.step(adam);
         loss
     }
 }
 
 impl Central for LightGcn {
     type Parameters = Self;
-    type Memory = Adam<Buffers>;
+    type Memory = AdamParameters;
 
     const NAME: &str = "lightgcn";
     const SUMMARY: &str = "centralised graph convolution (LightGCN): users send their ratings \
@@ -202,35 +201,27 @@ impl Central for LightGcn {
         drawn
     }
 
-    fn memory(&self, model: &Model) -> Adam<Buffers> {
-        Adam::of(model, 2)
+    fn memory(&self, model: &Model) -> AdamParameters {
+        AdamParameters::new(network::parameters(model, 2))
     }
 
-    fn pass(&self, pass: Pass<'_, Adam<Buffers>>) -> Result<StepReport> {
+    fn pass(&self, mut pass: Pass<'_, AdamParameters>) -> Result<StepReport> {
         let ratings = &*self.trained_on(pass.ratings, pass.problem);
         let graph = self.edges(ratings, pass.problem)?;
         let triples = pass.triples(ratings, "lightgcn")?;
-        let (adam, users) = (
-            AdamSettings::with_rate(self.learning_rate),
-            pass.problem.users,
-        );
-        pass.memory.values.values = network::parameters(pass.model, 2);
-        let batches = triples.chunks(self.batch_size as usize);
-        let propagations = 2 * batches.len() as u64 + 1;
-        let step = |batch| self.step(pass.memory, users, &graph, batch, &adam);
-        let loss: f64 = batches.map(step).sum();
-        let propagation = self.propagation();
-        let Adam { values, buffers } = &mut *pass.memory;
-        let Buffers {
-            layers, vectors, ..
-        } = buffers;
-        graph.mean_of_layers(&values.values, propagation, layers, vectors);
-        let both = [&vectors[..], &values.values].concat();
-        let embeddings = ("the embeddings", &pass.memory.values.values[..]);
-        let report = pass.report(embeddings, (loss, triples.len()), 3)?;
-        let vectors = largest_magnitude(&pass.memory.buffers.vectors);
-        pass.step.check_magnitude("the vectors", vectors)?;
-        network::set(pass.model, 0, &both);
+        let adam = AdamSettings::with_rate(self.learning_rate);
+        let (users, propagation) = (pass.problem.users, self.propagation());
+        let (mut buffers, mut propagations) = (Buffers::default(), 1);
+        let batches = (&triples[..], self.batch_size);
+        let report = pass.by_batches((2, "the embeddings"), batches, 3, |values, batch| {
+            propagations += 2;
+            self.step((values, &mut buffers), users, &graph, batch, &adam)
+        })?;
+        let (embeddings, vectors) = (&pass.memory.values, &mut buffers.vectors);
+        graph.mean_of_layers(embeddings, propagation, &mut buffers.layers, vectors);
+        pass.step
+            .check_magnitude("the vectors", largest_magnitude(vectors))?;
+        network::set(pass.model, 0, &[&vectors[..], embeddings].concat());
         Ok(StepReport {
             multiply_adds: propagations * graph.multiply_adds(propagation.0, propagation.1),
             ..report

@@ -111,25 +111,28 @@ fn the_gradient_agrees_with_central_differences() {
         let start: Vec<f64> = one
             .memory
             .values
-            .values
             .iter()
             .map(|value| f64::from(*value))
             .collect();
         let graph = one.method.edges(&ratings(), &one.problem).unwrap();
+        let mut buffers = Buffers::default();
         // The second step would show something that is left of the first. The rate of zero keeps
         // the embeddings.
         for _ in 0..2 {
             let adam = AdamSettings::with_rate(0.0);
-            let loss = one
-                .method
-                .step(&mut one.memory, USERS, &graph, &batch(), &adam);
+            let loss = one.method.step(
+                (&mut one.memory, &mut buffers),
+                USERS,
+                &graph,
+                &batch(),
+                &adam,
+            );
             assert!(
                 (loss / 5.0 - mean_loss(&start, layers, 0.0)).abs() < 1e-6,
                 "{layers} layers"
             );
             let gradient: Vec<f64> = one
                 .memory
-                .values
                 .gradient
                 .iter()
                 .map(|value| f64::from(*value))
@@ -166,7 +169,6 @@ fn passes_lower_the_loss_and_leave_the_vectors_of_their_embeddings() {
     );
     let embeddings: Vec<f64> = one
         .memory
-        .values
         .values
         .iter()
         .map(|value| f64::from(*value))

@@ -6,11 +6,10 @@
 //! positive with freshly drawn negatives, from the pool that the scenario names. The paper states
 //! neither the learning rate nor the initial values. Those of He et al. (WWW 2017) are used.
 
-use super::central::Adam;
 use super::network;
 use super::prelude::*;
 use super::samples::CrossEntropy;
-use fedrecsim_model::neural::optimizer::AdamSettings;
+use fedrecsim_model::neural::optimizer::{AdamParameters, AdamSettings};
 
 mod factors;
 
@@ -42,7 +41,7 @@ pub(super) fn tables(size: ProblemSize, columns: u32, deviation: f64) -> Vec<Blo
 
 impl Central for Mf {
     type Parameters = Self;
-    type Memory = Adam<CrossEntropy>;
+    type Memory = AdamParameters;
 
     const NAME: &str = "mf";
     const SUMMARY: &str = "centralised matrix factorisation: users send their ratings once, the \
@@ -59,28 +58,21 @@ impl Central for Mf {
         tables(size, self.latent_dimension, self.deviation)
     }
 
-    fn memory(&self, model: &Model) -> Adam<CrossEntropy> {
-        Adam::of(model, 0)
+    fn memory(&self, model: &Model) -> AdamParameters {
+        AdamParameters::new(network::parameters(model, 0))
     }
 
-    fn pass(&self, pass: Pass<'_, Adam<CrossEntropy>>) -> Result<StepReport> {
+    fn pass(&self, mut pass: Pass<'_, AdamParameters>) -> Result<StepReport> {
         let samples = pass.samples("mf")?;
-        let Adam { values, buffers } = &mut *pass.memory;
-        values.values = network::parameters(pass.model, 0);
         let adam = AdamSettings {
             weight_decay: self.weight_decay,
             ..AdamSettings::with_rate(self.learning_rate)
         };
         let shape = (pass.problem.users, self.latent_dimension as usize);
-        let batches = samples.chunks(self.batch_size as usize);
-        let step = |batch| f64::from(factors::step(values, buffers, shape, batch, &adam));
-        let loss: f64 = batches.map(step).sum();
-        let report = pass.report(
-            ("U or V", &pass.memory.values.values),
-            (loss, samples.len()),
-            2,
-        );
-        network::set(pass.model, 0, &pass.memory.values.values);
-        report
+        let mut loss = CrossEntropy::default();
+        let batches = (&samples[..], self.batch_size);
+        pass.by_batches((0, "U or V"), batches, 2, |values, batch| {
+            f64::from(factors::step(values, &mut loss, shape, batch, &adam))
+        })
     }
 }

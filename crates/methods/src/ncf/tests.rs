@@ -19,7 +19,7 @@ fn at_work() -> AtWork<Ncf> {
     let mut stream = one.problem.streams.stream(Purpose::GlobalInit, 1, 0);
     // Larger values than those of the method keep most of the rectifiers far from their kink.
     let mut draw = || 0.4 * stream.standard_normal() as f32;
-    let values: Vec<f32> = one.memory.values.values.iter().map(|_| draw()).collect();
+    let values: Vec<f32> = one.memory.values.iter().map(|_| draw()).collect();
     network::set(&mut one.model, 0, &values);
     one.memory = one.method.memory(&one.model);
     one
@@ -72,16 +72,17 @@ fn values_of(one: &AtWork<Ncf>) -> Vec<f64> {
 #[test]
 fn the_gradient_agrees_with_central_differences() {
     let mut one = at_work();
-    let start = values_of(&one);
+    let (start, mut buffers) = (values_of(&one), Buffers::default());
     // The second step would show a row that is not cleared between batches. The rate of zero keeps
     // the parameters.
     for _ in 0..2 {
         let (adam, sizes) = (AdamSettings::with_rate(0.0), (USERS, ITEMS));
-        let loss = one.method.step(&mut one.memory, sizes, &batch(), &adam);
+        let loss = one
+            .method
+            .step((&mut one.memory, &mut buffers), sizes, &batch(), &adam);
         assert!((f64::from(loss) / 20.0 - mean_loss(&start)).abs() < 1e-5);
         let gradient: Vec<f64> = one
             .memory
-            .values
             .gradient
             .iter()
             .map(|value| f64::from(*value))
