@@ -178,14 +178,14 @@ impl Averager {
 /// Returns what a server uses of uploads whose blocks of the model have so many rows and these
 /// rules. `is_counted` says whether devices count the rows that they send.
 pub(super) fn upload_use(
-    rules: &[(usize, ServerRule)],
+    mut rules: impl Iterator<Item = (usize, ServerRule)>,
     upload: &Layout,
     is_counted: bool,
 ) -> UploadUse {
     let counted = upload.blocks().iter().rfind(|block| can_be_counts(block));
     let counted = counted.filter(|_| is_counted).map(|block| block.shape.rows);
-    let uses_each = rules.iter().any(|(rows, rule)| match rule.combine {
-        Combine::MeanPerSender => counted != Some(*rows),
+    let uses_each = rules.any(|(rows, rule)| match rule.combine {
+        Combine::MeanPerSender => counted != Some(rows),
         Combine::TrimmedMean { .. } => true,
         Combine::Mean | Combine::Sum => false,
     });
@@ -208,14 +208,9 @@ impl Server for Averager {
     }
 
     fn upload_use(&self) -> UploadUse {
-        let rows = self
-            .model
-            .layout()
-            .blocks()
-            .iter()
-            .map(|block| block.shape.rows);
-        let rules: Vec<_> = rows.zip(self.rules.clone()).collect();
-        upload_use(&rules, &self.upload, self.counts.is_some())
+        let blocks = self.model.layout().blocks().iter();
+        let rules = blocks.map(|block| block.shape.rows).zip(self.rules.clone());
+        upload_use(rules, &self.upload, self.counts.is_some())
     }
 
     fn accumulator(&self) -> Box<dyn Accumulator> {

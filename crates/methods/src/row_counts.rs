@@ -8,7 +8,6 @@
 use fedrecsim_core::Result;
 use fedrecsim_model::sent_rows::SentRows;
 use fedrecsim_model::{BlockLayout, Table, TableShape, TableUpdate, ValueType};
-use fedrecsim_scenario::UploadUse;
 
 /// What an upload says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,14 +25,6 @@ impl Counts {
     /// Says nothing unless `sends_counts`.
     pub(crate) fn only_if(self, sends_counts: bool) -> Self {
         if sends_counts { self } else { Self::Nothing }
-    }
-
-    /// Returns what a server uses of uploads if it has to know who has sent which rows.
-    pub(crate) fn upload_use(self) -> UploadUse {
-        match self {
-            Self::Nothing => UploadUse::Each,
-            Self::Rows | Self::RowsAndSender => UploadUse::Sum,
-        }
     }
 }
 

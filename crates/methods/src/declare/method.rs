@@ -21,7 +21,7 @@ use fedrecsim_model::{
     Table, ValueType,
 };
 use fedrecsim_scenario::sizes::ProblemSize;
-use fedrecsim_scenario::{Traffic, TrafficBlock};
+use fedrecsim_scenario::{Traffic, TrafficBlock, UploadUse};
 
 /// Returns the layout of uploads.
 fn upload_layout<M: Declare>(method: &M, blocks: &[Block], items: usize) -> Layout {
@@ -121,16 +121,14 @@ impl<M: Declare> Declared<M> {
         let upload = upload_layout(&method, &blocks, size.items);
         let in_model = blocks.iter().filter(|block| block.place.in_model);
         let rules = in_model.map(|block| (block.layout.shape.rows, block.rule));
-        let counts = method.counts();
+        let is_counted = method.counts() != Counts::Nothing;
         // What is no part of the model has no rule, and a server of the method's own has a use for
         // it.
         let mut uploaded = blocks.iter().filter(|block| block.place.is_uploaded);
         let used = match uploaded.any(|block| !block.place.in_model) {
-            true => counts.upload_use(),
-            false => {
-                let rules: Vec<_> = rules.collect();
-                upload_use(&rules, &upload, counts != Counts::Nothing)
-            }
+            true if is_counted => UploadUse::Sum,
+            true => UploadUse::Each,
+            false => upload_use(rules, &upload, is_counted),
         };
         let mut personal = blocks.iter();
         method.traffic(Traffic {

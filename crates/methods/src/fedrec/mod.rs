@@ -182,16 +182,13 @@ impl<const WITH_O: bool> FedRec<WITH_O> {
     /// Makes the scorer of a user with this vector, which predicts ratings.
     fn scorer_with<'a>(user: &[f32], context: &ScoringContext<'a>) -> Box<dyn Scorer + 'a> {
         let (model, table) = (context.model, table_of(context.model, "V"));
-        let own = if WITH_O {
-            last_ratings(&context.own).0
-        } else {
-            Vec::new()
+        let own = match WITH_O {
+            true => last_ratings(&context.own).0,
+            false => Vec::new(),
         };
-        let rows = if WITH_O {
-            table_of(model, "O").gathered(&own)
-        } else {
-            Vec::new()
-        };
+        let tables = Self::TABLES[1..].iter();
+        let rows = tables.flat_map(|name| table_of(model, name).gathered(&own));
+        let rows = rows.collect();
         let profile = Profile::new(user, own.len(), rows);
         Box::new(move |items: &[u32], scores: &mut [f32]| {
             let mut profile = profile.clone();
