@@ -399,7 +399,7 @@ mod tests {
 
     #[test]
     fn a_cut_frame_keeps_its_first_bytes_by_purpose() {
-        let mut ledger = of_one_frame(Direction::Down, Ending::Lost, 33);
+        let ledger = of_one_frame(Direction::Down, Ending::Lost, 33);
         let flow = ledger.total().all.down;
         assert_eq!(
             (flow.header, flow.index, flow.values, flow.sent, flow.lost),
@@ -443,7 +443,7 @@ mod tests {
     #[test]
     fn a_frame_can_be_lost_with_its_last_byte() {
         // A dropout may come when every byte has left the sender and the latency has not passed.
-        let mut ledger = of_one_frame(Direction::Up, Ending::Lost, 138);
+        let ledger = of_one_frame(Direction::Up, Ending::Lost, 138);
         assert_eq!(
             (ledger.total().all.up.lost, ledger.total().all.up.values),
             (138, 100)
