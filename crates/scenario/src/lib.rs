@@ -194,7 +194,7 @@ pub fn parse_with_warnings(
     }
     overrides::leave_out_the_old_source(source.as_deref(), &mut root, &mut warnings);
     let schema = schema(vocabulary);
-    let rules = Rules::new(&schema);
+    let mut rules = Rules::new(&schema);
     faults.extend(rules.check(&root));
     if !faults.is_empty() {
         let besides = across_keys_besides(&root, &faults, &rules, vocabulary);
