@@ -34,7 +34,7 @@ import numpy as np
 
 from . import _native
 
-#: Whatever NumPy takes for an array: one of its own, a tensor, or lists.
+#: Anything that NumPy converts to an array: an array, a tensor, or lists.
 Array = Any
 
 

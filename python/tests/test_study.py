@@ -46,7 +46,7 @@ def test_a_study_has_the_digests_of_the_command(axes, tmp_path: Path) -> None:
 
 
 def test_a_study_shows_tables_and_pictures(axes, tmp_path: Path) -> None:
-    """If this fails, whoever ran a study sees nothing of it."""
+    """If this fails, the results of a study are not shown."""
     study = fedrecsim.study(axes, out=tmp_path / "study", seeds=[1], progress=False)
     assert "uplink=rows-f32, dropout=0.2" in study.markdown and study._repr_markdown_() == study.markdown
     assert {row["arm"] for row in study.summary} == {run.arm for run in study.planned}

@@ -102,7 +102,7 @@ fn what_is_found_is_what_the_codec_sends() {
     assert!(few.presence.auc < all.presence.auc - 0.1, "{few:?} {all:?}");
 }
 
-/// If this fails, whoever reads the report does not see what was found.
+/// If this fails, the report does not show what the audit found.
 #[test]
 fn the_report_shows_what_was_found() {
     let workshop = Workshop::new();

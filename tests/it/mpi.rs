@@ -84,7 +84,7 @@ mod with_mpi {
     /// Returns the command that starts `words` in so many processes. The feature takes an OpenMPI,
     /// which has mpirun.
     fn mpirun(workshop: &Workshop, ranks: usize, words: &[&str]) -> Command {
-        // Whatever goes wrong must not hold up the tests for ever.
+        // A failure must not block the tests forever.
         let mut command = Command::new("timeout");
         command.args(["120", "mpirun", "-n", &ranks.to_string(), "--oversubscribe"]);
         command

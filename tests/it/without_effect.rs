@@ -346,8 +346,8 @@ fn a_printed_scenario_has_no_warnings_and_neither_has_any_of_the_project() {
     }
 }
 
-/// If this fails, the warning does not reach whoever reads the terminal or the report, or
-/// `--strict` lets it pass.
+/// If this fails, the warning is missing from the terminal or the report, or `--strict` lets it
+/// pass.
 #[test]
 fn a_key_without_effect_is_a_warning_or_with_strict_a_fault() {
     let workshop = Workshop::new();
@@ -449,7 +449,8 @@ fn numbers_that_would_be_taken_for_zero_or_for_the_smallest_one_are_refused() {
     }
 }
 
-/// If this fails, whoever mends a key or a value learns only then that keys contradict each other.
+/// If this fails, contradictions between keys are reported only after the wrong keys and values are
+/// mended.
 #[test]
 fn contradictions_are_told_beside_faults_of_single_keys() {
     let both = [

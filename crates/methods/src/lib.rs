@@ -245,7 +245,7 @@ pub trait Client: CloneClient + Send {
     ) -> Result<Box<dyn Scorer + 'a>>;
 
     /// Returns the item table that this user keeps for itself; `None`, which is the default, if
-    /// there is none. It is for whoever studies a method, and reaches no codec.
+    /// there is none. It is for studies of a method, and reaches no codec.
     ///
     /// # Errors
     /// As [`TableUpdate::apply`](fedrecsim_model::table::TableUpdate::apply).

@@ -25,9 +25,9 @@ use fedrecsim_sim::Stop;
 /// The most bytes of a message of MPI, whose counts have 31 bits. Longer ones are sent in pieces.
 const PIECE: usize = 1 << 30;
 
-/// The time that process 0 waits for an answer once it was told to stop. Whoever is there answers
-/// in it; MPI ends the processes of a group soon after it has told them to stop, since one of them
-/// is lost.
+/// The time that process 0 waits for an answer once it was told to stop. Every rank that is alive
+/// answers in it; MPI ends the processes of a group soon after it has told them to stop, since one
+/// of them is lost.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The time between two looks at whether the processes were told to stop.
@@ -191,7 +191,7 @@ impl Link for Way {
     fn expect(&mut self) {
         if self.expected.is_none() {
             let (arrived, expected) = channel();
-            // If this fails, whoever waits for the parcel is told so.
+            // If this fails, the thread that waits for the parcel gets the error.
             let _ = self.order(Order::Receive(self.other, arrived));
             self.expected = Some(expected);
         }
@@ -316,7 +316,7 @@ impl Talk<'_> {
                 has_come = true;
                 let parcel = self.receive(*from, &head);
                 let is_last = parcel.is_last;
-                // If this fails, whoever has expected it has given up, and nobody has to know.
+                // This fails only if the receiver has given up, and then nobody needs the parcel.
                 let _ = parcels.send(parcel);
                 if is_last {
                     return false;

@@ -22,7 +22,7 @@ pub struct Chart {
     pub title: String,
     /// What a reader has to know of all figures of the chart, such as their protocol; on a page.
     pub note: String,
-    /// What the chart shows, for whoever does not see it; on a page.
+    /// Describes the chart for readers who cannot see it; on a page.
     pub description: String,
     /// How the series are drawn.
     pub kind: Kind,

@@ -23,7 +23,7 @@ pub(crate) enum ToDo {
     Nothing,
     /// The run goes on from a checkpoint.
     Resume,
-    /// The run begins, and replaces whatever is in its folder.
+    /// The run begins, and replaces the contents of its folder.
     Begin,
     /// The run begins although there is a checkpoint of it, since another build of the program has
     /// left that.

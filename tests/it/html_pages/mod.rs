@@ -301,8 +301,7 @@ fn a_page_of_an_earlier_report_does_not_stay() {
     assert!(!workshop.report().join("report.html").exists());
 }
 
-/// If this fails, the name of a method or an arm runs as a script in the browser of whoever reads a
-/// report.
+/// If this fails, the name of a method or an arm runs as a script in the reader's browser.
 #[test]
 fn markup_in_names_does_not_run() {
     let attack = "</script><script>seen.errors.push(\"it ran\")</script><img src=x onerror='seen.errors.push(1)'><b>\\";

@@ -137,7 +137,8 @@ pub struct Way {
     pub ends_after: Option<u32>,
     /// The folders with data sets.
     pub directories: Vec<PathBuf>,
-    /// Whether whoever sends a message waits until it is received, as processes do with large ones.
+    /// Whether the sender of a message waits until it is received, as processes do with large
+    /// messages.
     pub waits: bool,
     pub fault: Option<Fault>,
     /// What has crossed between rank 0 and the others: messages and bytes from rank 0, and to it.
@@ -178,7 +179,7 @@ impl Link for Counted {
     }
 }
 
-/// A way on which the other side hears nothing more after some messages.
+/// A link that goes silent after some messages.
 struct Fragile {
     link: Box<dyn Link>,
     messages: AtomicU32,
@@ -199,7 +200,7 @@ impl Link for Fragile {
     }
 }
 
-/// A way on which whoever sends waits until the message is received.
+/// A link whose sender waits until the message is received.
 struct Waiting {
     to: SyncSender<Parcel>,
     from: Receiver<Parcel>,

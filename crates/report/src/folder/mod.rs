@@ -94,7 +94,7 @@ impl ReportFolder {
         Ok(folder)
     }
 
-    /// Takes the folder of a run that was stopped, with whatever else is in it.
+    /// Takes the folder of a stopped run with all its contents.
     ///
     /// # Errors
     /// [`Error::Read`] if there is none; otherwise the same as for [`Self::create`].

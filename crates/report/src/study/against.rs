@@ -114,7 +114,7 @@ mod tests {
         );
     }
 
-    /// If this fails, whoever mistypes an arm gets tables without a difference and is not told why.
+    /// If this fails, a mistyped arm gives tables without differences, and no message says why.
     #[test]
     fn what_nobody_is_called_or_could_be_compared_to_is_refused() {
         let refused = |names: &[&str], wanted: &str| places(names, wanted).unwrap_err().to_string();

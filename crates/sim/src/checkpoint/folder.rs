@@ -145,7 +145,7 @@ pub(super) fn numbered(folder: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     Ok(found)
 }
 
-/// Returns whatever is named like a checkpoint, with the rounds in the names, the newest first.
+/// Returns the files named like checkpoints, with the rounds in their names, the newest first.
 fn named(folder: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {

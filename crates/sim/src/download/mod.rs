@@ -29,11 +29,11 @@ pub(crate) type Participant = (UserId, InvitationId);
 
 /// The download for all users who are invited between two steps of the server.
 ///
-/// Most methods send the same frame to all users. It is encoded once, and decoded once by whoever
-/// receives it first; decoding is a pure function of the bytes, so receivers may share its result.
-/// What they train on is what the frame says, which a lossy codec may have changed. Downloads of
-/// single users are made, encoded and decoded when they are needed, and only those of a small
-/// cohort are kept.
+/// Most methods send the same frame to all users. It is encoded once, and the first receiver
+/// decodes it; decoding is a pure function of the bytes, so receivers may share its result. What
+/// they train on is what the frame says, which a lossy codec may have changed. Downloads of single
+/// users are made, encoded and decoded when they are needed, and only those of a small cohort are
+/// kept.
 #[derive(Debug)]
 pub struct Download {
     number: u32,

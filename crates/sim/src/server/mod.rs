@@ -1,7 +1,7 @@
 //! The server, which picks cohorts, sends the model and makes steps of the updates that come back.
 //!
-//! It sees frames and nothing else. Whatever happens (a step begins, an upload arrives, a
-//! participation is lost, an alarm rings), it answers with its orders: whom to invite, when to wake
+//! It sees frames and nothing else. At every event (a step begins, an upload arrives, a
+//! participation is lost, an alarm rings) it answers with its orders: whom to invite, when to wake
 //! it, and whether the step is complete. `steps` has the rules by which a mode decides that,
 //! `cohort` those by which users are picked, and `averages` makes a step of the updates.
 

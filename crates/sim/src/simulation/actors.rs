@@ -79,7 +79,7 @@ pub(super) fn live(
         }
     };
     System::with_tokio_rt(move || runtime).block_on(async move {
-        // A failure to send is ignored: whoever asked is waiting for the answer, or has panicked.
+        // A failure to send is ignored: the asker is waiting for the answer, or has panicked.
         match Actors::start(world, control, resumed, workers).await {
             Ok((mut actors, report)) => {
                 let _ = started.send(Ok(report));

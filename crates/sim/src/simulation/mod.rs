@@ -311,8 +311,8 @@ impl Simulation {
             .ask(async |actors| actors.server.ask(GetModel))?
     }
 
-    /// Returns the item table that `user` keeps for itself, for whoever studies the method; `None`
-    /// if its users keep none.
+    /// Returns the item table that `user` keeps for itself, for studies of the method; `None` if
+    /// its users keep none.
     ///
     /// # Errors
     /// [`Error::Usage`] for a user who is not there, or is in training, and defects of the

@@ -44,7 +44,7 @@ pub(crate) struct Rehearsed {
 pub(crate) struct Rehearsal {
     world: Arc<World>,
     cast: RefCell<Cast>,
-    /// What has been measured, for whoever has asked for the rehearsal.
+    /// The measurements, for the caller of the rehearsal.
     rehearsed: Arc<Mutex<Rehearsed>>,
 }
 

@@ -135,8 +135,7 @@ mod tests {
     use super::*;
     use crate::tests::results as sample;
 
-    /// If this fails, whoever draws a picture of their own from the files draws another one than
-    /// ours.
+    /// If this fails, the CSV files have other values than our pictures.
     #[test]
     fn every_run_and_every_arm_has_its_lines() {
         let mut results = sample::results();

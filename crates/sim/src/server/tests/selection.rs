@@ -514,7 +514,7 @@ fn an_upload_after_which_nobody_comes_is_judged_before_the_run_ends() {
     );
 }
 
-/// If this fails, Oort invites more or fewer users than there are places for, whoever is explored.
+/// If this fails, Oort invites more or fewer users than the cohort has places.
 #[test]
 fn places_are_shared_between_explored_and_known_users() {
     let oort =
