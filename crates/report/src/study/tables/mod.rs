@@ -36,8 +36,8 @@ pub(crate) const PICTURES: [&str; 6] = [
     "pareto-time.svg",
 ];
 
-/// Returns the files of the results: `NAME.md`, `NAME.csv` with a line for every run and column,
-/// `summary.csv` with a line for every arm and column, the pictures, and `report.html` where this
+/// Returns the files of the results: `NAME.md`, `NAME.csv` with a line for every run and figure,
+/// `summary.csv` with a line for every arm and figure, the pictures, and `report.html` where this
 /// build can make it, for the name `name`.
 ///
 /// # Errors
