@@ -101,7 +101,7 @@ impl Expected {
         let advice = if uploads > devices {
             let fitting = fitting(uploads, self.estimate.invited_per_round, devices);
             format!(
-                "most of it are uploads that wait for the step: a cohort of {fitting} users would fit \
+                "most of it is uploads that wait for the step: a cohort of {fitting} users would fit \
                  (training.participation), or uploads of changed rows only (codec.uplink = \"rows-f32\")"
             )
         } else {

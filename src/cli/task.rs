@@ -79,8 +79,8 @@ impl Task {
         crew.agree(&self.identity()?, false)?;
         let place = (&self.placed, &self.directories[..], methods);
         let inputs = load(place, Side::Zero(crew))?;
-        let inputs =
-            inputs.ok_or_else(|| Error::Usage("the data of process 0 are not whole".to_owned()))?;
+        let inputs = inputs
+            .ok_or_else(|| Error::Usage("the data of process 0 are incomplete".to_owned()))?;
         crew.agree(&contents(&inputs), true)?;
         Ok(inputs)
     }

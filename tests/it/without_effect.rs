@@ -278,9 +278,9 @@ fn every_key_that_another_one_switches_off_is_told() {
         let with = |value: &str| {
             let written = format!("{key}={value}");
             let mut told = warnings(&[switch, &[written.as_str()][..]].concat());
-            // The small scenario's own parameters fall away with its method, which other tests are
+            // The small scenario's own parameters are dropped with its method, which other tests are
             // about.
-            told.retain(|warning| !warning.contains("fall away"));
+            told.retain(|warning| !warning.contains("are dropped"));
             told
         };
         let told = with(value);
@@ -537,8 +537,7 @@ fn contradictions_are_told_beside_faults_of_single_keys() {
 #[test]
 fn parameters_that_an_override_of_the_method_removes_are_told() {
     let told = warnings(&["method=\"fedmf\""]);
-    let lost =
-        "--set:1:1: `latent_dimension`, `learning_rate_tables`, parameters of `fedrap`, fall away";
+    let lost = "--set:1:1: `latent_dimension`, `learning_rate_tables`, parameters of `fedrap`, are dropped";
     assert!(told.len() == 1 && told[0].starts_with(lost), "{told:?}");
     let told = warnings(&["method=fedrap"]);
     assert!(
@@ -567,7 +566,7 @@ fn an_override_of_the_data_set_leaves_out_what_the_file_says_of_its_own() {
     assert_eq!(loaded.warnings.len(), 1);
     assert!(
         loaded.warnings[0]
-            .contains("`generator` falls away, as an override names another data set, `lastfm-2k`")
+            .contains("`generator` is dropped: an override names another data set, `lastfm-2k`")
     );
     let own = "method = \"popularity\"\ntraining.rounds = 1\n[dataset]\nname = \"delimited\"\npath = \"a.csv\"\n\
                columns = { separator = \",\", user = 1, item = 2 }\n";

@@ -207,7 +207,7 @@ fn encoded<T: Serialize>(what: &T) -> Result<Vec<u8>> {
 
 fn otherwise(rank: usize) -> Error {
     Error::Usage(format!(
-        "rank {rank} begins in another way; it may be another build of the program"
+        "rank {rank} starts differently; it may be another build of the program"
     ))
 }
 

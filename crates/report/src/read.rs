@@ -185,7 +185,7 @@ pub(crate) fn whole(
     let [told, of_rounds, of_network] = [record.rounds as usize, rounds.len(), network.len()];
     if told != of_rounds || told != of_network {
         let reason = format!(
-            "run.json tells of {told} rounds, rounds.csv of {of_rounds} and network.csv of {of_network}"
+            "run.json has {told} rounds, rounds.csv {of_rounds} and network.csv {of_network}"
         );
         return Err(Error::read(folder, reason));
     }

@@ -36,7 +36,7 @@ pub fn summary(record: &RunRecord, report: Option<&Path>, columns: Option<usize>
         let [total, unused] = [energy.total_j(), energy.unused_j].map(words::energy);
         entry(
             "energy",
-            format!("{total}, {unused} of it on what was of no use"),
+            format!("{total}, {unused} of it for updates that were not used"),
         );
     }
     if let Some(used) = server_link(record) {

@@ -122,7 +122,8 @@ fn copy(source: impl Read, archive: &Path, path: &Path, most: u64) -> Result<u64
     }
 }
 
-const TOO_MUCH: &str = "more comes out of it than out of any data set; it is not what it should be";
+const TOO_MUCH: &str =
+    "it unpacks to more than any data set holds, so it is not the expected archive";
 
 /// What comes out of an archive. To read more than is allowed is an error, and not the end.
 struct Limited<R> {

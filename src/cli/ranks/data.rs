@@ -118,5 +118,5 @@ fn contributed(
 }
 
 fn unreadable() -> Error {
-    Error::Usage("what another process knows of its users cannot be read".to_owned())
+    Error::Usage("the data of another process's users cannot be read".to_owned())
 }

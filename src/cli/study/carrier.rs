@@ -134,10 +134,7 @@ impl Start {
             ToDo::Resume => "goes on from its last checkpoint",
             ToDo::Begin | ToDo::BeginAnew | ToDo::Nothing => "begins",
         };
-        let noted = writeln!(
-            log,
-            "{begins}, with {every} rounds from one checkpoint to the next"
-        );
+        let noted = writeln!(log, "{begins}, with a checkpoint every {every} rounds");
         noted.map_err(|reason| Error::write(log_of(&self.folder), reason))?;
         let session = Session {
             interrupted: Arc::clone(interrupted),

@@ -128,7 +128,9 @@ pub(super) fn own_words(session: &Session) -> Result<Vec<OsString>> {
         return Ok(session.itself.clone());
     }
     let own = std::env::current_exe().map_err(|reason| {
-        Error::Usage(format!("the program does not know where it is: {reason}"))
+        Error::Usage(format!(
+            "the program cannot find its own executable: {reason}"
+        ))
     })?;
     Ok(vec![own.into()])
 }

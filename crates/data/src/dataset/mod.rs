@@ -177,7 +177,7 @@ impl Dataset {
         let place = user.0.wrapping_sub(self.first);
         assert!(
             (place as usize) < self.train.users(),
-            "the ratings of {user} are in another process; what looks at those of all users can run in one process alone"
+            "the ratings of {user} are in another process; what needs the ratings of all users runs in one process only"
         );
         UserId(place)
     }

@@ -166,8 +166,8 @@ pub(super) fn ledger(record: &RunRecord) -> Option<Chart> {
         title: "Bytes by direction: what became of them, and what they were".to_owned(),
         note: "The two bars of a direction are of the same bytes.".to_owned(),
         description: format!(
-            "Bars of the bytes that were sent: {} up, of which {} were of use, and {} down, of which {} were. The table \
-             below has all figures.",
+            "Bars of the bytes that were sent: {} up ({} useful) and {} down ({} useful). The \
+             table below has all figures.",
             words::thousands(up.sent),
             words::thousands(up.useful),
             words::thousands(down.sent),

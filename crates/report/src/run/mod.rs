@@ -372,8 +372,8 @@ fn audit(record: &RunRecord) -> Vec<Block> {
     ];
     blocks.extend(audit.outer_product.map(|share| {
         Block::text(format!(
-            "Of the outer product of its vector with itself that a user uploads, the largest eigenvalue has {share:.4} of \
-             the trace. At 1, the upload gives the vector away up to its sign."
+            "A user uploads the outer product of its vector with itself, whose largest eigenvalue \
+             is {share:.4} of its trace. At 1, the upload gives the vector away up to its sign."
         ))
     }));
     blocks

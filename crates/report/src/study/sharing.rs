@@ -18,7 +18,7 @@ pub fn depends_on_timing(scenario: &Scenario) -> Vec<String> {
         Mode::FedBuff { .. } | Mode::FedAsync { .. } => {
             why.push("the next user is invited whenever an update arrives")
         }
-        Mode::SemiSynchronous { .. } => why.push("whoever is late is not invited again meanwhile"),
+        Mode::SemiSynchronous { .. } => why.push("late users are not invited again meanwhile"),
         Mode::OverSelection(_) => {
             why.push("who is in time, and whose update is used, is a matter of time")
         }

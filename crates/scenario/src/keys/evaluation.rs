@@ -266,8 +266,7 @@ fn check_cutoffs(evaluation: &EvaluationSpec, candidates: u32, checker: &mut Che
             CANDIDATES,
             "evaluation.headline",
             format!(
-                "{label}, the headline (`evaluation.headline`), says the same of every method \
-                 among {candidates} candidates; it takes {least}"
+                "{label}, the headline (`evaluation.headline`), is the same for every method among {candidates} candidates; it takes {least}"
             ),
         );
     } else if let Some(metric) = evaluation.metrics().into_iter().find(beyond) {
@@ -280,7 +279,7 @@ fn check_cutoffs(evaluation: &EvaluationSpec, candidates: u32, checker: &mut Che
         checker.fault(
             key,
             format!(
-                "{label} says the same of every method among {candidates} candidates \
+                "{label} is the same for every method among {candidates} candidates \
                  (`{CANDIDATES}`): cutoffs may be at most {candidates}"
             ),
         );

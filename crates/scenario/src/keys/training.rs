@@ -134,7 +134,7 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
     checker.idle_if(
         checker.method.runs_at_server,
         "training.participation",
-        "the method trains at the server, to which every user sends its ratings",
+        "the method trains at the server, and every user sends its ratings there",
     );
     check_aggregation(
         training.aggregation,

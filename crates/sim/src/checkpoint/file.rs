@@ -242,7 +242,7 @@ fn sound(path: &Path, magic: [u8; 8], each: &mut dyn FnMut(&[u8])) -> Result<Arc
     digest.update(&last);
     file.read_exact(&mut checksum).map_err(unreadable)?;
     if digest.finalize() != blake3::Hash::from_bytes(checksum) {
-        return refuse("is damaged or not whole: its checksum is not that of its content");
+        return refuse("is damaged or incomplete: its checksum does not match its content");
     }
     if u64::from_le_bytes(last) != size - START - END {
         return refuse("has another length than it says");
