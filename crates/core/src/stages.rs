@@ -8,7 +8,7 @@
 use tracing::span::EnteredSpan;
 use tracing::trace_span;
 
-/// The target of the spans, by which a subscriber tells them from those of other crates.
+/// The target of the spans, so that a subscriber can tell them from other crates' spans.
 pub const TARGET: &str = "fedrecsim::stage";
 
 /// Makes the type of the stages, and [`enter`], from one list. Each stage needs a span in a place of

@@ -194,7 +194,7 @@ impl Archive {
     }
 }
 
-/// Reads an archive, in the order in which it was written.
+/// Reads an archive in the order it was written.
 #[derive(Default)]
 pub struct ArchiveReader {
     /// Where the archive comes from, such as a file that is unpacked; `None` if it is in memory.

@@ -61,8 +61,7 @@ impl Crew {
         Self::of(links, false)
     }
 
-    /// Makes the crew of the other ranks, each of which is about to [`announce`]
-    /// what it runs.
+    /// Makes the crew of the other ranks, which are about to [`announce`] what they run.
     pub fn assembling(links: Vec<Box<dyn Link>>) -> Self {
         Self::of(links, true)
     }

@@ -33,8 +33,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// The time between two looks at whether the processes were told to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The time for which the thread looks for a parcel without a pause if somebody waits for it, and
-/// the longest pause after that.
+/// How long the thread polls for an awaited parcel without a pause, and the longest pause after
+/// that.
 const BUSY: Duration = Duration::from_micros(50);
 const PAUSE: Duration = Duration::from_micros(200);
 
@@ -236,7 +236,7 @@ struct Talk<'a> {
     is_awaited: &'a AtomicBool,
     /// The parcels that wait to be sent.
     outgoing: Vec<(i32, Parcel)>,
-    /// The processes from which an answer is expected, and who is given its parcels.
+    /// The processes that owe an answer, and the receiver of each one's parcels.
     expected: Vec<(i32, Sender<Parcel>)>,
 }
 

@@ -16,10 +16,10 @@ use fedrecsim_sim::workers::{
 };
 use fedrecsim_sim::{CheckpointStore, Stop, World};
 
-/// The number of bytes from which on a piece of a checkpoint is written to the store.
+/// The least number of bytes that are written to the store as a piece of a checkpoint.
 const WRITTEN_AT_ONCE: usize = 1 << 20;
 
-/// The number of bytes from which on what was trained is sent, while more is trained. Sending takes
+/// The least number of bytes of trained devices that are sent while training goes on. Sending takes
 /// some looks at what has come, which are a millisecond apart, so that shorter parcels would not
 /// all be across by the end of the trainings.
 const SENT_AT_ONCE: usize = 8 << 20;

@@ -45,7 +45,7 @@ pub(crate) enum Question {
         /// The number of rounds that are over.
         rounds: u32,
     },
-    /// Return the device of this user, whom somebody studies.
+    /// Return the device of this user, for a study of the method.
     Show(UserId),
     /// Return the items of this user.
     Items(UserId),

@@ -89,8 +89,8 @@ pub enum Error {
         /// The largest magnitude that the scenario allows.
         limit: f32,
     },
-    /// A user for whom no ranking or prediction can be made, because what the server has sent is no
-    /// longer finite.
+    /// No ranking or prediction can be made for a user, because the server sent values that are not
+    /// finite.
     #[error(
         "training diverged: {place} cannot be computed from what {user} has received; lower the learning rates or the regulariser's weight, or send values with finer steps"
     )]
@@ -214,7 +214,7 @@ impl Error {
         }
     }
 
-    /// Returns the reason for which a layer above ended a run early, if it is of type `R`.
+    /// Returns why a layer above ended a run early, if the reason is of type `R`.
     pub fn ended_by<R: std::error::Error + 'static>(&self) -> Option<&R> {
         match self {
             Self::Ended(reason) => reason.downcast_ref(),

@@ -3,8 +3,8 @@
 //!
 //! A metric is a mean over users (or over their test ratings) of what one held-out item (or rating)
 //! is worth. A new one is a function of a rank or of an error, and one line in [`FAMILIES`];
-//! scenario files, the choice of the round and every report then know it. Sums are taken in the
-//! order in which they are added, in double precision, so metrics are the same on every machine.
+//! scenario files, the choice of the round and every report then know it. Sums are taken in a fixed
+//! order and in double precision, so metrics are the same on every machine.
 
 use std::cmp::Ordering;
 
@@ -18,7 +18,7 @@ pub use sums::{MetricSums, RatingErrors};
 
 use Formula::{Error, ExpectedRank, Rank};
 
-/// Every metric that a scenario can ask for, in the order in which reports list them.
+/// Every metric that a scenario can ask for, in the order of the reports.
 pub const FAMILIES: &[Family] = &[
     Family::new("hr", "HR", Rank(ranking::hit), true),
     Family::new("ndcg", "NDCG", Rank(ranking::discounted_gain), true),

@@ -1,5 +1,5 @@
-//! Opens ratings files, compressed or not. What a file is shows in its first bytes, whatever it is
-//! called.
+//! Opens ratings files, compressed or not. The first bytes of a file tell its format; its name does
+//! not matter.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};

@@ -52,7 +52,7 @@ pub struct KnownDataset {
     /// The data set.
     #[serde(rename = "name")]
     pub id: DatasetName,
-    /// The name by which scenarios and commands call it.
+    /// Its name in scenarios and commands.
     #[serde(skip)]
     pub name: String,
     /// The data set's name in prose.
@@ -132,7 +132,7 @@ pub enum Content {
 /// A public data set that nobody but its user can fetch.
 #[derive(Debug, Deserialize)]
 pub struct ByHand {
-    /// The name by which commands call it.
+    /// Its name in commands.
     pub name: String,
     /// The data set's name in prose.
     pub title: String,

@@ -131,7 +131,7 @@ pub(super) fn nobody_left(minimum: u32, most: usize) -> Error {
     ))
 }
 
-/// Gives new numbers for old ones, in the order in which they are asked for.
+/// Gives new numbers for old ones, in the order of the requests.
 pub(super) struct Numbering {
     numbers: Vec<u32>,
     next: u32,

@@ -59,9 +59,8 @@ pub fn locate(spec: &DatasetSpec, data_directories: &[PathBuf]) -> Result<Rating
     }
 }
 
-/// Returns whether there is nothing at any of the places in which [`locate`] looks for the ratings
-/// file of `spec`. A file that is there and cannot be read is not missing, and neither is one of
-/// generated ratings.
+/// Returns whether all places where [`locate`] looks for the ratings file of `spec` are empty. A
+/// file that is there and cannot be read is not missing, and neither is one of generated ratings.
 pub fn is_missing(spec: &DatasetSpec, data_directories: &[PathBuf]) -> bool {
     let (known, path) = (known(spec.name), spec.path.as_deref());
     let is_absent = |place: &PathBuf| matches!(place.try_exists(), Ok(false));
@@ -69,7 +68,7 @@ pub fn is_missing(spec: &DatasetSpec, data_directories: &[PathBuf]) -> bool {
         && places(known, path, data_directories).iter().all(is_absent)
 }
 
-/// Returns the places in which a ratings file is looked for, in this order.
+/// Returns the places to look for a ratings file, in this order.
 fn places(
     known: Option<&KnownDataset>,
     path: Option<&Path>,

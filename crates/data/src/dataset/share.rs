@@ -13,8 +13,7 @@ use fedrecsim_scenario::{DatasetSpec, SplitSpec};
 const FEWEST_GENERATED: u32 = 3;
 
 /// Returns the number of users of the data set that `spec` names, if each process can draw its own
-/// users and nobody else's: a generated population from which nobody is left out, split user by
-/// user.
+/// users alone: a generated population without a filter of users, split user by user.
 pub fn users_drawn_by_owner(spec: &DatasetSpec) -> Option<u32> {
     let is_split_by_user = matches!(spec.split, SplitSpec::LeaveOneOut { .. });
     let leaves_nobody_out = spec.minimum_interactions <= FEWEST_GENERATED;

@@ -7,7 +7,7 @@ use super::user_rows::UserRows;
 use fedrecsim_core::UserId;
 
 /// What is known of the ratings of users. Some may be in another process, so these are sums of
-/// integers, which are the same in whatever order they are added.
+/// integers, which do not depend on the order of addition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
     /// The number of users.

@@ -46,7 +46,7 @@ pub struct BlockContribution<'a> {
     pub base_number: u64,
     /// The weight of x.
     pub weight: f64,
-    /// The weight with which b is subtracted: 0 for a mean of tables, `weight` for a mean of
+    /// The weight of b, which is subtracted: 0 for a mean of tables, `weight` for a mean of
     /// differences x - b.
     pub base_weight: f64,
 }

@@ -58,7 +58,7 @@ impl FrameWriter {
     }
 
     /// Starts a block whose index takes `index_bytes`, and allocates all its memory at once.
-    /// Returns the buffer, to which the caller must append the index and the values.
+    /// Returns the buffer; the caller must append the index and the values.
     ///
     /// # Panics
     /// If the block has more than 2^32 - 1 rows or columns. It unwinds if there is no memory for

@@ -137,7 +137,7 @@ impl Table {
         Self { shape, values }
     }
 
-    /// Makes a table from an array (m x k), in whatever order this stores its values.
+    /// Makes a table from an array (m x k) of any memory order.
     pub fn from_array(array: &Array2<f32>) -> Self {
         let shape = TableShape {
             rows: array.nrows(),

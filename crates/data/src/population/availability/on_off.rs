@@ -5,10 +5,10 @@
 //! switches, and a run can last for years of virtual time. So time is cut into cells of one mean
 //! stay and one mean gap, and the states at their ends are drawn as a bridge: at 1, 2, 4, 8, ...
 //! cells from the state before, and in between from both neighbours, halving the distance each
-//! time. Every one of them has a stream of its own, so any cell is found in a number of draws that
-//! grows with the logarithm of time, whatever was asked before. Within its cell a path is drawn
-//! until one ends in the state at the cell's end. The Markov property makes all of this the very
-//! law of the chain, not an approximation.
+//! time. Every one of them has a stream of its own, so finding any cell takes a number of draws
+//! that grows with the logarithm of time, independent of earlier queries. Within its cell a path is
+//! drawn until one ends in the state at the cell's end. The Markov property makes all of this the
+//! very law of the chain, not an approximation.
 
 use super::Stay;
 use fedrecsim_core::{PortableDraws, Purpose, Streams, UserId, math};

@@ -341,7 +341,7 @@ fn every_wrong_line_of_a_trace_is_named() {
             "1,1,1.0000000001",
             "a.csv:3: the stay ends at 1.0000000001 s, which is not after its beginning at 1 s",
         ),
-        // The error names the line of the file, whatever lines are before it.
+        // The error names the line of the file, counting the lines before it.
         (
             "1,1,2\n\n0,15,16",
             "a.csv:5: user 0 has a stay that begins at 15 s, before the one in line 2 has ended at 20 s",

@@ -66,7 +66,7 @@ trait SharingModel {
     }
 }
 
-/// Transfers share the server's link alike, whatever their latency.
+/// Transfers share the server's link alike; their latency does not matter.
 struct Equal;
 
 impl SharingModel for Equal {}

@@ -22,7 +22,7 @@ use super::super::bits::{BitReader, BitWriter};
 use super::{Places, bitmap};
 use fedrecsim_core::error::Result;
 
-/// The denominator of the share of held entries from which on a bitmap is coded.
+/// The denominator of the least share of held entries that is coded as a bitmap.
 const DENSE_FROM: u64 = 16;
 
 /// The bits behind the point of a probability that is being computed.

@@ -309,7 +309,7 @@ mod tests {
         u32::MAX,
     ];
 
-    /// Returns the largest error of a value with which the quantiser may represent it.
+    /// Returns the largest error that the quantiser may make in a value.
     fn largest_error(quantizer: Quantizer, value: f32, scale: f32) -> f32 {
         match quantizer {
             Quantizer::Exact => 0.0,

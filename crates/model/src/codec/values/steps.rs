@@ -15,7 +15,7 @@ use crate::per_instruction_set;
 /// The number of partial sums, so that no addition waits for the one before it.
 const SUMS: usize = 8;
 
-/// The largest magnitude, in steps, up to which every value surely fits into a symbol.
+/// The largest magnitude, in steps, that surely fits into a symbol.
 const FEW_STEPS: f32 = 120.0;
 
 /// What is added to steps before they are rounded down.
