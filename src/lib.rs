@@ -82,7 +82,7 @@
 //!
 //! # Reading map
 //!
-//! The modules in the order in which a newcomer meets them:
+//! The modules in reading order:
 //!
 //! | module | holds | in the crate |
 //! |---|---|---|
@@ -98,10 +98,10 @@
 //! | [`testing`] | the contract of methods, as a check for one of your own | `sim` |
 //! | [`cli`] | the command `fedrecsim` with methods of your own | `src/cli` |
 //!
-//! The code of all but the last is in crates below `crates/`, of which each knows only those above
-//! it: `core` (with time and bytes as integers, streams of randomness, portable math and the error
-//! type), `scenario`, `data`, `model`, `methods`, `sim`, `ranks` (users in several processes, by
-//! MPI) and `report`.
+//! The code of all but the last is in crates below `crates/`. In this order, each crate knows only
+//! those before it: `core` (with time and bytes as integers, streams of randomness, portable math
+//! and the error type), `scenario`, `data`, `model`, `methods`, `sim`, `ranks` (users in several
+//! processes, by MPI) and `report`.
 //!
 //! # Features
 //!

@@ -116,7 +116,7 @@ def difference(row):
 
 
 def times_less(row):
-    """Returns by which factor the bytes are fewer than FedMF's, or a dash."""
+    """Returns how many times fewer the bytes are than FedMF's, or a dash."""
     if not row or not row["times_less"]:
         return "-"
     factor = float(row["times_less"])

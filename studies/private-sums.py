@@ -188,7 +188,7 @@ def accuracies(data, found):
 
 
 def audits(data, found):
-    """Returns the table of what uploads tell, one row for each arm that sends some, of which each must tell nearly all."""
+    """Returns the table of what uploads tell, one row for each arm that sends some; each must tell nearly all."""
     page = ["| what uploads tell the server | epsilon | " + " | ".join(AUDIT.values()) + " |"]
     page.append("|---|" + "---:|" * (1 + len(AUDIT)))
     for method, name in METHODS.items():

@@ -86,7 +86,7 @@ def compare(
 ) -> Comparison:
     """Compares reports, which are folders or runs, as the command does, and returns the tables.
 
-    Runs are written to folders below `out`. `to` is the arm to which differences are paired, by its name in the tables.
+    Runs are written to folders below `out`. `to` is the arm that differences are paired with, by its name in the tables.
     """
     folder, folders = Path(out), []
     for place, report in enumerate(reports):

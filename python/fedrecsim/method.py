@@ -228,7 +228,7 @@ def register(cls: type[Method]) -> None:
         raise _native.ScenarioError(f"`{taken[0]}` is no name for a parameter: methods have it for something else")
 
     def described_by(value: Any) -> Parameter:
-        """Returns a parameter of which only the default may have been given."""
+        """Returns a parameter; it may have been given as a default alone."""
         return value if isinstance(value, Parameter) else Parameter(value)
 
     described = {key: described_by(value) for key, value in cls.parameters.items()}
@@ -246,7 +246,7 @@ def register(cls: type[Method]) -> None:
 
 
 def _version_of(cls: type[Method]) -> str:
-    """Returns a digest of the class's code, by which a checkpoint knows that a method has changed. It is worked out
+    """Returns a digest of the class's code, so that a checkpoint can tell whether a method has changed. It is worked out
     where the class is made, and travels with it."""
     texts = []
     for part in cls.__mro__:

@@ -11,7 +11,7 @@ import pytest
 
 
 def test_the_example_keeps_the_contract(numpy_method) -> None:
-    """If this fails, the example breaks a promise on which the simulator relies."""
+    """If this fails, the example breaks a promise that the simulator relies on."""
     fedrecsim.testing.contract(numpy_method)
 
 

@@ -183,7 +183,7 @@ class Lost(Exception):
 
 
 class Cluster:
-    """A stand-in for the module `ray`, whose tasks are carried out at once, and the first of which is lost."""
+    """A stand-in for the module `ray`: it carries out tasks at once and loses the first one."""
 
     exceptions = SimpleNamespace(RayError=Lost)
     cloudpickle = pickle

@@ -18,7 +18,7 @@ use fedrecsim_sim::checkpoint::{self, PartKeeper};
 struct Part {
     identity: Identity,
     task: Task,
-    /// The folder of the run, in which its parts of checkpoints belong.
+    /// The folder of the run, for its parts of checkpoints.
     folder: PathBuf,
     resumed: Option<ArchiveReader>,
 }

@@ -103,8 +103,7 @@ pub(crate) fn presets(width: usize) -> String {
     text
 }
 
-/// Rewrites every file in which a key stands where it stood in an older version, and says which
-/// keys have moved.
+/// Rewrites every file that has a key in its old place, and says which keys have moved.
 ///
 /// # Errors
 /// [`Error::Read`] for a file that cannot be read, and those of [`migrated`]: no file has been
@@ -130,7 +129,7 @@ pub(crate) fn migrate(arguments: &MigrateArgs) -> Result<String> {
     Ok(told)
 }
 
-/// Returns the script by which a shell completes the program's commands and options.
+/// Returns the script that completes the program's commands and options in a shell.
 pub(crate) fn completions(arguments: &CompletionsArgs) -> String {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut Cli::command(), program(), &mut script);

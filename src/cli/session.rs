@@ -26,7 +26,7 @@ pub struct Session<'s> {
     /// The command that starts this program, such as an interpreter and its script; empty for a
     /// plain executable.
     pub(crate) itself: Vec<OsString>,
-    /// When the command began, from which its wall-clock time counts.
+    /// When the command began; its wall-clock time counts from here.
     pub(crate) started: Instant,
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Task {
     pub warnings: Vec<String>,
     /// The folders with data sets.
     pub directories: Vec<PathBuf>,
-    /// The rounds of the checkpoint from which the run goes on, if it does.
+    /// The rounds of the checkpoint that the run goes on from, if it does.
     pub checkpoint: Option<u32>,
 }
 

@@ -124,7 +124,7 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// Returns in which round and figure two tables differ first, and in what else, as sentences.
+/// Returns the first round and figure where two tables differ, and what else differs, as sentences.
 fn first_round(ours: &Frame, theirs: &Frame, [one, other]: [&str; 2]) -> Vec<String> {
     let mut told = Vec::new();
     let is_in = |frame: &Frame, name: &str| frame.names().any(|other| other == name);
@@ -177,8 +177,8 @@ fn and_others(count: usize, [one, several]: [&str; 2]) -> String {
     }
 }
 
-/// Returns the first figure of `run.json` in which two reports differ, and how many others there
-/// are, as a sentence.
+/// Returns the first figure of `run.json` that differs between two reports, and the number of
+/// others, as a sentence.
 fn first_total(one: &Report, other: &Report) -> Option<String> {
     let [ours, theirs] = [one, other].map(|report| {
         let mut run = report.run.clone();

@@ -22,7 +22,7 @@ pub struct Exporter {
     pub render: fn(&RunRecord) -> Result<Files>,
 }
 
-/// The exporters of every report, in the order in which their files are written.
+/// The exporters of every report, in the order of their files.
 pub const EXPORTERS: &[Exporter] = &[
     Exporter {
         files: &["rounds.csv"],

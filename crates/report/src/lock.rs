@@ -53,8 +53,8 @@ impl FolderLock {
                     folder.display()
                 )));
             }
-            // The former holder may have ended in between and removed the file, in which case the
-            // next one would lock another.
+            // The former holder may have ended in between and removed the file; then the next
+            // process would lock another file.
             if is_still_at(&file, &path).map_err(unwritten)? {
                 return Ok(Self { _file: file, path });
             }

@@ -98,7 +98,7 @@ impl Progress {
         }
     }
 
-    /// Shows that a round has ended, up to which `total` was sent.
+    /// Shows that a round has ended; `total` was sent so far.
     pub fn round_finished(&mut self, round: &RoundRecord, total: ByDirection<Flow>) {
         let number = round.round;
         if let (Some(metric), Some(accuracy)) = (&self.headline, &round.accuracy)

@@ -41,7 +41,7 @@ pub struct RunRecord<S = Scenario> {
     /// none was ever used or none carried a value; absent if not.
     #[serde(default, skip_serializing_if = "is_default")]
     pub learned_nothing: bool,
-    /// Whether updates were used, none of which carried a value; absent if not.
+    /// Whether updates were used but none carried a value; absent if not.
     #[serde(default, skip_serializing_if = "is_default")]
     pub uploads_were_empty: bool,
     /// The round (from 1) that the run is judged by; absent if none was finished.
@@ -125,8 +125,8 @@ pub struct RunRecord<S = Scenario> {
     /// and the compiler (`rustc`), the `commit`, and the settings of the `build`.
     #[serde(default)]
     pub versions: BTreeMap<String, String>,
-    /// BLAKE3 (hexadecimal) of the executable, or of the library that holds this crate, by which
-    /// two builds of the same versions are told apart; empty if it cannot be read.
+    /// BLAKE3 (hexadecimal) of the executable, or of the library that holds this crate; it tells
+    /// two builds of the same versions apart. Empty if it cannot be read.
     #[serde(default)]
     pub executable: String,
     /// Other builds of the program that earlier rounds were made by, described; empty unless the

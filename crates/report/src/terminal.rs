@@ -1,5 +1,5 @@
-//! Writes the short summary that a run leaves on the terminal: a few lines, all of which
-//! `summary.md` tells too.
+//! Writes the short summary that a run leaves on the terminal: a few lines that `summary.md` has
+//! too.
 
 use std::path::Path;
 

@@ -37,8 +37,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Notes a contradiction between two keys, of which one may have been left to its default. It
-    /// is shown at the first of them that was written.
+    /// Notes a contradiction between two keys; one may have been left to its default. It is shown
+    /// at the first of them that was written.
     pub(super) fn contradiction(&mut self, first: &str, second: &str, message: impl AsRef<str>) {
         let (shown, other) = match !self.file.has(first) && self.file.has(second) {
             true => (second, first),

@@ -1,4 +1,4 @@
-//! How the server runs its steps, as data: whom it invites when, when a step is due, and what late
+//! How the server runs its steps, as data: when it invites whom, when a step is due, and what late
 //! updates count.
 //!
 //! A scenario names a [`Mode`](super::Mode); [`Policy::of`] is the one place that knows what each mode means.
@@ -13,7 +13,7 @@ use super::weights::{StepWeights, WeightTotals};
 use crate::{choices, variants};
 use fedrecsim_core::{SimDuration, math};
 
-/// The rules by which the server invites users and steps.
+/// The server's rules for invitations and steps.
 ///
 /// ```
 /// use fedrecsim_scenario::{Invitations, LateUpdates, Policy, StalenessWeight, Stragglers, UpdateRule, UpdatesNeeded};
@@ -256,7 +256,7 @@ impl Policy {
         }
     }
 
-    /// Returns the weight with which b, the model that an update of this staleness started from, is
+    /// Returns the weight of b, the model that an update of this staleness started from, which is
     /// subtracted. It is 0 for a fresh update: its b is g, which [`Self::step_weights`] has
     /// counted.
     pub fn base_weight(&self, staleness: u32) -> f64 {

@@ -39,11 +39,10 @@ pub struct Traffic {
 /// What a server uses of the uploads of a step, which says what may be hidden from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UploadUse {
-    /// The sum of their values, in which all of them count alike, so that noise on one of them is
-    /// noise on the sum.
+    /// The sum of their values; all count alike, so noise on one of them is noise on the sum.
     Sum,
-    /// Their sum, to which noise cannot be added: each is multiplied by a weight that it says of
-    /// itself, or has values that are no floating-point numbers.
+    /// Their sum, but noise cannot be added to it: each is multiplied by a weight that it states,
+    /// or has values that are no floating-point numbers.
     WeightedSum,
     /// More than that, such as how many users have sent each row, the median of values, or
     /// something of each user.

@@ -245,8 +245,8 @@ impl World {
 }
 
 impl Shown {
-    /// Returns how many uploads are held at the same time: those of a step, of which a round may
-    /// have several, or those of all who take part at any time.
+    /// Returns how many uploads are held at the same time: those of one step (a round may have
+    /// several steps), or those of all who take part at a time.
     fn uploads_at_once(&self, world: &World) -> u32 {
         let most_invited = self
             .rounds
@@ -427,8 +427,8 @@ mod tests {
         assert_eq!(shown(29).uploads_at_once(&small::world(&asynchronous)), 9);
     }
 
-    /// If this fails, a run in which few users take part in a round is expected to send them the
-    /// whole model each time.
+    /// If this fails, a run with few users a round is expected to send them the whole model each
+    /// time.
     #[test]
     fn downloads_become_differences_as_users_come_back() {
         let differences = Differences {

@@ -1,6 +1,6 @@
-//! The messages between actors, in the order in which a step uses them.
+//! The messages between actors, in the order of a step.
 //!
-//! Every message is a question with a typed answer, for which the asker waits.
+//! Every message is a question with a typed answer, and the asker waits for it.
 
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ pub(crate) struct ConsultThirdParty;
 #[rtype(result = "Result<bool>")]
 pub(crate) struct RequestArrived {
     pub participant: Participant,
-    /// The phase of the method in which the sender takes part.
+    /// The phase of the method that the sender takes part in.
     pub phase: Phase,
     /// The frame as it came over the link.
     pub frame: Bytes,

@@ -12,8 +12,8 @@ pub trait RoundObserver {
 
     /// Takes note of what has happened on links and devices since the last call, in the order of
     /// time. For each round there is a call with its span before
-    /// [`round_finished`](Self::round_finished). Calls with `None` come in the middle of a round in
-    /// which much happens, and when the run ends.
+    /// [`round_finished`](Self::round_finished). Calls with `None` come in the middle of a busy
+    /// round, and when the run ends.
     fn happened(&mut self, round: Option<RoundSpan>, bookings: &[Booking]) {
         let _ = (round, bookings);
     }

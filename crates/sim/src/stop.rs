@@ -106,7 +106,7 @@ pub enum Stop {
         /// Number of rounds that are over.
         rounds: u32,
     },
-    /// The run has reached the virtual time up to which it was to go.
+    /// The run has reached the virtual time that it was to reach.
     #[error("stopped at {} s of virtual time, as asked", at.as_secs_f64())]
     Stopped {
         /// The virtual time that it has reached.

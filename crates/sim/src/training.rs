@@ -1,7 +1,6 @@
 //! What a worker thread does for a client: decode the download, train, encode the upload.
 //!
-//! An [`Invited`] and the device are everything on which the result depends, so the result does not
-//! depend on the thread or the time.
+//! The result depends on an [`Invited`] and the device alone, so not on the thread or the time.
 
 use std::borrow::Cow;
 use std::cell::RefCell;

@@ -2,8 +2,7 @@
 //! objects a method and its clients.
 //!
 //! The module `fedrecsim._bridge` has what is easier to say in Python. An exception there, or in
-//! the code of a method, ends a run in the way in which training that diverges does, with the round
-//! and the user.
+//! the code of a method, ends a run as a divergence does, with the round and the user.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -63,8 +63,8 @@ pub(crate) enum Command {
     /// `run --max-wall-time` leave checkpoints. The scenario is in the checkpoint; the ratings, the
     /// traces and the build of the program must be those that the run began with.
     Resume(ResumeArgs),
-    /// Compare two runs: say in which keys the scenarios differ, and the first round and metric in
-    /// which the results do.
+    /// Compare two runs: the keys that differ between the scenarios, and the first round and figure
+    /// that differ between the results.
     ///
     /// What does not belong to a result is not compared: name, command, versions, and what the
     /// host took. The exit code is 0 if the runs are equal, 1 if they differ, and 2 if a report
@@ -87,8 +87,8 @@ pub(crate) enum Command {
     /// Run a scenario and write what happens on links and devices: downloads, trainings, uploads,
     /// and how they end.
     ///
-    /// A participation is written whole, whatever round it ends in. The run stops when nothing that
-    /// is asked for can come any more.
+    /// A participation is written whole, even if it ends in a later round. The run stops when
+    /// nothing that is asked for can come any more.
     Events(EventsArgs),
     /// Run a scenario up to an instant of virtual time and print its state there.
     Replay(ReplayArgs),
@@ -153,7 +153,7 @@ pub(crate) struct InputArgs {
 }
 
 impl InputArgs {
-    /// Returns all overrides of the scenario in the order in which they are applied. The seed comes
+    /// Returns all overrides of the scenario in the order of their application. The seed comes
     /// last, because it is the more specific of two ways to say the same.
     pub(crate) fn overrides(&self) -> Vec<String> {
         let seed = self.seed.map(|seed| format!("seed={seed}"));
@@ -215,8 +215,8 @@ pub(crate) struct RunOptions {
     /// The last two are kept until the run is complete. A crash loses N rounds at most.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = from_one())]
     pub checkpoint_every: Option<u32>,
-    /// Stop after the round in which this wall-clock time is over (such as 55m), with a checkpoint
-    /// for `resume`.
+    /// Stop after the round when this wall-clock time is over (such as 55m), with a checkpoint for
+    /// `resume`.
     ///
     /// The time counts from the start of the command. The finished rounds are reported, and the
     /// exit code is 1, as after Ctrl-C. Leave time for the longest round and for writing the

@@ -196,7 +196,7 @@ fn range_start(response: &Response<Body>) -> Option<u64> {
     start.trim().parse().ok()
 }
 
-/// Returns the length of the whole file, of which no part was sent (`bytes */10`).
+/// Returns the length of the whole file from an answer without any part of it (`bytes */10`).
 fn whole_length(response: &Response<Body>) -> Option<u64> {
     header(response, CONTENT_RANGE)?
         .strip_prefix("bytes */")?

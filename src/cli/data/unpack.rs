@@ -26,8 +26,8 @@ pub(crate) struct Limits {
     pub files: usize,
 }
 
-/// The limits of the public data sets, the largest of which has 1.2 GB and 10 files, and the one
-/// with the most files 23.
+/// The limits of the public data sets: the largest has 1.2 GB in 10 files, and the most files are
+/// 23.
 pub(crate) const LIMITS: Limits = Limits {
     bytes: 4 << 30,
     files: 1000,
@@ -143,7 +143,7 @@ impl<R: Read> Read for Limited<R> {
     }
 }
 
-/// Unpacks the folder of a zip archive in which `ratings` is.
+/// Unpacks the folder of a zip archive that holds `ratings`.
 fn unzip(archive: &Path, folder: &Path, ratings: &str, limits: Limits) -> Result<()> {
     let unreadable = |reason: zip::result::ZipError| Error::read(archive, reason);
     let mut zip = ZipArchive::new(BufReader::new(open(archive)?)).map_err(unreadable)?;

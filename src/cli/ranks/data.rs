@@ -1,4 +1,4 @@
-//! Reads the data of a run in several processes, each of which keeps the ratings of its own users.
+//! Reads the data of a run in several processes; each keeps the ratings of its own users.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::{Error, Result, Streams};
 use fedrecsim_data::dataset::{self, Dataset, Totals, share};
 use fedrecsim_ranks::{Crew, Other, Shares, contribute, server_needs_ratings};
 
-/// The side of a process on which data are read.
+/// The reading side of a process.
 pub(crate) enum Side<'a> {
     /// That of process 0.
     Zero(&'a mut Crew),

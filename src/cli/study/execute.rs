@@ -117,8 +117,7 @@ fn program(work: &OpenStudy) -> Result<Vec<OsString>> {
     Ok(words)
 }
 
-/// Returns the words that start this program, of which there are several where an interpreter runs
-/// it.
+/// Returns the words that start this program; there are several where an interpreter runs it.
 ///
 /// # Errors
 /// [`Error::Usage`] if the program's own file is to start it, and the system does not say which one
@@ -167,8 +166,8 @@ fn waiting(
     }
 }
 
-/// Starts runs as others end, until none is left, or until all are told to stop. A run on which
-/// another process is at work waits for the end of that.
+/// Starts runs as others end, until none is left, or until all are told to stop. A run that another
+/// process is working on waits for the end of that process.
 fn carry_on(
     work: &OpenStudy,
     mut waiting: VecDeque<Waiting>,

@@ -70,7 +70,7 @@ fn beside_bytes() -> u64 {
     resident.saturating_sub(BYTES_OF_A_PROCESS)
 }
 
-/// Refuses arms of which a single run needs more than `budget_bytes`.
+/// Refuses arms whose single runs need more than `budget_bytes`.
 ///
 /// # Errors
 /// [`Error::Usage`] with all of them.

@@ -61,8 +61,8 @@ impl Limits {
     /// `of_all` of the time of all runs that are left, and more threads would not shorten the share
     /// `serial` of its time.
     ///
-    /// A run that is much longer than the others would go on alone after their end, so it has the
-    /// number of threads with which the whole study ends earliest, as far as they are free. A run
+    /// A run that is much longer than the others would go on alone after their end, so it gets the
+    /// number of threads that makes the whole study end earliest, as far as they are free. A run
     /// that gains little by them leaves them to the others. A run that is the only one left has all
     /// of them.
     pub(crate) fn threads_for(&self, (of_all, serial): (f64, f64), taken: Taken) -> usize {

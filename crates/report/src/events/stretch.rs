@@ -78,13 +78,12 @@ struct Open {
 }
 
 impl Participations {
-    /// Returns the round, from 1, in which the current participation of `user` began, if there is
-    /// one.
+    /// Returns the round, from 1, when the current participation of `user` began, if there is one.
     pub(crate) fn round_of(&self, user: UserId) -> Option<u32> {
         self.open.get(&user).map(|open| open.round)
     }
 
-    /// Returns the earliest round in which one of the current participations began.
+    /// Returns the earliest round when one of the current participations began.
     pub(crate) fn earliest_round(&self) -> Option<u32> {
         self.open.values().map(|open| open.round).min()
     }

@@ -153,8 +153,7 @@ fn a_refused_record_leaves_no_file() {
     assert_eq!(names(folder.path()), [lock::FILE_NAME]);
 }
 
-/// If this fails, a report of which half is missing counts as that of a complete run, and nothing
-/// adds the rest.
+/// If this fails, half a report counts as the report of a complete run, and nothing adds the rest.
 #[test]
 fn what_says_that_a_run_is_complete_is_written_last() {
     let root = tempfile::tempdir().unwrap();

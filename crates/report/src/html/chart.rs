@@ -8,8 +8,7 @@ use super::text::{escaped, with_code};
 use crate::chart::{Axis, COLORS, Chart, Kind, Series, Stroke};
 use crate::column::Unit;
 
-/// The outlines of points in a legend, in the order in which the page's script gives shapes to
-/// series.
+/// The outlines of points in a legend, in the order of the shapes in the page's script.
 const SHAPES: [&str; 6] = [
     "M7 7a5 5 0 1 0 10 0a5 5 0 1 0-10 0z",
     "M7.5 2.5h9v9h-9z",

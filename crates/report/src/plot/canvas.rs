@@ -113,7 +113,7 @@ pub(super) fn header_height(subtitle: &str) -> i32 {
     28 + 44 + 28 * subtitle_lines(subtitle).len() as i32 + 8
 }
 
-/// Returns the lines in which a subtitle is drawn.
+/// Returns the lines of a subtitle.
 fn subtitle_lines(subtitle: &str) -> Vec<String> {
     subtitle
         .lines()
@@ -139,8 +139,8 @@ pub(super) fn corners(marker: Marker, radius: i32) -> Vec<(i32, i32)> {
     }
 }
 
-/// Returns the shade in which a dashed line can be seen on a solid one of this colour: a darker
-/// one, or a lighter one where the colour is dark.
+/// Returns a shade that makes a dashed line visible on a solid line of this colour: darker, or
+/// lighter where the colour is dark.
 pub(super) fn shade(RGBColor(red, green, blue): RGBColor) -> RGBColor {
     let luminance = (299 * u32::from(red) + 587 * u32::from(green) + 114 * u32::from(blue)) / 1000;
     let shaded = |part: u8| {

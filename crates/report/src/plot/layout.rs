@@ -316,7 +316,7 @@ fn shortened(name: &str) -> String {
     format!("{} ... {}", first.trim_end(), last.trim_start())
 }
 
-/// Returns a shade of a colour in which a text can be read on white.
+/// Returns a shade of a colour that makes a text readable on white.
 fn darker(RGBColor(red, green, blue): RGBColor) -> RGBColor {
     // Two thirds of a part fit where the part did.
     let [red, green, blue] = [red, green, blue].map(|part| (u32::from(part) * 2 / 3) as u8);

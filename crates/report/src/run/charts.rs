@@ -101,7 +101,7 @@ pub(crate) fn accuracy(record: &RunRecord, rounds: &Frame) -> Chart {
     }
 }
 
-/// Returns what the rounds cost in which a column has values, and the values.
+/// Returns the values of a column, and what the rounds cost that have one.
 fn along(rounds: &Frame, costs: &[Cost], column: &str) -> (Vec<Vec<f64>>, Vec<f64>) {
     let values = rounds.get(column);
     let known: Vec<usize> = (0..values.len())

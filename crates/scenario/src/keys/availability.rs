@@ -63,7 +63,7 @@ keys! {
 }
 
 impl DailySpec {
-    /// Returns the time zones, each of which is equally likely.
+    /// Returns the time zones, all equally likely.
     pub fn offsets(&self) -> Vec<f64> {
         if self.utc_offsets.is_empty() {
             (-11..=12).map(f64::from).collect()

@@ -18,7 +18,7 @@ keys! {
         /// The default is `hr`, `ndcg` and `mrr`, or `rmse` and `mae`.
         #[schemars(length(min = 1, max = 32), inner(length(min = 1, max = 40)))]
         metrics: Vec<String> = ["hr", "ndcg", "mrr"].map(String::from).into();
-        /// The metric by which `selection` judges rounds and which every report shows first; one of
+        /// The metric that `selection` judges rounds by and that every report shows first; one of
         /// `metrics`. The default is `hr@10` where that is one of them, else the first.
         #[schemars(length(min = 1, max = 40))]
         headline: String = "hr@10".to_owned();
@@ -39,7 +39,7 @@ keys! {
 }
 
 impl EvaluationSpec {
-    /// Returns the metrics, each once, in the order in which they are named.
+    /// Returns the metrics, each once, in the order of their names in the file.
     pub fn metrics(&self) -> Vec<Metric> {
         let names = self.metrics.iter();
         suggest::once(names.flat_map(|name| Metric::all_named(name, &self.cutoffs)))
@@ -72,7 +72,7 @@ keys! {
     /// A sample of candidates, drawn once per run.
     #[derive(Copy)]
     pub struct SampledSpec {
-        /// Number of candidates, none of which the user has rated.
+        /// Number of candidates; the user has rated none of them.
         candidates: u32 = 99, >= 1, <= 1_000_000;
         /// Whether validation and test share one draw of candidates (FedRAP's code) or have their
         /// own (PFedRec's).

@@ -12,10 +12,10 @@ keys! {
     /// those that were measured. Nothing here changes what is learned but through time.
     #[derive(Copy)]
     pub struct OverheadsSpec {
-        /// The headers of the packets in which a frame travels; left out if absent.
+        /// The headers of the packets that carry a frame; left out if absent.
         transport: Option<TransportSpec> = None;
-        /// The keys and shares of secure aggregation, with which the server learns nothing but the
-        /// sum of all uploads of a round (Bonawitz et al., CCS 2017); left out if absent. It takes
+        /// The keys and shares of secure aggregation, which shows the server nothing but the sum of
+        /// all uploads of a round (Bonawitz et al., CCS 2017); left out if absent. It takes
         /// `codec.uplink = "dense-f32"`, since all clients must send the same entries on one scale,
         /// and rounds that wait for their cohort.
         secure_aggregation: Option<SecureAggregationSpec> = None;

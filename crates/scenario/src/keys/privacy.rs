@@ -74,7 +74,7 @@ choices! {
     pub enum Adjacency {
         /// Data sets that differ by the presence of one user.
         AddOrRemove,
-        /// Those in which one user has other ratings. The sensitivity is twice as large.
+        /// Data sets that differ in the ratings of one user. The sensitivity is twice as large.
         Replace,
     }
 }

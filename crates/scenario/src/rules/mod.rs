@@ -51,8 +51,8 @@ pub(super) const KEYWORDS: [&str; 27] = [
     "$comment",
 ];
 
-/// The most unknown names for which a known one is looked for. Nobody reads more suggestions, and
-/// the search for one takes longer than everything else that is done about a key.
+/// The most unknown names that get a suggestion. Nobody reads more suggestions, and the search for
+/// one takes longer than everything else that is done about a key.
 const MOST_SUGGESTIONS: u32 = 200;
 
 /// A schema that values are checked against.
@@ -60,14 +60,14 @@ pub(super) struct Rules<'s> {
     root: &'s Json,
     /// The file that is checked.
     file: Option<&'s Node>,
-    /// Unknown names for which a known one has been looked for.
+    /// Unknown names that have got a suggestion.
     suggestions: Cell<u32>,
     /// What was found to be wrong.
     faults: RefCell<Vec<Fault>>,
 }
 
 impl<'s> Rules<'s> {
-    /// Makes the rules of `root`, the schema of the whole file, in which references are resolved.
+    /// Makes the rules of `root`, the schema of the whole file, which resolves references.
     pub(super) fn new(root: &'s Json) -> Self {
         Self {
             root,

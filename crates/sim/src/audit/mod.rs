@@ -81,8 +81,8 @@ impl Audit {
         }
     }
 
-    /// Looks at uploads of `round`, in the order in which they are given, and at the rows that each
-    /// sender has asked for.
+    /// Looks at uploads of `round`, in the given order, and at the rows that each sender has asked
+    /// for.
     pub(crate) fn look(
         &mut self,
         round: Round,
@@ -317,7 +317,7 @@ mod tests {
         for figures in of_upload(&positives, &rated, 20).unwrap() {
             assert_eq!((figures.auc, figures.precision), (1.0, 1.0));
         }
-        // Rated and other rows are sent, of which the rated ones have moved the most.
+        // Rated and other rows are sent; the rated ones have moved the most.
         let moved = changed(&[3, 4, 5, 6, 7, 9, 10, 11], |row| {
             if rated.contains(&row) { 2.0 } else { 1.0 }
         });

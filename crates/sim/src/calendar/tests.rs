@@ -1,4 +1,4 @@
-//! Compares the calendar with a sorted list, and tests the ways in which its buckets can go wrong.
+//! Compares the calendar with a sorted list, and tests what can go wrong in its buckets.
 
 use proptest::prelude::*;
 

@@ -24,8 +24,8 @@ const END: u64 = 8 + blake3::OUT_LEN as u64;
 pub struct Header {
     /// The build of the program that wrote the checkpoint.
     pub build: Build,
-    /// Other builds by which earlier rounds were made, described; a run has some if it was resumed
-    /// with another build.
+    /// Descriptions of other builds that made earlier rounds; a run has some if it was resumed with
+    /// another build.
     pub other_builds: Vec<String>,
     /// Name of the scenario.
     pub name: String,
@@ -43,7 +43,7 @@ pub struct Header {
     /// The folder that the run was started in, where relative paths of the scenario begin;
     /// absolute.
     pub directory: PathBuf,
-    /// Folders in which the run looked for data; absolute.
+    /// Folders where the run looked for data; absolute.
     pub data_directories: Vec<PathBuf>,
     /// BLAKE3 (hexadecimal) of the `run.json` that the run was to replace, so that it is not taken
     /// for the run's own.

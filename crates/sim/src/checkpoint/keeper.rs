@@ -49,8 +49,7 @@ impl Keeper {
         }
     }
 
-    /// Has the run end with a checkpoint after the round in which `deadline` passes, if there is
-    /// one.
+    /// Has the run end with a checkpoint after the round when `deadline` passes, if there is one.
     pub fn until(mut self, deadline: Option<Instant>) -> Self {
         self.deadline = deadline;
         self

@@ -69,8 +69,8 @@ pub(super) fn read(folder: &Path) -> Result<Option<String>> {
         .map_err(|reason| Error::read(path, reason))
 }
 
-/// Returns in words in which keys the scenarios `ours` and `theirs`, in TOML, differ. The number of
-/// rounds does not count.
+/// Returns in words the keys that differ between the scenarios `ours` and `theirs`, in TOML. The
+/// number of rounds does not count.
 ///
 /// # Errors
 /// [`Error::Unrestorable`] for a text that is not TOML.

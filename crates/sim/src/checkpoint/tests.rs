@@ -40,7 +40,7 @@ fn build(executable: &str) -> Build {
     }
 }
 
-/// The number of rounds of the runs, of which no test comes to the last.
+/// The number of rounds of the runs; no test reaches the last one.
 const PLANNED: u32 = 1000;
 
 /// A folder with checkpoints.
@@ -494,7 +494,7 @@ fn checkpoints_are_due_at_intervals_before_the_last_round_and_when_time_is_up() 
     assert_eq!(due(&keeper(5, true, 12)), [5, 10, 11]);
     assert_eq!(due(&keeper(0, true, 8)), [7]);
     assert!(due(&keeper(0, false, 12)).is_empty());
-    // A run of one round has no other place for a checkpoint to which rounds can be added.
+    // A run of one round has no other place for a checkpoint that rounds can be added to.
     assert!(keeper(0, true, 1).is_due_at_start());
     assert!(!keeper(0, true, 2).is_due_at_start() && !keeper(5, false, 1).is_due_at_start());
     let now = std::time::Instant::now();

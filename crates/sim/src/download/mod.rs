@@ -1,4 +1,4 @@
-//! The download that the server sends to the users whom it has invited.
+//! The download that the server sends to invited users.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -191,7 +191,7 @@ impl Download {
         u64::from(self.number) << 32 | receiver
     }
 
-    /// Returns the phase in which its receivers take part.
+    /// Returns the phase that its receivers take part in.
     pub fn phase(&self) -> Phase {
         self.phase
     }

@@ -97,8 +97,7 @@ impl Download {
         encode(&model, &layout, &self.codecs, randomness)
     }
 
-    /// Returns the model as the client decodes it, in which all rows are NaN that it did not ask
-    /// for.
+    /// Returns the model as the client decodes it; rows that it did not ask for are NaN.
     ///
     /// # Errors
     /// [`Error::Frame`] if the download does not decode.
@@ -112,9 +111,8 @@ impl Download {
         })
     }
 
-    /// Returns the model with which an upload of a participant is to be read, which is what the
-    /// server meant to send, with the rows that the participant has asked for as it has decoded
-    /// them.
+    /// Returns the model that a participant's upload refers to: the model that the server sent,
+    /// with the requested rows as the participant decoded them.
     ///
     /// # Errors
     /// As [`Download::received`], and an error without `asked` where rows have to be asked

@@ -8,7 +8,7 @@
 //!
 //! Transfers of equal cap and equal weight form a *group*, the groups being ordered by cap over
 //! weight. They all have the same rate at any time, so those that have begun stay ahead by a
-//! constant amount of work, and the order in which they end never changes. Each group has a clock,
+//! constant amount of work, and the order of their ends never changes. Each group has a clock,
 //! which shows the work that each of its transfers has been given since the group began, and a
 //! transfer ends at a fixed mark on it. The clock of a group that is held back by its cap runs at
 //! the cap. The clocks of all groups that have the share run with one common clock, each as many
@@ -72,7 +72,7 @@ pub struct FairLink {
     /// The transfers in progress, and those that have ended and were not taken yet.
     flows: BTreeMap<FlowId, Flow>,
     groups: BTreeMap<Class, Group>,
-    /// The transfers in progress by group, and within a group in the order in which they end.
+    /// The transfers in progress by group, and within a group in the order of their ends.
     marks: BTreeSet<(Class, Carried, FlowId)>,
     /// For each group at its cap, the time when its first transfer ends.
     capped_ends: BTreeSet<(SimTime, Class)>,
@@ -355,8 +355,8 @@ impl FairLink {
             .filter(|(of, ..)| *of == class)
     }
 
-    /// Puts a transfer of `size`, of which `left` is still to be carried, into a group. The common
-    /// clock shows now.
+    /// Puts a transfer of `size` with `left` still to be carried into a group. The common clock
+    /// shows now.
     fn enter(&mut self, class: Class, flow: FlowId, size: Bytes, left: Carried) {
         // A clock may start with any value. That of a group with the share starts with that of the
         // common one.

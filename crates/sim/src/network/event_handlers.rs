@@ -57,8 +57,8 @@ impl Network {
         ))
     }
 
-    /// Handles the arrival of a frame at the peer to which it was sent. If the receiver can read
-    /// it, the next leg begins.
+    /// Handles the arrival of a frame at its peer. If the receiver can read it, the next leg
+    /// begins.
     fn frame_arrived(&mut self, now: SimTime, user: UserId) -> Result<Orders> {
         let participation = self.taking_part.get(&user).ok_or_else(|| absent(user))?;
         let Activity::Transfer(transfer) = participation.activity else {

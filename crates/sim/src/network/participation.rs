@@ -43,8 +43,8 @@ pub(super) struct Loss {
     /// `None` only while a checkpoint is read.
     #[serde(skip)]
     pub appointment: Option<Appointment>,
-    /// The cause, in which every departure counts as one of the user's own. Whether an outage makes
-    /// the user leave is looked up when it happens.
+    /// The cause; every departure counts as the user's own. Whether an outage makes the user leave
+    /// is looked up when it happens.
     pub cause: LossCause,
 }
 
@@ -191,7 +191,7 @@ impl Participation {
             + transfer.delay()
     }
 
-    /// Finds the leg in which the participation, which begins at `now`, drops out. The instant is
+    /// Finds the leg where the participation, which begins at `now`, drops out. The instant is
     /// uniform over the time that all legs take if the server's link holds nobody back. A
     /// participation whose training fails does not drop out, since its duration is not known.
     ///

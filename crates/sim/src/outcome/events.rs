@@ -14,7 +14,7 @@ use fedrecsim_model::codec::FrameParts;
 pub struct Booking {
     /// When the event happened.
     pub at: SimTime,
-    /// The invitation to which it belongs.
+    /// The invitation that it belongs to.
     pub invitation_id: InvitationId,
     /// The user.
     pub user: UserId,

@@ -124,7 +124,7 @@ pub struct ProblemSize {
     pub items: u64,
     /// The number of training interactions.
     pub training_ratings: u64,
-    /// The number of users over whom accuracy is averaged.
+    /// The number of users in the average of the accuracy.
     pub evaluated_users: u64,
     /// The number of users who take no part because their device has no room for the table.
     #[serde(default)]

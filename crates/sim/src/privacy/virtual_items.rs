@@ -27,8 +27,8 @@ impl VirtualItems {
     }
 
     /// Returns the virtual items of a user with these rated items (ascending) of a catalogue,
-    /// ascending. They are drawn without replacement among the others, all of which are taken if
-    /// there are too few.
+    /// ascending. They are drawn without replacement among the other items; all are taken if there
+    /// are too few.
     fn drawn(&self, rated: &[u32], items: usize, stream: &mut Stream) -> Vec<u32> {
         let mut distinct = rated.to_vec();
         distinct.dedup();

@@ -52,7 +52,7 @@ impl Open {
 /// is taken out of x.
 ///
 /// # Errors
-/// An error if a frame does not decode, and whatever error the method's server side returns.
+/// An error if a frame does not decode, and any error of the method's server side.
 pub(super) fn step(
     world: &World,
     server: &mut dyn Server,
@@ -174,7 +174,7 @@ fn accumulator(
     }
 }
 
-/// Adds noise to sums to which nobody has contributed.
+/// Adds noise to sums without any contribution.
 fn absorb_noise_alone(
     noise: &SumNoise,
     world: &World,

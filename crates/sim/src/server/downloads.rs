@@ -1,5 +1,5 @@
-//! What the server sends to the users whom it invites, which version of it they are known to have,
-//! and what they ask for.
+//! What the server sends to invited users, which version of it they are known to have, and what
+//! they ask for.
 
 use std::sync::Arc;
 

@@ -183,7 +183,7 @@ mod tests {
         counts
     }
 
-    /// If this fails, a run that goes on from a checkpoint explores users whom it has seen.
+    /// If this fails, a run that goes on from a checkpoint explores users that it has seen.
     #[test]
     fn what_was_seen_survives_a_checkpoint() {
         let before = seen(&[(0, 1.0, 1.0), (4, 0.98, 1.0)]);

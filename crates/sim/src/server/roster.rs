@@ -174,7 +174,7 @@ impl Idle {
         self.stays.iter().map(|(_, user)| *user)
     }
 
-    /// Returns the users who are away and come back, in the order in which they do.
+    /// Returns the users who are away and come back, in the order of their return.
     pub(crate) fn arrivals(&self) -> impl Iterator<Item = (SimTime, UserId)> {
         self.arrivals.iter().copied()
     }

@@ -110,7 +110,7 @@ impl Actors {
         workers: MakeWorkers,
     ) -> Result<(Self, Started)> {
         let pool = Pool::start(control.threads)?;
-        // A checkpoint is read in the order in which the network writes it.
+        // A checkpoint is read in the order of the network's writes.
         let mut downloads = RestoredDownloads::default();
         let mut server = ServerActor::new(Arc::clone(&world), pool.clone());
         let interrupted = Arc::clone(&control.interrupted);
@@ -165,8 +165,8 @@ impl Actors {
         answer_of_metrics(self.metrics.send(set)).await
     }
 
-    /// Lets time run to the end of a round, or to an earlier instant. In a round in which much
-    /// happens, bookings are sent to `happened` on the way. `spare` is a list to be filled again.
+    /// Lets time run to the end of a round, or to an earlier instant. In a busy round, bookings are
+    /// sent to `happened` on the way. `spare` is a list to be filled again.
     pub(crate) async fn advance(
         &mut self,
         until: Option<SimTime>,

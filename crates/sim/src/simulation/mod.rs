@@ -1,9 +1,9 @@
 //! A simulation that its owner drives, be it round by round, up to an instant or to its end.
 //!
-//! A [`Simulation`] owns a thread on which its actors live, and the worker threads. Its methods
-//! send that thread a command and wait for the answer. So it can be moved to another thread, and
-//! any number of simulations live in one process without sharing anything. The command line,
-//! checkpoints and observers all use this type.
+//! A [`Simulation`] owns a thread for its actors, and the worker threads. Its methods send that
+//! thread a command and wait for the answer. So it can be moved to another thread, and any number
+//! of simulations live in one process without sharing anything. The command line, checkpoints and
+//! observers all use this type.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -47,7 +47,7 @@ impl RunControl {
     }
 }
 
-/// The point to which a simulation is to go.
+/// The point that a simulation is to reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
     /// Everything up to this instant of virtual time has happened, and nothing later. A round may

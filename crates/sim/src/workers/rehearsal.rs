@@ -1,4 +1,4 @@
-//! Workers of a rehearsal, in which a few users train and are scored for all.
+//! Workers of a rehearsal: a few users train and are scored for all.
 //!
 //! A rehearsal is a simulation like any other, except that users with about as many ratings share
 //! one training. So it shows how long rounds take in virtual time, what is sent and what the server
@@ -134,8 +134,8 @@ impl Rehearsal {
         first + user.index() % (end - first)
     }
 
-    /// Trains the representatives whom the submitted trainings need, each once, and gives everybody
-    /// the result.
+    /// Trains each representative that the submitted trainings need once, and gives everybody the
+    /// result.
     fn train_now(&self) -> Vec<(UserId, Effort)> {
         let cast = &mut *self.cast.borrow_mut();
         let mut trainings: BTreeMap<(usize, u8), SharedTraining> = BTreeMap::new();

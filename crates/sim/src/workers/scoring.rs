@@ -15,7 +15,7 @@ use fedrecsim_methods::{Client, PersonalTable};
 use fedrecsim_model::{Model, Table};
 use fedrecsim_scenario::ItemTable;
 
-/// The item tables of users with which others score.
+/// The item tables of users that others score with.
 pub(crate) type Donated = BTreeMap<UserId, Option<PersonalTable>>;
 
 /// What the users who are scored have received.

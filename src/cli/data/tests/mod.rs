@@ -34,7 +34,7 @@ struct Workshop {
 }
 
 impl Workshop {
-    /// Fetches ratings of which no checksum is known.
+    /// Fetches ratings without a known checksum.
     fn of_ratings() -> Self {
         let archive = Archive {
             url: "http://127.0.0.1:9/ratings.csv".to_owned(),
@@ -480,8 +480,8 @@ fn what_is_no_archive_is_refused() {
     );
 }
 
-/// If this fails, what was no data set is taken for the first download with which all others are
-/// compared, or lies in the way of the next download.
+/// If this fails, a file that is no data set counts as the first download, which all others are
+/// compared with, or blocks the next download.
 #[test]
 fn what_cannot_be_unpacked_is_not_kept_and_its_checksum_neither() {
     let page = b"<html>Please log in to the network</html>";

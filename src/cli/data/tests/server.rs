@@ -18,7 +18,7 @@ pub(crate) enum Reply {
     /// The same, but the connection breaks when so many bytes of the file, counted from its
     /// beginning, were sent.
     CutAt(usize),
-    /// Sends the whole file, whatever part was asked for.
+    /// Sends the whole file even if a part was asked for.
     WithoutParts,
     /// Leads to another address.
     Redirect(&'static str),

@@ -66,7 +66,7 @@ pub struct Arm {
     pub set: Vec<String>,
     /// Its values on the axes, as `axis=value`; empty for a single arm.
     pub values: Vec<String>,
-    /// The arm to which differences are paired, by its place among the arms.
+    /// The arm that differences are paired with, by its place among the arms.
     pub compare_to: Option<usize>,
 }
 

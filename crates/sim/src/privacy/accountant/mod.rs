@@ -37,9 +37,8 @@ impl Curve {
         Self::of(|order| Some(order / (2.0 * multiplier * multiplier)))
     }
 
-    /// Returns the curve of the same noise on a sum over users each of whom is drawn by itself with
-    /// probability `share` (Mironov, Talwar and Zhang, 2019, for data sets of which one has a user
-    /// more).
+    /// Returns the curve of the same noise on a sum over users that are each drawn with probability
+    /// `share` (Mironov, Talwar and Zhang, 2019, for data sets that differ by one user).
     pub fn of_poisson_sample(share: f64, multiplier: f64) -> Self {
         if share >= 1.0 || multiplier < LEAST_MULTIPLIER {
             return Self::gaussian(multiplier);
@@ -55,8 +54,8 @@ impl Curve {
 
     /// Returns a bound of the curve of the same noise on a sum over a `share` of the users, drawn
     /// without replacement (Wang, Balle and Kasiviswanathan, AISTATS 2019, theorem 27, for data
-    /// sets in which one user is replaced). `multiplier` is against the sensitivity of such a
-    /// replacement.
+    /// sets that differ by the replacement of one user). `multiplier` is against the sensitivity of
+    /// such a replacement.
     pub fn of_fixed_cohort(share: f64, multiplier: f64) -> Self {
         if share >= 1.0 || multiplier < LEAST_MULTIPLIER {
             return Self::gaussian(multiplier);

@@ -26,7 +26,7 @@ impl ServerActor {
     }
 }
 
-/// A server to which a test sends messages, with the virtual time.
+/// A server that a test sends messages to, with the virtual time.
 struct Conversation {
     server: ServerActor,
     now: SimTime,

@@ -16,7 +16,7 @@ fn anyone_after(clock: &mut AvailabilityClock, at: SimTime) -> Option<SimTime> {
         .min()
 }
 
-/// Returns the cohorts of so many steps, in all of which every participation is lost.
+/// Returns the cohorts of this many steps; every participation is lost.
 fn cohorts(steps: u32, overrides: &[&str]) -> Vec<Vec<u32>> {
     let limits = ["training.empty_rounds_limit=1000", "training.rounds=1000"];
     let mut talk = Conversation::with(&[overrides, &limits].concat());
@@ -313,8 +313,8 @@ fn one_alarm_wakes_the_server_however_many_steps_end_before_it() {
     );
 }
 
-/// If this fails, a run in which everybody needs a rest is woken at every arrival until the limit
-/// of its waiting, though nobody who arrives may be picked.
+/// If this fails, a run whose users all need a rest is woken at every arrival until its waiting
+/// limit, though nobody who arrives may be picked.
 #[test]
 fn the_server_does_not_wait_for_users_whom_it_would_not_pick() {
     let half = "availability.pattern={ on-off = { mean_on_s = 100, mean_off_s = 100 } }";
