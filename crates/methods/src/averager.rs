@@ -181,7 +181,7 @@ impl Averager {
     }
 }
 
-/// Returns what a server uses of uploads whose blocks of the model have so many rows and these
+/// Returns what a server uses of uploads whose blocks of the model have this many rows and these
 /// rules. `is_counted` says whether devices count the rows that they send.
 pub(super) fn upload_use(
     rules: &[(usize, ServerRule)],

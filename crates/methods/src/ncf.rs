@@ -56,7 +56,7 @@ impl Ncf {
 
     /// Makes one step of Adam on the mean binary cross-entropy of `batch`, and returns that loss as
     /// a sum over the batch. All embeddings are stepped, as dense ones are in PyTorch. `memory` has
-    /// the embeddings of so many users and items, and the network behind them.
+    /// the embeddings of this many users and items, and the network behind them.
     fn step(
         &self,
         memory: &mut Adam<Buffers>,

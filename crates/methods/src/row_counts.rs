@@ -55,7 +55,7 @@ pub(crate) fn said_layouts(counts: Counts, items: usize) -> Vec<BlockLayout> {
 }
 
 /// Returns what the upload of a device says that has sent the rows `listed` (ascending) of a table
-/// of so many.
+/// of this many.
 ///
 /// # Errors
 /// As [`TableUpdate::listed`].

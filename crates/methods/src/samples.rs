@@ -112,7 +112,7 @@ impl<S> Pass<'_, S> {
     }
 
     /// Checks the values of the model, which the error calls `name`, and the loss, and reports the
-    /// mean of the loss over so many `terms` with `visits` row visits for each.
+    /// mean of the loss over this many `terms` with `visits` row visits for each.
     ///
     /// # Errors
     /// [`Error::Diverged`](fedrecsim_core::Error::Diverged) for a value beyond the limit.

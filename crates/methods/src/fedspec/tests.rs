@@ -177,7 +177,7 @@ fn a_profile_has_the_filter_of_both_sides() {
 }
 
 /// Returns how far one user can move the sum of all uploads: a bound of the length of its rows o
-/// together, for so many positives and columns of A.
+/// together, for this many positives and columns of A.
 ///
 /// K is positive semidefinite with ones on its diagonal, so that it stretches by at most its trace,
 /// which is the number of positives. A has rows of a matrix with orthonormal columns, times n^(-d),

@@ -35,7 +35,7 @@ pub(crate) trait ByMatrix: Parameters + Debug + Send + Sync + 'static {
     /// Returns how recent positives count more.
     fn recency(&self) -> Option<&Recency>;
 
-    /// Returns the matrix for ratings of so many items, with the number of multiply-adds that it
+    /// Returns the matrix for ratings of this many items, with the number of multiply-adds that it
     /// takes. Row i holds what a positive i adds to the scores of all items.
     ///
     /// # Errors
