@@ -91,7 +91,7 @@ class Parameter:
         """Returns the JSON schema."""
         kinds = {bool: "boolean", int: "integer", float: "number", str: "string"}
         if type(self.default) not in kinds:
-            raise TypeError(f"a parameter is a truth value, a number or a text, and not {type(self.default).__name__}")
+            raise TypeError(f"a parameter must be a truth value, a number or a text, not {type(self.default).__name__}")
         schema: dict[str, Any] = {"type": kinds[type(self.default)], "default": self.default}
         if self.doc:
             schema["description"] = self.doc

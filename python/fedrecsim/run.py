@@ -114,7 +114,7 @@ class Run:
             raise _native.ScenarioError("the scenario of the run cannot be written as TOML")
         if self._source.get("by_hand"):
             raise _native.ScenarioError("the model was set by hand, so that no other run of the scenario does the same")
-        # What was evaluated takes no virtual time, so that nothing of it is in the events.
+        # Evaluation takes no virtual time, so it is not among the events.
         fewer = {"evaluation.every_rounds": rounds, "evaluation.users": 1}
         source = _inputs.given(self.scenario, fewer, data_dir=self._source.get("data_dir"), name=self.name)
         # It uses the methods of the run, even if their names now belong to other classes. Another process has only

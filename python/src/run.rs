@@ -85,7 +85,7 @@ impl RoundObserver for Watch {
     }
 }
 
-/// Returns what is told of a round of so many.
+/// Returns the line on one of this many rounds.
 pub fn told(
     round: &RoundRecord,
     rounds: u32,

@@ -25,7 +25,7 @@ pub enum Told {
     Line(String),
 }
 
-/// What is told of a round that is over.
+/// The report on a finished round.
 pub struct RoundOver {
     /// The number of the round, from 1.
     pub round: u32,

@@ -111,7 +111,7 @@ def test_what_is_no_study_is_refused(axes, small, tmp_path: Path) -> None:
         with pytest.raises(fedrecsim.ScenarioError, match=f"`{next(iter(wrong))}` is a"):
             fedrecsim.study(axes, out=tmp_path / "wrong", **wrong)
     for seeds in ([-1], [1.5], [True], [2**63]):
-        with pytest.raises(fedrecsim.ScenarioError, match="a seed is a whole number"):
+        with pytest.raises(fedrecsim.ScenarioError, match="a seed must be a whole number"):
             fedrecsim.study(axes, out=tmp_path / "wrong", seeds=seeds)
 
 
