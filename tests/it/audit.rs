@@ -51,9 +51,8 @@ fn an_audit_changes_nothing_and_finds_the_same_on_any_number_of_threads() {
     }
 }
 
-/// If this fails, the audit misses what is known of a method: which rows FedGram sends, and that
-/// all rows of FedMF's uploads tell positives from negatives by their direction, the more so over
-/// several rounds.
+/// If this fails, the audit misses known leaks: the rows that FedGram sends, and the direction of
+/// rows in FedMF's uploads, which tells positives from negatives and more so over several rounds.
 #[test]
 fn methods_give_away_what_is_known_of_them() {
     let fedgram = audited("fedgram", &[]);

@@ -54,7 +54,7 @@ fn a_run_that_is_killed_is_resumed_to_the_same_report() {
     assert!(stopped.success());
     let error = resume(&workshop.report(), &workshop.path("")).unwrap_err();
     assert_refusal(&error, &["another process is at work on the run in"]);
-    // This sends SIGKILL, for which no process can prepare.
+    // This sends SIGKILL, which no process can prepare for.
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(
@@ -69,8 +69,8 @@ fn a_run_that_is_killed_is_resumed_to_the_same_report() {
     assert!(report(&workshop.report()) == uninterrupted(&overrides));
 }
 
-/// If this fails, there is an instant during the writing of a checkpoint at which a kill costs more
-/// than the rounds since the last one, or leaves a file for ever.
+/// If this fails, a kill at some instant during the writing of a checkpoint costs more than the
+/// rounds since the last one, or leaves a file forever.
 #[test]
 fn whatever_a_kill_leaves_is_resumed_from_and_tidied_up() {
     let workshop = Workshop::new();

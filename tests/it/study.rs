@@ -576,8 +576,7 @@ fn reports_that_exist_are_compared_as_a_study_compares_its_runs() {
     assert_ends(&fedrecsim(&workshop, &["compare", "out"]), 2, &["run.json"]);
 }
 
-/// If this fails, somebody who wants a few arms of a large study has to run all of them, or gets
-/// other figures for them.
+/// If this fails, a few arms of a large study cannot be run alone, or get other figures then.
 #[test]
 fn some_arms_can_be_run_and_the_others_later() {
     let workshop = workshop();

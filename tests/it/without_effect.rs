@@ -488,7 +488,7 @@ fn contradictions_are_told_beside_faults_of_single_keys() {
             &["`path` has no meaning", "`users` is 50", "3 faults"],
         );
     }
-    // A table in which a key is wrong is there, and it is not empty.
+    // A table with a wrong key exists, and it is not empty.
     for (wrong, count) in [
         (
             "[dataset]\nname = \"delimited\"\npath = \"a.csv\"\n[dataset.columns]\nusr = 1\nitem = 2\n",

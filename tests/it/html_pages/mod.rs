@@ -34,7 +34,7 @@ fn browser() -> Option<PathBuf> {
         std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name)));
     let found = places.find(|place| place.is_file());
     if found.is_none() {
-        eprintln!("skipped: there is no Chromium, in which the page would be opened");
+        eprintln!("skipped: there is no Chromium to open the page in");
     }
     found
 }
