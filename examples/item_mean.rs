@@ -83,7 +83,7 @@ impl ItemMean {
     }
 }
 
-/// Returns the shape of p for so many items.
+/// Returns the shape of p for this many items.
 fn item_table(items: usize) -> TableShape {
     TableShape {
         rows: items,

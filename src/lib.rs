@@ -25,7 +25,7 @@
 //!    rank every user's held-out item with it.
 //!
 //! A [`Simulation`](sim::Simulation) runs this round by round, on a thread of its own, as far as
-//! its owner wants. What is left (an [`Outcome`](sim::Outcome)) becomes a [`report`]: how accurate the method
+//! its owner wants. The [`Outcome`](sim::Outcome) becomes a [`report`]: how accurate the method
 //! was, beside popularity and chance, and what that cost.
 //!
 //! ```text
@@ -225,7 +225,7 @@ pub mod testing {
     pub use fedrecsim_sim::testing::{Breach, Clause, Contract, contract, gradient_check};
 }
 
-/// What a run leaves, as files.
+/// The files that a run leaves.
 pub mod report {
     #[doc(inline)]
     pub use fedrecsim_report::{EXPORTERS, Exporter, Files, ReportFolder, RunRecord, Wall};

@@ -248,7 +248,7 @@ fn median(laps: &[Duration]) -> Duration {
     sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
-/// Returns what the model's file is to say of `users`, at the end of `simulation`. After a run that
+/// Returns the arrays of `users` for the model's file, at the end of `simulation`. After a run that
 /// was stopped within a round it is nothing, as some of the users are in training then.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! What the processes of a run other than the first one do.
+//! The part of all processes of a run but the first one.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use fedrecsim_model::ArchiveReader;
 use fedrecsim_ranks::{Identity, Other, Rank, announce, contribute, serve};
 use fedrecsim_sim::checkpoint::{self, PartKeeper};
 
-/// What a process is about to do.
+/// The next task of a process.
 struct Part {
     identity: Identity,
     task: Task,

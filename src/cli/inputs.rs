@@ -12,7 +12,7 @@ use fedrecsim_data::population::Traces;
 use fedrecsim_scenario::Strictness;
 use fedrecsim_sim::checkpoint;
 
-/// What a run reads from files.
+/// The files that a run reads.
 pub struct Inputs {
     /// The scenario and everything that was read for it.
     pub world: Arc<World>,

@@ -16,8 +16,8 @@ use fedrecsim_report::words::counted;
 use fedrecsim_scenario::migrate::{Migrated, migrate as migrated};
 use fedrecsim_scenario::{self as scenario, Loaded, MethodVocabulary, Scenario};
 
-/// Checks every file, even if others before it are wrong, and returns a line for each valid one, a
-/// warning for each of its keys that has no effect, and an error for each of the other files.
+/// Checks every file, even after a wrong one. Returns a line for each valid file, a warning for
+/// each of its keys without effect, and an error for each of the other files.
 pub(crate) fn validate(arguments: &ValidateArgs, session: &Session) -> Finished {
     let (vocabulary, strictness) = (session.vocabulary(), strictness(arguments.strict));
     let mut finished = Finished::default();

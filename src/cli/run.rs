@@ -44,7 +44,7 @@ pub(crate) fn run(
     let model_file = options.model_file(arguments.overwrite)?;
     let inputs = task.inputs(crew.as_mut(), session.methods)?;
     task.warnings.iter().for_each(|text| session.warn(text));
-    // What a run takes is estimated for one process.
+    // The cost of a run is estimated for one process.
     if crew.is_none() {
         expect(&inputs.world, arguments, session.visible)?;
     }

@@ -18,7 +18,7 @@ pub(crate) struct Task {
     pub scenario: Scenario,
     /// The same with its files where this process finds them.
     pub placed: Scenario,
-    /// What is to be warned of.
+    /// The warnings.
     pub warnings: Vec<String>,
     /// The folders with data sets.
     pub directories: Vec<PathBuf>,

@@ -71,7 +71,7 @@ impl Server {
     }
 }
 
-/// Returns millions of nexosim's events per second with so many actors.
+/// Returns millions of nexosim's events per second with this many actors.
 fn nexosim_events(actors: u32, threads: usize) -> Result<f64, Box<dyn Error>> {
     let mut bench = SimInit::with_num_threads(threads);
     let server = Mailbox::new();

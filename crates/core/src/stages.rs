@@ -15,7 +15,7 @@ pub const TARGET: &str = "fedrecsim::stage";
 /// its own in the code, where `tracing` keeps whether anybody listens.
 macro_rules! stages {
     ($($(#[$doc:meta])* $stage:ident = $name:literal,)*) => {
-        /// What a thread is doing.
+        /// The work of a thread.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Stage {
             $($(#[$doc])* $stage,)*

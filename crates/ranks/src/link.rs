@@ -30,9 +30,8 @@ impl Parcel {
         }
     }
 
-    /// Takes out what was put into an archive. What is put into it for another part must not have
-    /// tables or shared bytes: the archive knows those that it has held, but not the reader of that
-    /// part.
+    /// Takes out what was put into an archive. Data for another part must not have tables or shared
+    /// bytes: the archive knows those that it has held, but not the reader of that part.
     ///
     /// # Errors
     /// As [`Archive::take`].

@@ -43,7 +43,7 @@ const PAUSE: Duration = Duration::from_micros(200);
 /// five per cent longer.
 const PAUSE_AT_WORK: Duration = Duration::from_millis(1);
 
-/// What the thread is to do.
+/// A task of the thread.
 enum Order {
     /// Send a parcel.
     Send(i32, Parcel),
@@ -113,7 +113,7 @@ impl Group {
 impl Group {
     /// Ends MPI, which waits until every other process does so.
     pub fn leave(mut self) {
-        // If a process is lost, the thread may wait for it for ever, and so would the end of MPI.
+        // If a process is lost, the thread may wait for it forever, and so would the end of MPI.
         if self.lost.load(Ordering::Relaxed) {
             return;
         }
@@ -333,7 +333,7 @@ impl Talk<'_> {
         let (is_last, lengths) = opened(head);
         let (own, lengths) = lengths.split_at(lengths.len().min(1));
         let bytes = self.parts(from, own);
-        // What is attached has one piece of memory, as many pieces of different lengths would take
+        // Attachments have one piece of memory, since many pieces of different lengths would take
         // more.
         let mut attached = Bytes::from(self.parts(from, lengths));
         Parcel {

@@ -128,7 +128,7 @@ struct Serving {
     inbox: Inbox,
     store: Box<dyn CheckpointStore>,
     resumed: Option<ArchiveReader>,
-    /// What rank 0 is told of a part of a checkpoint.
+    /// The report to rank 0 on a part of a checkpoint.
     saved: SavedPart,
 }
 
@@ -235,7 +235,7 @@ impl Serving {
         Ok(scored.into_iter().map(|scored| scored.accuracy).collect())
     }
 
-    /// Writes a part of a checkpoint, and returns what rank 0 has to know of it.
+    /// Writes a part of a checkpoint, and returns the report on it to rank 0.
     fn save(&mut self, rounds: u32) -> Result<SavedPart> {
         let mut digest = blake3::Hasher::new();
         let store = &mut self.store;

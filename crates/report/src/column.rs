@@ -138,7 +138,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// What a table shows at one place.
+/// A cell of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
     /// What is shown.
@@ -206,7 +206,7 @@ pub(crate) struct Column<'a, T> {
     pub(crate) label: Cow<'static, str>,
     /// How it is measured.
     pub(crate) unit: Unit,
-    /// What it is, in a sentence.
+    /// The meaning, in a sentence.
     pub(crate) doc: Cow<'static, str>,
     /// Where it is shown.
     shown_in: Vec<Place>,
@@ -292,7 +292,7 @@ pub(crate) struct Listed {
     /// The path in a row, joined by dots.
     #[serde(rename = "read from")]
     of: String,
-    /// What a run has to have so that there is such a column; empty for all runs.
+    /// The condition on a run for this column; empty for all runs.
     #[serde(rename = "if the run has")]
     pub needed: String,
     #[serde(rename = "what it is")]

@@ -1,4 +1,4 @@
-//! Reads a report back: what `run.json` and `rounds.csv` say of a run.
+//! Reads a report back from `run.json` and `rounds.csv`.
 //!
 //! `run.json` has the version of its layout. A report of a newer version is refused; one of an
 //! older version is read, and what it does not have has its default.
@@ -33,7 +33,7 @@ pub struct SavedReport {
     pub(crate) figures: OnceLock<Tree>,
 }
 
-/// What `run.json` says of a run, with the scenario as it stands there.
+/// The record in `run.json`, with the scenario as it stands there.
 pub type SavedRun = RunRecord<Value>;
 
 impl SavedReport {

@@ -11,7 +11,7 @@ use fedrecsim_core::metric::Metric;
 
 /// Returns accuracy beside the baselines with its protocol, bytes, virtual time, wall time, and
 /// where the report is if there is one, in a few lines with a line break at the end. They fit a
-/// terminal of so many columns, if these are known.
+/// terminal of this many columns, if these are known.
 pub fn summary(record: &RunRecord, report: Option<&Path>, columns: Option<usize>) -> String {
     let mut blocks = setup::caveats_of_the_run(record);
     let mut lines = accuracy(record);

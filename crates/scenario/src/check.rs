@@ -11,11 +11,11 @@ use super::vocabulary::MethodVocabulary;
 
 /// Collects what is wrong with a scenario, and what has no effect in it.
 pub(super) struct Checker<'a> {
-    /// What was written, for the places of faults.
+    /// The text as written, for the places of faults.
     pub file: &'a Node,
     /// The method's entry in the vocabulary.
     pub method: &'a MethodVocabulary,
-    /// What the method sends in each direction, if that can be told.
+    /// The traffic of the method in each direction, if it is known.
     pub traffic: Option<Traffic>,
     /// The rules of single keys, for their defaults.
     pub rules: &'a Rules<'a>,

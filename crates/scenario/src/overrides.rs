@@ -99,7 +99,7 @@ fn lost_parameters(replaced: &Node, chosen: &Node, place: &Place) -> Option<Faul
     ))
 }
 
-/// Removes what the file says of its own data set, which had the name `before`, if an override names
+/// Removes the file's keys for its own data set, which had the name `before`, if an override names
 /// another one, with a warning for each key. What an override says is never removed.
 pub(super) fn leave_out_the_old_source(
     before: Option<&str>,

@@ -17,7 +17,7 @@ pub(super) struct Node {
     pub(super) value: Value,
 }
 
-/// What was written.
+/// The value as written.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
     Boolean(bool),

@@ -15,7 +15,7 @@ pub type Resolve = dyn Fn(&mut Json) -> Vec<ParameterFault> + Send + Sync;
 /// Returns the sizes of the largest blocks that a method makes with these parameters.
 pub type SizesOf = dyn Fn(&Json, ProblemSize) -> Vec<BlockSize> + Send + Sync;
 
-/// What scenario files have to know of a method.
+/// The properties of a method that scenario files depend on.
 #[derive(Clone)]
 pub struct MethodVocabulary {
     /// Registered name of the method.
@@ -55,7 +55,7 @@ pub struct ParameterFault {
     pub is_wrong: bool,
     /// Keys below the method's table; empty for a fault of the table as a whole.
     pub path: Vec<String>,
-    /// What is wrong, as a sentence without a full stop.
+    /// The reason, as a sentence without a full stop.
     pub message: String,
 }
 

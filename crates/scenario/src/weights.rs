@@ -1,6 +1,6 @@
 //! Adds up the weights of a step's updates.
 
-/// What the step keeps of the shared model g, and what it divides the sum over all updates by.
+/// The part of the shared model g that the step keeps, and the divisor of the sum over all updates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepWeights {
     /// The weight of g.

@@ -60,8 +60,7 @@ pub(crate) struct Account {
     on_their_way: ByDirection<Option<OnItsWay>>,
 }
 
-/// Returns the first `carried` bytes of a frame, by purpose. What is modelled travels in
-/// proportion.
+/// Returns the first `carried` bytes of a frame, by purpose. Modelled bytes travel in proportion.
 fn prefix(parts: FrameParts, carried: u64) -> FrameParts {
     let modelled =
         u128::from(parts.modelled) * u128::from(carried) / u128::from(parts.total().max(1));

@@ -1,4 +1,4 @@
-//! The metrics of a run, and what has to be known of every user to compute them.
+//! The metrics of a run, and the data of every user that they are computed from.
 
 use fedrecsim_core::metric::{Metric, Needs};
 use fedrecsim_core::{Error, Result};

@@ -5,7 +5,7 @@
 
 use super::outcome::{Booking, ByDirection, Flow, GaugesSince, RoundRecord, RoundSpan};
 
-/// Somebody who is told of every finished round.
+/// An observer of every finished round.
 pub trait RoundObserver {
     /// Takes note that `round` is over; `total` are the bytes of the run so far.
     fn round_finished(&mut self, round: &RoundRecord, total: ByDirection<Flow>);

@@ -1,4 +1,4 @@
-//! What a worker thread does for a client: decode the download, train, encode the upload.
+//! The work of a thread for a client: decode the download, train, encode the upload.
 //!
 //! The result depends on an [`Invited`] and the device alone, so not on the thread or the time.
 
@@ -29,9 +29,9 @@ pub struct WorkedOut {
     pub invited: Invited,
     /// The device before the training, if a copy was to be kept; `None` if it had not been made.
     pub before: Option<Box<Device>>,
-    /// What the training takes.
+    /// The cost of the training.
     pub effort: Effort,
-    /// What comes of it.
+    /// The result.
     pub result: Result<(Box<Device>, Upload)>,
 }
 
@@ -172,7 +172,7 @@ fn train(
                 let round = task.round.0 + 1;
                 error.within(format_args!("the upload of {user} in round {round}"))
             })?;
-            // What a mechanism has changed is not what the client returned.
+            // A mechanism changes the update that the client returned.
             let held = match world.privacy {
                 None => frame.hold_values_of(&world.uplink, &mut update, layout),
                 Some(_) => None,

@@ -132,7 +132,7 @@ pub(crate) enum Command {
     Man(ManArgs),
 }
 
-/// What is run.
+/// The scenario to run.
 #[derive(Debug, Default, Args)]
 pub(crate) struct InputArgs {
     /// The scenario file.
@@ -164,7 +164,7 @@ impl InputArgs {
 /// Arguments of `run`.
 #[derive(Debug, Default, Args)]
 pub(crate) struct RunArgs {
-    /// What is run.
+    /// The scenario to run.
     #[command(flatten)]
     pub input: InputArgs,
     /// Folder for the report [default: reports/SCENARIO-SEED].
@@ -243,8 +243,8 @@ pub(crate) struct RunOptions {
     /// keeps for itself, if any.
     ///
     /// Users are named by their numbers, from 0, as in users.csv. The arrays of user 7 are D-7, if
-    /// the table is called D, and items-7, which has a number for each item: 1 if it is trained on,
-    /// 2 and 3 if it is held out for validation and test, else 0.
+    /// the table is called D, and items-7. The latter has a number for each item: 1 if it is
+    /// trained on, 2 and 3 if it is held out for validation and test, else 0.
     #[arg(
         long,
         value_name = "USER,...",
@@ -307,7 +307,7 @@ pub(crate) struct DiffArgs {
 /// Arguments of `events`.
 #[derive(Debug, Args)]
 pub(crate) struct EventsArgs {
-    /// What is run.
+    /// The scenario to run.
     #[command(flatten)]
     pub input: InputArgs,
     /// How the events are written.
@@ -346,7 +346,7 @@ pub(crate) enum EventFormat {
 /// Arguments of `replay`.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
-    /// What is run.
+    /// The scenario to run.
     #[command(flatten)]
     pub input: InputArgs,
     /// The virtual time, in seconds; what happens at that instant has happened.

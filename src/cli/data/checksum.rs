@@ -15,7 +15,7 @@ use fedrecsim_data::dataset::public::Archive;
 /// The file in a data folder with the checksums of first downloads, in the format of `sha256sum`.
 pub(crate) const RECORDS: &str = "SHA256SUMS";
 
-/// What the checksums of a file were compared with, in words.
+/// The origin of the checksums that a file was compared with, in words.
 pub(crate) struct Checked {
     words: String,
     /// The line for the records, if this is the first download.

@@ -125,7 +125,7 @@ fn copy(source: impl Read, archive: &Path, path: &Path, most: u64) -> Result<u64
 const TOO_MUCH: &str =
     "it unpacks to more than any data set holds, so it is not the expected archive";
 
-/// What comes out of an archive. To read more than is allowed is an error, and not the end.
+/// The contents of an archive. To read more than is allowed is an error, and not the end.
 struct Limited<R> {
     source: R,
     /// The bytes that may still come.

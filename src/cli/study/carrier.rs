@@ -81,7 +81,7 @@ impl Start {
     }
 
     /// Starts a process. `program` are the words that start this program, and what comes before
-    /// them. What it prints goes to its log.
+    /// them. Its output goes to its log.
     ///
     /// # Errors
     /// [`Error::Write`] for a folder or a log that cannot be made, [`Error::Usage`] for a command

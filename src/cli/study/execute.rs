@@ -26,8 +26,7 @@ struct Waiting {
     name: String,
     start: Start,
     memory_bytes: u64,
-    /// What it counts in the progress over all runs: the seconds that it is expected to take, or
-    /// its rounds.
+    /// Its weight in the progress over all runs: its expected seconds, or its rounds.
     weight: f64,
     /// The share of that time that more threads may not shorten.
     serial_share: f64,
@@ -202,7 +201,7 @@ fn carry_on(
                 held.push(run);
                 continue;
             }
-            // What is to be done may have changed, as another process may have been at work on it.
+            // The task may have changed, since another process may have been at work on it.
             run.start.to_do = work.to_do(run.id)?;
             if run.start.to_do == ToDo::Nothing {
                 let folder = &run.start.folder;

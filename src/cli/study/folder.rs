@@ -16,7 +16,7 @@ use fedrecsim_report::study::{
 use fedrecsim_report::{FolderLock, SavedReport, SavedRun};
 use fedrecsim_sim::checkpoint::{self, Build};
 
-/// What is to be done for a run.
+/// The task of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ToDo {
     /// Nothing: its report is complete.

@@ -1,6 +1,6 @@
 //! Decides which run of a study starts next, and with how many threads.
 
-/// What the runs of a study may take together.
+/// The limits of all runs of a study together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// The most runs at once, at least 1.
@@ -13,7 +13,7 @@ pub(crate) struct Limits {
     pub by_length: bool,
 }
 
-/// What the runs take that are under way.
+/// The usage of the runs under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
     runs: usize,

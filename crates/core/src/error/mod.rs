@@ -65,7 +65,7 @@ pub enum Error {
         path: PathBuf,
         /// Line, counted from one.
         line: u64,
-        /// What is wrong there.
+        /// The reason.
         message: String,
     },
     /// A data set that is readable but does not allow the requested evaluation or training.
@@ -111,7 +111,7 @@ pub enum Error {
         round: Option<Round>,
         /// The user whose device has the system; `None` for a step of the server.
         user: Option<UserId>,
-        /// What was to be solved for.
+        /// The system of equations.
         system: Cow<'static, str>,
         /// Why that cannot be done.
         cause: String,
@@ -138,7 +138,7 @@ pub enum Error {
         place: String,
         /// The value.
         value: f32,
-        /// What the codec asks of a value.
+        /// Why the codec cannot represent the value.
         reason: Cow<'static, str>,
     },
     /// A frame cannot be decoded.

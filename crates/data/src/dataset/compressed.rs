@@ -58,7 +58,7 @@ fn text_of(mut file: impl BufRead + 'static, path: &Path) -> Result<Box<dyn BufR
     Ok(Box::new(file))
 }
 
-/// What a decoder unpacks. Its errors say what to do about them.
+/// The input of a decoder. Its errors say what to do about them.
 struct Unpacked<D>(D);
 
 impl<D: Read> Read for Unpacked<D> {

@@ -22,9 +22,9 @@ pub struct RatingsFile {
 
 /// Finds the ratings file of `spec`.
 ///
-/// Its `path` (absolute, or relative to the working directory or to one of `data_directories`, tried
-/// in this order) names the file or a folder that holds it under its usual name; without it the
-/// usual places below each of `data_directories` are tried.
+/// Its `path` names the file, or a folder that holds it under its usual name. A path is absolute,
+/// or relative to the working directory or to one of `data_directories`, tried in this order.
+/// Without it the usual places below each of `data_directories` are tried.
 ///
 /// # Errors
 /// [`Error::Read`] if there is no such file, with the places that were tried and where the data set

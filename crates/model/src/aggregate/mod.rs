@@ -109,7 +109,7 @@ struct Part {
     sums: Vec<f64>,
     /// `listed[origin][row]` is the number of contributions that listed the row.
     listed: Vec<Vec<u32>>,
-    /// What is counted of the values.
+    /// The counts of values.
     tally: Tally,
 }
 

@@ -35,10 +35,10 @@
 //! | | 0 or 8 | f32, u32 | mean local loss, number of training ratings |
 //! | | | | the blocks, one after the other |
 //!
-//! A block has a header of 28 bytes: codec and index encoding (as at offset 3 of format 1), type of
-//! the values (0 f32, 1 u32, 2 u64, 3 bytes), 2 bytes of 0, then rows, columns, entries held and
-//! `others_scale` as at offsets 4 to 23 of format 1, then the bytes of the index (u32). Index and
-//! entries follow as in format 1.
+//! A block has a header of 28 bytes. It begins with codec and index encoding (as at offset 3 of
+//! format 1), type of the values (0 f32, 1 u32, 2 u64, 3 bytes) and 2 bytes of 0. Then come rows,
+//! columns, entries held and `others_scale` as at offsets 4 to 23 of format 1, and the bytes of the
+//! index (u32). Index and entries follow as in format 1.
 //!
 //! | codec | an entry is | of | e | held are |
 //! |---|---|---|---|---|

@@ -15,7 +15,7 @@ use fedrecsim_core::memory;
 pub struct FrameWriter {
     bytes: Vec<u8>,
     format: u8,
-    /// The number of bytes of headers. What is neither a header nor an index is values.
+    /// The number of bytes of headers. All other bytes are values.
     header: usize,
     /// The number of bytes of indices.
     index: usize,

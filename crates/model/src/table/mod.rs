@@ -60,7 +60,7 @@ impl std::fmt::Display for TableShape {
 }
 
 impl TableShape {
-    /// Returns the shape of a table of so many rows and columns.
+    /// Returns the shape of a table of this many rows and columns.
     pub const fn new(rows: usize, dimension: usize) -> Self {
         Self { rows, dimension }
     }

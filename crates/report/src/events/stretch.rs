@@ -8,7 +8,7 @@ use fedrecsim_core::work::Work;
 use fedrecsim_core::{InvitationId, SimTime, UserId};
 use fedrecsim_sim::outcome::{Booking, Ending, LinkEvent};
 
-/// What a client is doing.
+/// The activity of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     /// It waits for one of the server's connections.
@@ -39,7 +39,7 @@ pub(crate) struct Stretch {
     pub invitation_id: InvitationId,
     /// The round of the invitation, from 1.
     pub round: u32,
-    /// What the client was doing.
+    /// The activity of the client.
     pub phase: Phase,
     /// When it began.
     pub from: SimTime,

@@ -200,7 +200,7 @@ fn a_report_that_cannot_be_forced_to_the_disk_is_named() {
     }
 }
 
-/// If this fails, what a killed run has left half written stays for ever, or keeps the next one
+/// If this fails, what a killed run has left half written stays forever, or keeps the next one
 /// from starting.
 #[test]
 fn leftovers_of_a_run_that_was_killed_go_and_nothing_else() {

@@ -24,7 +24,7 @@ pub(crate) const MOST_POINTS: usize = 500;
 /// The colour of the front.
 const FRONT: usize = 6;
 
-/// What the script draws.
+/// The script's input.
 #[derive(Serialize)]
 pub(super) struct Data<'a> {
     id: &'a str,
@@ -67,7 +67,7 @@ fn dashes(stroke: Stroke) -> &'static str {
     }
 }
 
-/// Returns the unit of a time axis that ends at so many seconds, with its length in seconds.
+/// Returns the unit of a time axis that ends at this many seconds, with its length in seconds.
 fn time_unit(last_s: f64) -> (&'static str, f64) {
     match last_s {
         s if s < 240.0 => ("s", 1.0),

@@ -10,7 +10,7 @@ use fedrecsim_core::math;
 /// the unit of the data.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Axis {
-    /// What is measured, with the unit that it is shown in.
+    /// The measured figure, with the unit that it is shown in.
     pub title: String,
     /// The size of the axis's unit, in the unit of the data.
     pub unit: f64,

@@ -59,8 +59,8 @@ pub(super) fn color(number: usize) -> RGBColor {
 pub(super) type Surface<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// The part of a picture with two axes.
 pub(super) type Context<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
-/// What drawing comes to. No failure is known of a picture that is a string: the library's
-/// functions fail for files only.
+/// What drawing comes to. A picture in a string cannot fail: the library's functions fail for files
+/// only.
 pub(super) type Drawn<T = ()> = Result<T, DrawingAreaErrorKind<std::io::Error>>;
 
 /// Returns the picture that `draw` draws, with a title and a description for screen readers.

@@ -1,5 +1,4 @@
-//! Decides what of a chart is where on a picture: which lines there are along one of its axes, and
-//! what the legend says of them.
+//! Lays out a chart on a picture: its lines along one of its axes, and its legend.
 
 use plotters::prelude::RGBColor;
 
@@ -33,7 +32,7 @@ pub(super) struct Picture {
     /// The lines that stand together in the legend, under a heading. Of two lines of the same
     /// stroke, the earlier one is drawn above.
     pub groups: Vec<(String, Vec<Line>)>,
-    /// What the rings in the picture mean.
+    /// The meaning of the rings in the picture.
     pub ringed: Option<String>,
     /// The points that have a ring, each with its colour and shape.
     pub rings: Vec<((f64, f64), RGBColor, Marker)>,

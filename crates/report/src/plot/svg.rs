@@ -16,7 +16,7 @@ pub(crate) struct Dashes {
     pub offset: u32,
 }
 
-/// What the code of a dashed stroke begins with. Nine digits are more than any real width has.
+/// The first number of the codes of dashed strokes. Nine digits are more than any real width has.
 const CODE: u32 = 100_000_000;
 
 impl Dashes {

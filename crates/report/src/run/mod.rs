@@ -51,7 +51,7 @@ fn document_of_folder(folder: &Path, vocabulary: &[MethodVocabulary]) -> Result<
     of(&record, &rounds, &network)
 }
 
-/// Returns the document. What the rounds had is read out of the tables, since a report that was
+/// Returns the document. The figures of rounds are read from the tables, since a report that was
 /// read back has no records of rounds.
 fn of(record: &RunRecord, rounds: &Frame, network: &Frame) -> Result<Document> {
     let mut blocks = setup::caveats_of_the_run(record);

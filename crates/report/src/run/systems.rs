@@ -28,7 +28,7 @@ pub(super) fn participations(record: &RunRecord) -> Vec<Block> {
         if_any("of it dropouts", losses.dropouts),
         if_any("of it departures: the user left", losses.departures),
     ];
-    // A rule that has cost nothing is listed, too, since that is what one wants to know of it.
+    // A rule without a loss is listed too, since that is a finding.
     let faults = losses.faults.iter().map(|fault| {
         let what = fault.preset.as_ref().unwrap_or(&fault.effect);
         let name = format!("of it by `faults[{}]` (`{what}`)", fault.rule);

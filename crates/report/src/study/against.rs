@@ -1,4 +1,4 @@
-//! Compares the arms of results to others than the study says, as their names have it.
+//! Compares arms to other arms than the study file says, which are found by their names.
 
 use super::names::{JOINT, parts_of};
 use super::results::Results;

@@ -11,7 +11,7 @@ use fedrecsim_core::metric::Metric;
 use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::{self as scenario, Difference, MethodVocabulary};
 
-/// What the command line asks for.
+/// The request of the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// The title.

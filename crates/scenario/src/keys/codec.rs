@@ -215,7 +215,7 @@ variants! {
         /// As many values, drawn at random, as are this share of the whole block, and not more than
         /// there are. A seed names their positions.
         RandomShare(#[schemars(extend("exclusiveMinimum" = 0), range(max = 1))] f64),
-        /// The products of each row that training touched with so many orthonormal vectors, which are
+        /// The products of each row that training touched with this many orthonormal vectors, which are
         /// drawn for each frame and named by a seed. The receiver gets the projection of the row on
         /// their span.
         LowRank(#[schemars(range(min = 1, max = 4096))] u32),

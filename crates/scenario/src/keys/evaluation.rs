@@ -83,7 +83,7 @@ keys! {
 choices! {
     /// The item table that users score with, where each keeps one of its own.
     pub enum ItemTable {
-        /// The user's own, as the method has it.
+        /// The user's own, if the method has one.
         Own,
         /// The shared one alone, as every user can download it.
         Shared,

@@ -38,12 +38,12 @@ keys! {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum FaultEffect {
-    /// It arrives so many seconds later.
+    /// It arrives this many seconds later.
     #[serde(rename = "delay_s")]
     Delay(#[schemars(range(min = 1e-9, max = 1e9))] f64),
     /// It is sent and never arrives.
     Drop,
-    /// It ends after so many bytes.
+    /// It ends after this many bytes.
     CutAtByte(u64),
     /// One bit of the frame arrives wrong; the receiver has to notice.
     Corrupt,

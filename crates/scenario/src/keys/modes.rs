@@ -81,8 +81,8 @@ variants! {
         /// Uniformly, but nobody twice in a row: no update of a user is used in two steps in a row,
         /// as a server could tell more about a user from them (FedRAP, section 3.3). In modes with
         /// cohorts nobody is invited to two in a row either, so there must be twice as many users
-        /// as are invited to a round; in the asynchronous modes, twice as many as make a step. If
-        /// everybody who is there has to rest, the step ends with what has arrived.
+        /// as a round invites. Asynchronous modes need twice as many as make a step. If everybody
+        /// who is there has to rest, the step ends with what has arrived.
         NeverTwiceInARow,
         /// At random, in proportion to the number of training ratings.
         ByDataSize,

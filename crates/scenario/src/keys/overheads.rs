@@ -36,8 +36,8 @@ keys! {
     }
 
     /// Secure aggregation among the n clients that are invited to a round. Each sends two public
-    /// keys, two shares to each of the others and one share of everybody's secret at the end, and
-    /// receives the others' keys and shares, which is 2 n keys and 5 n - 4 shares together
+    /// keys, two shares to each of the others and one share of everybody's secret at the end. It
+    /// receives the others' keys and shares. Together these are 2 n keys and 5 n - 4 shares
     /// (Bonawitz et al., CCS 2017). They are counted with the download and the upload, and the
     /// round trips of the protocol are not.
     #[derive(Copy)]

@@ -18,9 +18,9 @@ pub struct Users<'w> {
     pub words: &'w str,
 }
 
-/// A key of `[training]` that asks for more users than there are, or for others than can be had;
-/// the other side of the contradiction, where the key may have been left to its default; and what
-/// is wrong, as a sentence without a full stop.
+/// A key of `[training]` that asks for more users than there are, or for others than there can be;
+/// the other side of the contradiction (the key may have been left to its default); and the reason,
+/// as a sentence without a full stop.
 type TooFew = (String, &'static str, String);
 
 impl TrainingSpec {
@@ -167,10 +167,10 @@ fn repeats(training: &TrainingSpec, policy: &Policy, users: Option<Users<'_>>) -
             format!("{invited} users are invited to each round, which is more than half of the {able} {whom}")
         });
     }
-    // Two steps in a row use the updates of 2 B different users. That many are enough: at any time,
-    // those whose update was used in the step before or in the open one, and who therefore rest,
-    // are at most 2 B - 1, since the open step ends with its B-th update. So there is always
-    // somebody who takes part or can be invited, even if updates are lost or come too late.
+    // Two steps in a row use the updates of 2 B different users. That many are enough. Users rest
+    // if the step before or the open one used their update, and these are at most 2 B - 1, since
+    // the open step ends with its B-th update. So there is always somebody who takes part or can be
+    // invited, even if updates are lost or come too late.
     let buffer = policy.updates(training.needed(all)).unwrap_or(1);
     let least = u64::from(buffer) * if steps == 1 { 1 } else { 2 };
     (u64::from(able) < least).then(|| {

@@ -115,7 +115,7 @@ impl PrivacySpec {
         self.trust() == Some(Trust::Central)
     }
 
-    /// Returns what is wrong with the delta for so many users, as a sentence without a full stop.
+    /// Returns what is wrong with the delta for this many users, as a sentence without a full stop.
     pub fn too_large_delta(&self, users: u32) -> Option<String> {
         let delta = self.gaussian?.delta;
         (delta * f64::from(users) > 1.0).then(|| {

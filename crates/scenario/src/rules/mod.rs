@@ -62,7 +62,7 @@ pub(super) struct Rules<'s> {
     file: Option<&'s Node>,
     /// Unknown names that have got a suggestion.
     suggestions: Cell<u32>,
-    /// What was found to be wrong.
+    /// The faults found.
     faults: RefCell<Vec<Fault>>,
 }
 

@@ -5,10 +5,10 @@
 use fedrecsim_model::table::floats;
 use fedrecsim_model::{RowSet, Table, TableUpdate};
 
-/// The rows of an item table that an upload has changed, ascending, each with its scores: 1 as it
-/// is there at all, the length of its change, and how much the change points against the sender's
-/// mean change, from -1 to 1. The few rated items are moved the other way than the many that are
-/// not, so that they stand out.
+/// The rows of an item table that an upload has changed, ascending, each with its scores: 1 for
+/// being there, the length of its change, and how much the change points against the sender's mean
+/// change, from -1 to 1. The few rated items are moved the other way than the many that are not, so
+/// that they stand out.
 pub(super) type ChangedRows = Vec<(u32, [f32; SCORES])>;
 
 /// The number of scores that the probe guesses by.

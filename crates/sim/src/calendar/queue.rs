@@ -11,12 +11,11 @@
 //! If the first bucket is short, it is sorted into the *front*, and entries are taken from there
 //! one by one.
 //!
-//! **First in, first out.** Entries of one time come out in the order they came in. No sequence
-//! number is needed for that, since entries of one time are always in the same place: the front
-//! holds exactly the entries not later than `covered`, and the bucket is a function of the time and
-//! `base`. Within a place they keep the order of their arrival: entries are moved in order and
-//! appended, the sort is stable, and an insertion into the front goes behind the entries of the
-//! same time.
+//! **First in, first out.** Entries of one time come out in the order they came in. That needs no
+//! sequence number, since entries of one time are always in the same place. The front holds exactly
+//! the entries not later than `covered`, and the bucket is a function of the time and `base`.
+//! Within a place they keep the order of their arrival: entries are moved in order and appended,
+//! the sort is stable, and an insertion into the front goes behind the entries of the same time.
 
 use super::buckets::{Buckets, Entry};
 
@@ -24,7 +23,7 @@ use super::buckets::{Buckets, Entry};
 const DIGIT_BITS: u32 = 6;
 const BUCKETS: usize = 1 << DIGIT_BITS;
 const LEVELS: usize = u64::BITS.div_ceil(DIGIT_BITS) as usize;
-/// A first bucket of at most so many entries is sorted rather than dealt out. With a million
+/// A first bucket of at most this many entries is sorted rather than dealt out. With a million
 /// pending events, 512 was measured to be half as fast again as 96, since their slots are then
 /// loaded side by side. Tests have few, so that short sequences of operations reach every branch.
 const SORTED_AT_ONCE: usize = if cfg!(test) { 8 } else { 512 };

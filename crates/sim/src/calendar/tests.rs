@@ -6,7 +6,7 @@ use super::*;
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// Schedules an event so many nanoseconds after now, and the next one so many before.
+    /// Schedules an event this many nanoseconds after now, and the next one this many before.
     After(u64),
     Before(u64),
     Pop,

@@ -181,7 +181,7 @@ pub(crate) fn open_part(path: &Path) -> Result<(blake3::Hash, ArchiveReader)> {
     Ok((digest.finalize(), part))
 }
 
-/// Returns the `count` checksums that stand so many bytes before the end of the file at `path`,
+/// Returns the `count` checksums that stand this many bytes before the end of the file at `path`,
 /// without a look at the rest of it.
 ///
 /// # Errors

@@ -25,7 +25,7 @@ pub struct Found {
     pub path: PathBuf,
     /// The newest sound one.
     pub checkpoint: Opened,
-    /// What is wrong with each of the newer ones.
+    /// The fault of each newer checkpoint.
     pub passed_over: Vec<String>,
 }
 

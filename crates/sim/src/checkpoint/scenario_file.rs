@@ -50,7 +50,7 @@ pub(super) fn write(folder: &Path, resolved: &str) -> io::Result<()> {
         })
         .and_then(|()| fs::rename(&partial, folder.join(FILE_NAME)));
     written.inspect_err(|_| {
-        // What is left of the file would only take the room that is missing.
+        // The rest of the file would only take the room that is missing.
         let _ = fs::remove_file(&partial);
     })
 }

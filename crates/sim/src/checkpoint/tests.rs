@@ -63,7 +63,7 @@ impl Bench {
         Keeper::new(self.path(), header, PLANNED)
     }
 
-    /// Writes a checkpoint after so many rounds.
+    /// Writes a checkpoint after this many rounds.
     fn leave(&self, header: Header, rounds: u32) {
         write_with(&mut self.keeper(header), rounds).unwrap();
     }
@@ -107,7 +107,7 @@ impl Bench {
     }
 }
 
-/// Writes a checkpoint after so many rounds, which holds that number over and over.
+/// Writes a checkpoint after this many rounds, which holds that number over and over.
 fn write_with(keeper: &mut Keeper, rounds: u32) -> Result<()> {
     keeper.begin(rounds)?;
     let mut archive = fedrecsim_model::archive::Archive::default();
@@ -435,7 +435,7 @@ fn the_folder_says_which_run_its_checkpoints_are_of() {
     ours.check_folder(bench.path()).unwrap();
 }
 
-/// If this fails, a command waits for ever for the writer of a pipe, or takes somebody's directory
+/// If this fails, a command waits forever for the writer of a pipe, or takes somebody's directory
 /// for a checkpoint.
 #[cfg(unix)]
 #[test]

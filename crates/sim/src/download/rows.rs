@@ -2,8 +2,8 @@
 //!
 //! The client lists the rows of its samples in a request, and the server answers with a frame of
 //! these rows alone, of the model of the invitation. Both are really encoded, and both sides go on
-//! with what they decode. What the client does not get is NaN on its device, so that a training
-//! that reads it ends the run.
+//! with what they decode. Rows that the client does not get are NaN on its device, so a training
+//! that reads them ends the run.
 
 use std::borrow::Cow;
 
@@ -30,7 +30,7 @@ impl Download {
         self.codecs.sends_needed_rows_of(block)
     }
 
-    /// Returns the layout of a download of so many rows.
+    /// Returns the layout of a download of this many rows.
     pub(crate) fn layout_of_rows(&self, count: usize) -> Layout {
         self.layout
             .with_rows(count, |block| self.has_asked_rows(block))

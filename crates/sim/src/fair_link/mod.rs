@@ -427,8 +427,8 @@ impl FairLink {
     /// Lets groups cross until those at their caps are exactly those whose caps are not above what
     /// the share gives them.
     ///
-    /// This ends, since a crossing never makes another one necessary in the other direction: a
-    /// group that joins the share brings more than its members then get, and one that leaves it
+    /// This ends, since a crossing never makes another one necessary in the other direction. A
+    /// group that joins the share brings more than its members then get, and a group that leaves
     /// takes no more than they had.
     fn rebalance(&mut self) {
         while let Some(left) = self.left_over() {

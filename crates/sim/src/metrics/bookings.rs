@@ -26,8 +26,8 @@ const CHAINED_AT_ONCE: usize = if cfg!(test) { 7 } else { 1 << 22 };
 /// at other times, so they are in no near cache.
 const USERS_AHEAD: usize = 4;
 
-/// What a participation has taken so far. Whether this led to an update that is used is known at
-/// its end.
+/// The costs of a participation so far. Whether this led to an update that is used is known at its
+/// end.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Spent {
     download_bytes: u64,

@@ -1,4 +1,4 @@
-//! The handling of the calendar's events: what each of them changes, and who is told of it.
+//! The handling of the calendar's events: what each event changes, and whom it is reported to.
 
 use super::participation::{Activity, Participation, Transfer, Way};
 use super::transfers::{Traffic, absent};
@@ -13,7 +13,7 @@ use fedrecsim_data::population::Verdict;
 
 impl Network {
     /// Returns whether `event` is the arrival of a frame whose user's training has not been worked
-    /// out. What the training takes must be known before the event is handled.
+    /// out. The duration of the training must be known before the event is handled.
     pub(super) fn needs_trainings(&self, event: Event) -> bool {
         let Event::FrameArrived(user) = event else {
             return false;

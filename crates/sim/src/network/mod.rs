@@ -103,7 +103,7 @@ pub(crate) struct Network {
     taking_part: ByUser<Box<Participation>>,
     /// The local losses of the updates that the server has taken in since its last step.
     local_losses: Vec<(Participant, f64)>,
-    /// What is counted of the open round.
+    /// The counts of the open round.
     record: RoundRecord,
     availability: AvailabilityClock,
 }

@@ -64,8 +64,8 @@ pub(super) struct Transfer {
     pub size: Bytes,
     pub began: SimTime,
     pub way: Way,
-    /// What a fault does to the frame, or a dropout. If the frame is cut, `size` is the bytes that
-    /// are carried.
+    /// The effect of a fault or a dropout on the frame. If the frame is cut, `size` is the bytes
+    /// that are carried.
     pub fault: Option<Verdict>,
 }
 

@@ -10,7 +10,7 @@ use crate::outcome::{ByDirection, Gauges, GaugesSince, Level};
 use fedrecsim_core::legs::Peer;
 use fedrecsim_core::{Bytes, Result, SimDuration, SimTime};
 
-/// What is watched in the open round.
+/// The watched values of the open round.
 #[derive(Default)]
 pub(super) struct Watch {
     /// Time has been counted up to this instant.

@@ -119,6 +119,6 @@ pub struct RoundSpan {
     pub aggregated: u32,
     /// The number of its steps that had an update.
     pub steps: u32,
-    /// What is claimed of users' privacy up to its end, if something is done to protect it.
+    /// The privacy claim up to its end, if there is a protection.
     pub privacy: Option<PrivacyRecord>,
 }

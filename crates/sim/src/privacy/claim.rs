@@ -246,9 +246,9 @@ fn reason(spec: &PrivacySpec, trust: Trust, circumstances: &Circumstances) -> Op
         .map(|(_, reason)| reason)
 }
 
-/// Returns how the sampling of participants counts: it protects nobody from a server that sees who
-/// sends, and a bound is known for Poisson sampling where a user is added or removed, and for
-/// cohorts of a fixed size where a user is replaced.
+/// Returns how the sampling of participants counts. It protects nobody from a server that sees who
+/// sends. A bound is known for Poisson sampling where a user is added or removed, and for cohorts
+/// of a fixed size where a user is replaced.
 fn amplification(trust: Trust, adjacency: Adjacency, sampling: Sampling) -> Sampling {
     match (trust, adjacency, sampling) {
         (Trust::Central, Adjacency::AddOrRemove, Sampling::Poisson(_))

@@ -12,7 +12,7 @@ use fedrecsim_model::table::VALUE_BYTES;
 use fedrecsim_model::{BlockKind, ModelUpdate, RowSet, Table, TableUpdate, ValueType};
 use fedrecsim_scenario::VirtualItemsSpec;
 
-/// Adds the rows of so many items that the user has not rated for each rated one.
+/// Adds this many rows of unrated items for each rated item.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct VirtualItems {
     per_rated_item: f64,

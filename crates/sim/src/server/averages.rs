@@ -48,8 +48,8 @@ impl Open {
 /// [`UpdateRule`](fedrecsim_scenario::UpdateRule).
 ///
 /// The base b of a fresh update is the model g as the server meant it, so the rules that average
-/// differences give the mean of the updates x if all are fresh. What the downlink's codec lost of g
-/// is taken out of x.
+/// differences give the mean of the updates x if all are fresh. The downlink codec's loss of g is
+/// taken out of x.
 ///
 /// # Errors
 /// An error if a frame does not decode, and any error of the method's server side.

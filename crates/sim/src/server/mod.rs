@@ -66,7 +66,7 @@ pub(crate) struct ServerActor {
     /// The number of invitations so far.
     invitations_sent: u32,
     cohorts: Cohorts,
-    /// What is read out of uploads, if the scenario asks for it. It changes nothing.
+    /// The audit of uploads, if the scenario asks for it. It changes nothing.
     audit: Audit,
     spending: Spending,
     /// The participations under way, of this step or an earlier one.

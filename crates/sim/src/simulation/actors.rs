@@ -42,7 +42,7 @@ pub(super) struct Advanced {
     pub changes: Vec<GaugesSince>,
 }
 
-/// What is there when the books are closed.
+/// The state when the books are closed.
 pub(super) struct Closed {
     /// The bookings of what was still under way.
     pub unfinished: Vec<Booking>,
@@ -52,7 +52,7 @@ pub(super) struct Closed {
     pub outcome: Outcome,
 }
 
-/// What the simulation's owner is told when the actors have started.
+/// The message to the simulation's owner when the actors have started.
 pub(super) struct Started {
     pub baselines: BTreeMap<String, SplitAccuracy>,
     pub rounds: u32,

@@ -38,7 +38,7 @@ pub struct RunControl {
 }
 
 impl RunControl {
-    /// Returns settings with so many worker threads, and no way to interrupt the simulation.
+    /// Returns settings with this many worker threads, and no way to interrupt the simulation.
     pub fn with_threads(threads: usize) -> Self {
         Self {
             threads,
@@ -197,8 +197,8 @@ impl Simulation {
         self.advance(None, observer)
     }
 
-    /// Goes on until `until`, or until the simulation is over. `observer` is told of every round
-    /// that ends on the way; a list of records is an observer that collects them.
+    /// Goes on until `until`, or until the simulation is over. `observer` gets every round that
+    /// ends on the way; a list of records is an observer that collects them.
     ///
     /// # Errors
     /// As [`Self::step`].

@@ -2,7 +2,7 @@
 //!
 //! A rehearsal is a simulation like any other, except that users with about as many ratings share
 //! one training. So it shows how long rounds take in virtual time, what is sent and what the server
-//! has to do, at a small part of the cost. What is learned in it means nothing.
+//! has to do, at a small part of the cost. Its trained model means nothing.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ use fedrecsim_model::Model;
 /// The number of users who stand for all others.
 const REPRESENTATIVES: usize = 24;
 
-/// What a rehearsal has measured so far.
+/// The measurements of a rehearsal so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rehearsed {
     /// The time that all trainings would take on one thread.

@@ -179,7 +179,7 @@ fn a_download_that_breaks_off_goes_on_where_it_broke() {
 }
 
 /// If this fails, a command that was stopped begins its download anew, or a server that is lost is
-/// asked for ever.
+/// asked forever.
 #[test]
 fn a_download_that_was_given_up_is_continued_by_the_next_command() {
     let workshop = Workshop::of_ratings();

@@ -216,7 +216,7 @@ mod tests {
         }
     }
 
-    /// If this fails, outages that overlap leave gaps between them, or one for ever ends.
+    /// If this fails, outages that overlap leave gaps between them, or one forever ends.
     #[test]
     fn outages_that_overlap_or_touch_are_one_and_one_without_an_end_never_ends() {
         let population = users_of(

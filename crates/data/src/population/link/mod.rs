@@ -18,7 +18,7 @@ mod trace;
 pub(super) use trace::LinkTrace;
 use trace::{Carried, Rates, bytes_of};
 
-/// What a transfer may have of a link that it shares with others.
+/// The share of a link that a transfer may have beside others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkShare {
     /// The rate that it does not exceed.

@@ -110,8 +110,8 @@ impl Quantizer {
         !matches!(self, Self::Exact | Self::F16 | Self::Bf16)
     }
 
-    /// Quantises `values`, which consist of groups of these lengths. What is lost takes the place
-    /// of the values. `seed` is called only for stochastic rounding.
+    /// Quantises `values`, which consist of groups of these lengths. The losses take the place of
+    /// the values. `seed` is called only for stochastic rounding.
     ///
     /// # Errors
     /// [`Error::Unrepresentable`] if a value is not finite, or too large for half precision. Exact

@@ -31,7 +31,7 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// Returns the curve of Gaussian noise whose deviation is so many times the sensitivity of what
+    /// Returns the curve of Gaussian noise whose deviation is this many times the sensitivity of what
     /// it is added to.
     pub fn gaussian(multiplier: f64) -> Self {
         Self::of(|order| Some(order / (2.0 * multiplier * multiplier)))
@@ -72,7 +72,7 @@ impl Curve {
         }
     }
 
-    /// Returns the least epsilon that the mechanism has for `delta` if it is run so many times. The
+    /// Returns the least epsilon that the mechanism has for `delta` if it is run this many times. The
     /// conversion is that of Canonne, Kamath and Steinke (NeurIPS 2020, proposition 12) and Balle
     /// et al. (AISTATS 2020, theorem 21).
     pub fn epsilon(&self, times: u32, delta: f64) -> f64 {
