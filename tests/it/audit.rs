@@ -129,7 +129,7 @@ fn the_report_shows_what_was_found() {
         "{summary}"
     );
     assert!(
-        summary.contains("the largest eigenvalue has 1.0000 of the trace"),
+        summary.contains("whose largest eigenvalue is 1.0000 of its trace"),
         "{summary}"
     );
 }

@@ -165,13 +165,13 @@ fn a_run_that_finds_no_room_ends_and_is_resumed_when_there_is_some() {
         let (_, newer) = checkpoints_in(&workshop.report());
         let error = said.lines().last().unwrap();
         let way_on = format!(
-            "go on from there with `fedrecsim resume {}`",
+            "then go on with `fedrecsim resume {}`",
             workshop.report().display()
         );
         for part in [
             "error: cannot write the checkpoint after round",
             "File too large",
-            "is left",
+            "is still there",
             &way_on,
         ] {
             assert!(error.contains(part), "no {part:?} in {said}");
@@ -190,7 +190,7 @@ fn a_run_that_finds_no_room_ends_and_is_resumed_when_there_is_some() {
             let left = workshop.run_json()["rounds"].as_u64().unwrap() - 2;
             assert!(newer.ends_with(format!("checkpoint-{left}.bin")), "{said}");
             assert!(
-                error.contains(&format!("that after round {left} is left")),
+                error.contains(&format!("the one after round {left} is still there")),
                 "{said}"
             );
         }

@@ -547,7 +547,7 @@ fn parameters_that_an_override_of_the_method_removes_are_told() {
     let told = warnings(&["method={ fedrap = { latent_dimension = 4 } }"]);
     assert!(
         told.len() == 1
-            && told[0].contains("`learning_rate_tables`, a parameter of `fedrap`, falls"),
+            && told[0].contains("`learning_rate_tables`, a parameter of `fedrap`, is dropped"),
         "{told:?}"
     );
     assert!(warnings(&["method.fedrap.latent_dimension=4"]).is_empty());

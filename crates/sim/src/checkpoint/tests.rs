@@ -287,7 +287,7 @@ fn a_full_disk_is_an_error_and_costs_no_checkpoint_but_the_new_one() {
         "after round 15",
         "checkpoint-15.bin",
         "(os error 28)",
-        "that after round 10 is left",
+        "the one after round 10 is still there",
         &resume,
     ] {
         assert!(second.contains(part), "no {part:?} in {second}");
@@ -304,7 +304,7 @@ fn a_full_disk_is_an_error_and_costs_no_checkpoint_but_the_new_one() {
         rounds: 10,
         ..header()
     });
-    assert!(fail(&mut resumed, 15).contains("that after round 10 is left"));
+    assert!(fail(&mut resumed, 15).contains("the one after round 10 is still there"));
     fs::remove_dir(bench.path().join(PARTIAL)).unwrap();
     // This is more than is buffered, so it is a piece of the world that cannot be written.
     full();
@@ -547,7 +547,7 @@ fn a_checkpoint_counts_with_the_very_parts_that_were_written_for_it() {
         "{error}"
     );
     assert!(
-        error.to_string().contains("rank 2") && error.to_string().contains("one folder"),
+        error.to_string().contains("rank 2") && error.to_string().contains("a shared folder"),
         "{error}"
     );
     leave_part(bench.path(), 2, 5, b"of two");
