@@ -39,7 +39,7 @@ fn browser() -> Option<PathBuf> {
     found
 }
 
-/// Opens a copy of `page` in a frame that is so wide, uses it, and returns what was seen; `None`
+/// Opens a copy of `page` in a frame of this width, uses it, and returns what was seen; `None`
 /// without a browser. No window of the browser is as narrow as a phone.
 fn opened(page: &Path, width: u32) -> Option<Value> {
     let browser = browser()?;

@@ -124,7 +124,7 @@ pub enum Error {
         method: String,
         /// The round, numbered from zero, if it is known.
         round: Option<Round>,
-        /// The user for whom the method was at work; `None` for a step of the server.
+        /// The user that the method was at work for; `None` for a step of the server.
         user: Option<UserId>,
         /// What went wrong.
         reason: String,

@@ -110,8 +110,8 @@ pub fn look_for(spec: &DatasetSpec, data_directories: &[PathBuf]) -> Result<()> 
     }
 }
 
-/// Splits the ratings of a file, from which inactive users have been left out, as `spec` says. If
-/// `ordered_by_item` is true, an item's first appearance stands for the time of its ratings.
+/// Splits the ratings of a file without its inactive users, as `spec` says. If `ordered_by_item` is
+/// true, an item's first appearance stands for the time of its ratings.
 ///
 /// # Errors
 /// Those of [`split::split`].

@@ -41,7 +41,7 @@ pub fn by_hand() -> &'static [ByHand] {
     &LISTS.by_hand
 }
 
-/// Returns the public data set of this name, if it is that of one.
+/// Returns the public data set of this name, if it is known.
 pub fn known(name: DatasetName) -> Option<&'static KnownDataset> {
     datasets().iter().find(|set| set.id == name)
 }

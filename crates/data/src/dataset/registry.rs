@@ -103,8 +103,8 @@ fn within(base: PathBuf, usual_files: &[String]) -> Vec<PathBuf> {
     places
 }
 
-/// Returns a message that says where a file was looked for, and how it can be had if it is that of a
-/// known data set.
+/// Returns a message that says where a file was looked for, and how to get it if it is a known data
+/// set.
 pub(crate) fn missing(
     places: &[PathBuf],
     known: Option<&KnownDataset>,

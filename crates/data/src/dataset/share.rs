@@ -20,8 +20,8 @@ pub fn users_drawn_by_owner(spec: &DatasetSpec) -> Option<u32> {
         .filter(|_| is_split_by_user && leaves_nobody_out)
 }
 
-/// Draws the ratings of the users `own` of a data set for which [`users_drawn_by_owner`] says that
-/// this can be done. The totals over all users are yet to be added ([`Dataset::knowing`]).
+/// Draws the ratings of the users `own` of a data set that [`users_drawn_by_owner`] allows this
+/// for. The totals over all users are yet to be added ([`Dataset::knowing`]).
 ///
 /// # Errors
 /// Those of [`split::Splitter::finish`].

@@ -231,7 +231,7 @@ impl Picture {
     }
 }
 
-/// Returns why there is nothing to see along an axis, if that is so.
+/// Returns why an axis shows nothing, or `None` if it does not.
 fn remark(chart: &Chart, axis: usize) -> Option<&'static str> {
     let is_empty = chart.places(axis).next().is_none();
     let nothing = chart.across[axis].nothing;

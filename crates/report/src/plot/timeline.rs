@@ -311,7 +311,7 @@ mod tests {
         );
     }
 
-    /// If this fails, a deadline at which a round ends cannot be told from the end of the round.
+    /// If this fails, a deadline that ends a round cannot be told from the end of the round.
     #[test]
     fn dashed_lines_are_drawn_above_solid_ones_in_a_colour_of_their_own() {
         let svg = drawn();

@@ -231,7 +231,7 @@ pub(super) fn crowd(network: &Frame) -> Option<Chart> {
     over_time(network, chart, &columns)
 }
 
-/// Returns a chart with columns of the network, each of which holds from the begin of a round to
+/// Returns a chart with columns of the network; each value holds from the beginning of a round to
 /// its end; `None` if all are 0.
 fn over_time(
     network: &Frame,

@@ -4,8 +4,7 @@
 //! Every draw of a run has a stream of its own, named by seed, purpose, user and invitation. Two
 //! arms with one seed therefore have the same generated users, devices, links and training
 //! negatives. They also have the same cohorts, dropouts and variations of transfers as long as the
-//! same invitation goes to the same user, which is not so where it depends on the time at which
-//! something ends.
+//! same invitation goes to the same user, but not where that depends on the end of something.
 
 use fedrecsim_scenario::{AvailabilityPattern, ClientSelection, Mode, Scenario};
 

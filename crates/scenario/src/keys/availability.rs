@@ -48,7 +48,7 @@ keys! {
     pub struct DailySpec {
         /// Length of the window, in hours; 24 is always.
         hours_on: f64 = 8.0, > 0.0, <= 24.0;
-        /// The local hour at which the window opens.
+        /// The local hour when the window opens.
         starts_at_hour: f64 = 22.0, >= 0.0, < 24.0;
         /// Each user's window opens earlier or later by up to this many hours, uniformly, and every
         /// day alike.

@@ -11,7 +11,7 @@ variants! {
     /// When the server averages, and what becomes of those who are late.
     #[derive(Copy)]
     pub enum Mode {
-        /// A round waits for everybody whom it invited.
+        /// A round waits for everybody that it invited.
         Synchronous,
         /// More are invited than are needed; the first ones count (Bonawitz et al., MLSys 2019).
         OverSelection(OverSelectionSpec),

@@ -76,7 +76,7 @@ pub struct FairLink {
     marks: BTreeSet<(Class, Carried, FlowId)>,
     /// For each group at its cap, the time when its first transfer ends.
     capped_ends: BTreeSet<(SimTime, Class)>,
-    /// For each other group, the value of the common clock at which its first transfer ends.
+    /// For each other group, the value of the common clock when its first transfer ends.
     shared_ends: BTreeSet<(Carried, Class)>,
     /// The transfers that have ended and were not taken yet.
     ended: BTreeSet<(SimTime, FlowId)>,
@@ -86,7 +86,7 @@ pub struct FairLink {
 struct Flow {
     class: Class,
     size: Bytes,
-    /// The value of its group's clock at which it ends.
+    /// The value of its group's clock when it ends.
     mark: Carried,
     ended: Option<SimTime>,
 }

@@ -17,7 +17,7 @@ use crate::world::World;
 use fedrecsim_core::{InvitationId, SimTime, Step, UserId};
 use fedrecsim_data::population::AvailabilityClock;
 
-/// An instant at which users are picked.
+/// An instant when users are picked.
 #[derive(Clone, Copy)]
 pub(super) struct SelectionContext<'a> {
     pub now: SimTime,

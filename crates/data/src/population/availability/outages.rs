@@ -49,8 +49,8 @@ impl Outages {
         self.outages.is_empty()
     }
 
-    /// Returns the first instant from `at` on at which no outage concerns `user`; `None` if there
-    /// is none before the end of time.
+    /// Returns the first instant from `at` on when no outage concerns `user`; `None` if there is
+    /// none before the end of time.
     pub(super) fn first_without(&self, user: UserId, mut at: u64) -> Option<u64> {
         loop {
             let covering = self

@@ -125,7 +125,7 @@ fn a_window_opens_at_its_local_hour_every_day() {
         hours(&mut clock, 24.0 * 100.0 + 3.0),
         (true, Some(2403.0), Some(2404.0))
     );
-    // The shortest window still holds the instant at which it opens.
+    // The shortest window still holds the instant when it opens.
     let mut shortest = daily(1e-300, 3.0, 0.0, &[0.0]);
     assert_eq!(shortest.next_arrival(UserId(7), at(1)), Some(at(3 * HOUR)));
     assert!(shortest.is_available(UserId(7), at(3 * HOUR)));

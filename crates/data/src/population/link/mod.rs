@@ -127,8 +127,8 @@ impl Link {
         self.share(self.rates.at(at).rate)
     }
 
-    /// Returns the first instant after `at` at which the share may be another one; `None` if it
-    /// never is.
+    /// Returns the first instant after `at` when the share may be another one; `None` if it never
+    /// is.
     pub fn changes_after(&self, at: SimTime) -> Option<SimTime> {
         self.rates.at(at).until
     }

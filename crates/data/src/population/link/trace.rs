@@ -23,8 +23,8 @@ pub(super) enum Rates {
     },
 }
 
-/// The rate at an instant, and the first instant after it at which the rate may change; `None` if
-/// it never does.
+/// The rate at an instant, and the first instant after it when the rate may change; `None` if it
+/// never does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub rate: BitsPerSecond,

@@ -9,7 +9,7 @@ use fedrecsim_data::population::AvailabilityClock;
 /// An availability whose gaps are so long that few users are there at a time.
 const RARELY: &str = "availability.pattern={ on-off = { mean_on_s = 100, mean_off_s = 2000 } }";
 
-/// Returns the first instant from `at` on at which any user is available.
+/// Returns the first instant from `at` on when any user is available.
 fn anyone_after(clock: &mut AvailabilityClock, at: SimTime) -> Option<SimTime> {
     (0..21)
         .filter_map(|user| clock.next_arrival(UserId(user), at))
@@ -269,7 +269,7 @@ fn if_nobody_is_available_the_server_waits_for_the_next_arrival() {
     ] {
         let mut talk = Conversation::with(&[RARELY, &format!("training.mode={mode}")]);
         let mut clock = talk.server.world.population.availability.clock();
-        // This is a second at which nobody is there.
+        // This is a second when nobody is there.
         let empty = (0..).map(|second| instant(f64::from(second)));
         let mut anybody = |at| (0..21).any(|user| clock.is_available(UserId(user), at));
         talk.now = empty.into_iter().find(|at| !anybody(*at)).unwrap();
