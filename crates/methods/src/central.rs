@@ -142,7 +142,7 @@ impl<B: Default> Adam<B> {
     }
 }
 
-/// Is the declaration that follows from one of a method at the server: the blocks stay there, and
+/// The declaration that follows from one of a method at the server: the blocks stay there, and
 /// devices send their ratings.
 #[derive(Debug)]
 pub(crate) struct AtServer<M> {

@@ -73,7 +73,7 @@ impl IalsParameters {
     }
 }
 
-/// Is the FedGram that has the same loss and the same devices.
+/// The FedGram that has the same loss and the same devices.
 #[derive(Debug)]
 pub(crate) struct Ials(FedGram);
 

@@ -34,7 +34,7 @@ pub enum Combine {
 }
 
 impl Combine {
-    /// Is the median of every coordinate of a row over those who sent it.
+    /// The median of every coordinate of a row over those who sent it.
     pub const MEDIAN: Self = Self::TrimmedMean { share: 0.5 };
 }
 
@@ -70,7 +70,7 @@ pub enum Optimizer {
 }
 
 impl Optimizer {
-    /// Is Adam with the usual constants 0.9, 0.999 and 1e-8.
+    /// Adam with the usual constants 0.9, 0.999 and 1e-8.
     pub const ADAM: Self = Self::Adam {
         beta1: 0.9,
         beta2: 0.999,

@@ -134,7 +134,7 @@ impl<S> Pass<'_, S> {
     }
 }
 
-/// Is a user with one of its positives and a negative for it (Rendle et al., BPR, UAI 2009).
+/// A user with one of its positives and a negative for it (Rendle et al., BPR, UAI 2009).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Triple {
     /// The user.

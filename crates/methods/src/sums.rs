@@ -223,7 +223,7 @@ pub(crate) trait StepBySums: Send + 'static {
     }
 }
 
-/// Is the server that steps by sums.
+/// The server that steps by sums.
 pub(crate) struct SumServer<S> {
     model: Model,
     upload: Layout,

@@ -115,7 +115,7 @@ fn add_product(table: &mut Table, basis: &[f32], a: &Table, rows: impl Iterator<
     }
 }
 
-/// Is the item table as it was at a step, where devices keep it; `None` before the first one.
+/// The item table as it was at a step, where devices keep it; `None` before the first one.
 #[derive(Clone, Default)]
 pub(crate) struct Held(Option<(u64, SharedTable)>);
 

@@ -184,7 +184,7 @@ pub trait Declare: Debug + Send + Sync + Sized + 'static {
     }
 }
 
-/// Is what a device remembers beside its private blocks.
+/// A device's state beside its private blocks.
 pub trait Memory: Clone + Default + Send + 'static {
     /// Visits it, as [`Client::visit_state`](super::Client::visit_state) does.
     ///

@@ -90,7 +90,7 @@ pub(super) fn blocks(dimension: usize, predictor: Predictor) -> impl Iterator<It
     named.flat_map(|(of, (name, ..))| layer([format!("{name}-W"), format!("{name}-b")], &of))
 }
 
-/// Is the network, with its parameters.
+/// The network, with its parameters.
 #[derive(Clone, Debug)]
 pub(crate) struct GraphNetwork {
     /// The length k of all embeddings.

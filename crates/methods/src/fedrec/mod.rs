@@ -109,7 +109,7 @@ parameters! {
     }
 }
 
-/// Is FedRec, with SVD++ if `WITH_O`.
+/// FedRec, with SVD++ if `WITH_O`.
 #[derive(Clone, Debug)]
 pub(crate) struct FedRec<const WITH_O: bool> {
     parameters: FedRecParameters,

@@ -14,7 +14,7 @@
 use fedrecsim_core::math;
 use fedrecsim_model::neural::dense::add_scaled;
 
-/// Is what predicts a user's ratings: U, and in SVD++ the rows of O. Items are meant by their place
+/// What predicts a user's ratings: U, and in SVD++ the rows of O. Items are meant by their place
 /// among the rows of a participation.
 ///
 /// A step of the stochastic style moves all rated rows but one by the same amount, apart from the

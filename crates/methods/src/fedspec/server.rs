@@ -13,7 +13,7 @@ use fedrecsim_model::algebra::nystroem;
 /// The least 1 - |Z_i|^2 that divides a score.
 const LEAST_REST: f64 = 1e-3;
 
-/// Is what the server keeps besides the model.
+/// The server's state besides the model.
 pub(super) struct Spectral {
     parameters: FedSpec,
     /// The number n_i of users with item i among their positives, at least 1 and at least as large
