@@ -106,7 +106,7 @@ impl Clone for Table {
     }
 }
 
-/// Is a table that several actors read.
+/// A table that several actors read.
 pub type SharedTable = Arc<Table>;
 
 impl Table {
