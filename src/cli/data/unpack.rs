@@ -122,8 +122,7 @@ fn copy(source: impl Read, archive: &Path, path: &Path, most: u64) -> Result<u64
     }
 }
 
-const TOO_MUCH: &str =
-    "it unpacks to more than any data set holds, so it is not the expected archive";
+const TOO_MUCH: &str = "it holds more than any data set, so it is not the expected file";
 
 /// The contents of an archive. To read more than is allowed is an error, and not the end.
 struct Limited<R> {

@@ -96,7 +96,7 @@ fn a_checksum_that_cannot_be_had_leaves_the_first_download_to_compare_with() {
         "{told}"
     );
     assert!(
-        told.contains("404 (Not Found)); fedrecsim knows no SHA-256 of it"),
+        told.contains("404 (Not Found)); fedrecsim knows no SHA-256 for it"),
         "{told}"
     );
     workshop.assert_fetched();
