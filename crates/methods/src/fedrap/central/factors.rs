@@ -21,8 +21,8 @@ impl Batch {
     /// are their learning rates.
     ///
     /// With g = (p - y) / B and the logit w . (D + C) + b, the gradients of a sample are g (D + C)
-    /// for w and g for b. For D the gradient is g w - 2 lambda (D - C) / (B k), and for C it is g w
-    /// + 2 lambda (D - C) / (B k) + mu sign(C) / (B k).
+    /// for w and g for b. For D the gradient is g w - 2 lambda (D - C) / (B k); for C it is
+    /// g w + 2 lambda (D - C) / (B k) + mu sign(C) / (B k).
     pub(crate) fn step(
         &mut self,
         tables: [&mut Table; 4],
