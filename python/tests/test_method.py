@@ -142,7 +142,7 @@ class BrokenClient(fedrecsim.Client):
         ("shape", "`p` has the shape [3, 1], but the layout says [300, 1]"),
         ("nan", "p reached NaN"),
         ("loss", "local loss reached NaN"),
-        ("none", "`train` returns an Update or a pair"),
+        ("none", "`train` must return an Update or a pair"),
         ("missing", "the update has no block `p`"),
         ("unknown", "there is no block `q`"),
         ("text", "could not convert string to float"),

@@ -108,7 +108,7 @@ def test_what_is_no_study_is_refused(axes, small, tmp_path: Path) -> None:
         with pytest.raises(fedrecsim.ScenarioError, match="the name of a study"):
             fedrecsim.study(axes | {"name": name}, out=tmp_path / "wrong")
     for wrong in ({"jobs": -1}, {"jobs": 1.5}, {"memory_gb": 0}, {"checkpoint_every": 0}, {"threads": True}):
-        with pytest.raises(fedrecsim.ScenarioError, match=f"`{next(iter(wrong))}` is a"):
+        with pytest.raises(fedrecsim.ScenarioError, match=f"`{next(iter(wrong))}` must be a"):
             fedrecsim.study(axes, out=tmp_path / "wrong", **wrong)
     for seeds in ([-1], [1.5], [True], [2**63]):
         with pytest.raises(fedrecsim.ScenarioError, match="a seed must be a whole number"):
