@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::process::Command;
 
-/// What the program is made of. The script runs again only if one of these changes, which builds
-/// the crate anyway. So a commit of documentation or tests builds nothing, and the commit that is
-/// named is the last one that changed these.
+/// The parts of the program. The script runs again only if one of these changes, which builds the
+/// crate anyway. So a commit of documentation or tests builds nothing, and the commit that is named
+/// is the last one that changed these.
 const SOURCES: [&str; 5] = ["src", "crates", "Cargo.toml", "Cargo.lock", "build.rs"];
 
 fn main() {

@@ -31,7 +31,9 @@ const MOST: u32 = 3;
 #[derive(Debug, Deserialize)]
 struct Row {
     arm: String,
-    quantity: String,
+    /// Older summaries call it a quantity.
+    #[serde(alias = "quantity")]
+    figure: String,
     mean: Option<f64>,
     published: Option<f64>,
 }
@@ -59,7 +61,7 @@ pub fn picture(summary: &Path) -> Result<String, Box<dyn std::error::Error>> {
         let arm = format!("{data}, method={method}, virtual={virtual_items}");
         let found = rows
             .iter()
-            .find(|row| row.arm == arm && row.quantity == "rmse");
+            .find(|row| row.arm == arm && row.figure == "rmse");
         let row = found.ok_or_else(|| format!("the summary has no RMSE of {arm}"))?;
         let mean = row.mean.ok_or_else(|| format!("{arm} has no RMSE"))?;
         Ok::<_, String>((mean, row.published))

@@ -83,7 +83,7 @@ impl ItemMean {
     }
 }
 
-/// Returns the shape of p for so many items.
+/// Returns the shape of p for this many items.
 fn item_table(items: usize) -> TableShape {
     TableShape {
         rows: items,
@@ -164,7 +164,7 @@ fn main() -> ExitCode {
 mod tests {
     use fedrecsim::testing::{Breach, contract};
 
-    /// If this fails, the method breaks a promise on which the simulator relies, such as that a run
+    /// If this fails, the method breaks a promise that the simulator relies on, such as that a run
     /// repeats its digest or that private state stays on the device.
     #[test]
     fn the_method_keeps_the_contract() -> Result<(), Breach> {

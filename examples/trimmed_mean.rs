@@ -1,9 +1,9 @@
 //! A server rule of one's own choice: FedMF whose server takes a trimmed mean.
 //!
 //! Of the differences that users send for a row, the server leaves out the largest tenth and the
-//! smallest tenth in every coordinate, and at least one at either end, so that a single user who
-//! sends nonsense moves no row far. Any block of any declaration can have this rule. Blocks, score
-//! and training are those of FedMF.
+//! smallest tenth in every coordinate, at least one at either end. So a single user who sends
+//! nonsense moves no row far. Any block of any declaration can have this rule. Blocks, score and
+//! training are those of FedMF.
 //!
 //! ```sh
 //! cargo run --release --example trimmed_mean -- run scenarios/quickstart.toml --set method=fedmf-trimmed --out reports/trimmed

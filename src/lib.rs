@@ -25,7 +25,7 @@
 //!    rank every user's held-out item with it.
 //!
 //! A [`Simulation`](sim::Simulation) runs this round by round, on a thread of its own, as far as
-//! its owner wants. What is left (an [`Outcome`](sim::Outcome)) becomes a [`report`]: how accurate the method
+//! its owner wants. The [`Outcome`](sim::Outcome) becomes a [`report`]: how accurate the method
 //! was, beside popularity and chance, and what that cost.
 //!
 //! ```text
@@ -82,7 +82,7 @@
 //!
 //! # Reading map
 //!
-//! The modules in the order in which a newcomer meets them:
+//! The modules in reading order:
 //!
 //! | module | holds | in the crate |
 //! |---|---|---|
@@ -98,10 +98,10 @@
 //! | [`testing`] | the contract of methods, as a check for one of your own | `sim` |
 //! | [`cli`] | the command `fedrecsim` with methods of your own | `src/cli` |
 //!
-//! The code of all but the last is in crates below `crates/`, of which each knows only those above
-//! it: `core` (with time and bytes as integers, streams of randomness, portable math and the error
-//! type), `scenario`, `data`, `model`, `methods`, `sim`, `ranks` (users in several processes, by
-//! MPI) and `report`.
+//! The code of all but the last is in crates below `crates/`. In this order, each crate knows only
+//! those before it: `core` (with time and bytes as integers, streams of randomness, portable math
+//! and the error type), `scenario`, `data`, `model`, `methods`, `sim`, `ranks` (users in several
+//! processes, by MPI) and `report`.
 //!
 //! # Features
 //!
@@ -225,7 +225,7 @@ pub mod testing {
     pub use fedrecsim_sim::testing::{Breach, Clause, Contract, contract, gradient_check};
 }
 
-/// What a run leaves, as files.
+/// The files that a run leaves.
 pub mod report {
     #[doc(inline)]
     pub use fedrecsim_report::{EXPORTERS, Exporter, Files, ReportFolder, RunRecord, Wall};

@@ -4,7 +4,7 @@
     python3 studies/honest-winner.py OUT [OUT ...]
 
 Each OUT is the folder of a run of `studies/honest-winner.toml` with the arms of one data set and with `--compare-to` for
-every method that `OTHERS` names. Its tables are copied to the folder of the data set, without quantities that no page
+every method that `OTHERS` names. Its tables are copied to the folder of the data set, without figures that no page
 shows.
 """
 
@@ -80,9 +80,9 @@ python3 studies/honest-winner.py {outs}
 
 
 def rows(file):
-    """Returns the rows of a summary by arm and quantity."""
+    """Returns the rows of a summary by arm and figure."""
     with open(file, newline="") as lines:
-        return {(row["arm"], row["quantity"]): row for row in csv.DictReader(lines)}
+        return {(row["arm"], row["figure"]): row for row in csv.DictReader(lines)}
 
 
 def against(folder, other):
@@ -116,7 +116,7 @@ def difference(row):
 
 
 def times_less(row):
-    """Returns by which factor the bytes are fewer than FedMF's, or a dash."""
+    """Returns how many times fewer the bytes are than FedMF's, or a dash."""
     if not row or not row["times_less"]:
         return "-"
     factor = float(row["times_less"])
@@ -139,8 +139,8 @@ def section(data, folder):
     page.append("| | up | down | times fewer up than FedMF | times fewer down than FedMF |")
     page.append("|---|---:|---:|---:|---:|")
     for arm in arms:
-        up, down = (size(float(own[arm, quantity]["mean"])) for quantity in (UP, DOWN))
-        fewer = [times_less(others["FedMF"].get((arm, quantity))) for quantity in (UP, DOWN)]
+        up, down = (size(float(own[arm, figure]["mean"])) for figure in (UP, DOWN))
+        fewer = [times_less(others["FedMF"].get((arm, figure))) for figure in (UP, DOWN)]
         page.append(f"| {name_of(arm)} | {up} | {down} | {fewer[0]} | {fewer[1]} |")
     return page
 
@@ -155,7 +155,7 @@ def take(data, folder):
         reader = csv.DictReader(lines)
         writer = csv.DictWriter(out, reader.fieldnames, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(row for row in reader if row["quantity"] in KEPT)
+        writer.writerows(row for row in reader if row["figure"] in KEPT)
 
 
 def main():

@@ -28,18 +28,18 @@ def take(folder):
     """Writes the figures of a run of the study to one-method.csv."""
     with open(folder / "summary.csv", newline="") as lines, open(CSV, "w", newline="") as out:
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["method", "data", "quantity", "value"])
+        writer.writerow(["method", "data", "figure", "value"])
         for row in csv.DictReader(lines):
-            if row["quantity"] in FIGURES:
+            if row["figure"] in FIGURES:
                 data, method = row["arm"].split(", ", 1)
-                figure = row["quantity"], float(row["mean"])
+                figure = row["figure"], float(row["mean"])
                 writer.writerow([method.removeprefix("method="), data.removeprefix("data="), *figure])
 
 
 def read():
-    """Returns the figures of one-method.csv by method, data set and quantity."""
+    """Returns the figures of one-method.csv by method, data set and figure."""
     with open(CSV, newline="") as lines:
-        return {(row["method"], row["data"], row["quantity"]): float(row["value"]) for row in csv.DictReader(lines)}
+        return {(row["method"], row["data"], row["figure"]): float(row["value"]) for row in csv.DictReader(lines)}
 
 
 def table(figures, methods):

@@ -5,7 +5,7 @@
     python3 studies/private-sums.py --check
 
 Each OUT is the folder of a run of `studies/private-sums.toml` with arms of one data set: all of them, or those without FedSpec,
-FedGram and FedMF, which go to a folder of their own. Tables are copied without quantities that no page shows, and the page is
+FedGram and FedMF, which go to a folder of their own. Tables are copied without figures that no page shows, and the page is
 written from the copies. With `--check` nothing is written, and the page must equal what would be written. An arm that is
 missing, has not run with every seed, or has another epsilon than its name says is refused, and so are figures of which the
 page's own sentences are not true.
@@ -118,9 +118,9 @@ python3 studies/private-sums.py {outs}
 
 
 def rows(file):
-    """Returns the rows of a summary by arm and quantity."""
+    """Returns the rows of a summary by arm and figure."""
     with open(file, newline="") as lines:
-        return {(row["arm"], row["quantity"]): row for row in csv.DictReader(lines)}
+        return {(row["arm"], row["figure"]): row for row in csv.DictReader(lines)}
 
 
 def mean(row):
@@ -133,11 +133,11 @@ def arm_of(data, method, level):
     return f"data={data}, method={method}, epsilon={level}"
 
 
-def checked(found, arm, quantity):
+def checked(found, arm, figure):
     """Returns the row of an arm, which must have a value and have run with every seed."""
-    row = found.get((arm, quantity))
+    row = found.get((arm, figure))
     if mean(row) is None:
-        sys.exit(f"{arm} has no {quantity}")
+        sys.exit(f"{arm} has no {figure}")
     if int(row["runs"]) != SEEDS:
         sys.exit(f"{arm} has run with {row['runs']} seeds instead of {SEEDS}")
     return row
@@ -188,7 +188,7 @@ def accuracies(data, found):
 
 
 def audits(data, found):
-    """Returns the table of what uploads tell, one row for each arm that sends some, of which each must tell nearly all."""
+    """Returns the table of what uploads tell, one row for each arm that sends some; each must tell nearly all."""
     page = ["| what uploads tell the server | epsilon | " + " | ".join(AUDIT.values()) + " |"]
     page.append("|---|" + "---:|" * (1 + len(AUDIT)))
     for method, name in METHODS.items():
@@ -197,7 +197,7 @@ def audits(data, found):
             sends = method not in UNTRAINED or (method == "popularity" and level != "none")
             if level not in LEVELS_OF.get(method, LEVELS) or not sends:
                 continue
-            figures = [mean(checked(found, arm, quantity)) for quantity in AUDIT]
+            figures = [mean(checked(found, arm, figure)) for figure in AUDIT]
             if figures[0] < 0.9 or figures[2] < 0.98:
                 sys.exit(f"{arm}: uploads tell less than the page says")
             cells = [epsilon(found, arm, level), *(f"{figure:.3f}" for figure in figures)]
@@ -256,7 +256,7 @@ def take(data, methods, folder):
         reader = csv.DictReader(lines)
         writer = csv.DictWriter(out, reader.fieldnames, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(row for row in reader if row["quantity"] in KEPT and row["mean"])
+        writer.writerows(row for row in reader if row["figure"] in KEPT and row["mean"])
 
 
 BETWEEN = """Epsilon is towards those who see the model, and the other columns are what the server itself can read: the chance

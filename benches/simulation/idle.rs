@@ -64,7 +64,7 @@ impl Client for Idle {
     }
 }
 
-/// Takes the time at which each round ends.
+/// Takes the time when each round ends.
 struct Clock(Vec<Instant>);
 
 impl RoundObserver for Clock {

@@ -1,8 +1,8 @@
 //! Measures whole rounds of methods, on a generated population as large as MovieLens 100K and with
 //! as many ratings.
 //!
-//! Speed alone is measured: who is rated by whom is not as in the real data, but what a round
-//! computes and moves is as much.
+//! Only speed is measured: the ratings are not the real ones, but a round computes and moves as
+//! much as with real data.
 #![allow(clippy::expect_used)] // A benchmark whose own scenario is wrong has nothing better to do than to stop.
 
 use std::sync::Arc;

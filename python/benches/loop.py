@@ -66,7 +66,7 @@ class Facts:
 
 
 def recorded(cls: type, given: dict) -> list[Recorded]:
-    """Returns the participations of a run, in the order in which the loop trains them."""
+    """Returns the participations of a run, in the loop's order of training."""
     tasks: list[Recorded] = []
     plain = cls.client
 

@@ -37,7 +37,7 @@ def integers(value: Any) -> np.ndarray:
     """Returns an array of integers of one dimension."""
     array = np.ascontiguousarray(_plain(value))
     if array.size and not np.issubdtype(array.dtype, np.integer):
-        raise TypeError(f"rows are integers, and not {array.dtype}")
+        raise TypeError(f"rows must be integers, not {array.dtype}")
     return array.astype(np.int64).reshape(-1)
 
 
@@ -59,7 +59,7 @@ def make(cls: type[Method], parameters: str, problem: Any) -> Method:
 
 def _blocks(layout: Any) -> list[tuple[str, int, int, bool, bool]]:
     if not isinstance(layout, dict):
-        raise TypeError(f"a layout is a dictionary of shapes by the names of blocks, and not {type(layout).__name__}")
+        raise TypeError(f"a layout must be a dictionary from block names to shapes, not {type(layout).__name__}")
     blocks = []
     for name, block in layout.items():
         if not isinstance(block, Block):
@@ -118,9 +118,9 @@ def returned(value: Any) -> tuple[dict[str, Any], float, float | None, int | Non
     elif isinstance(value, tuple) and len(value) == 2:
         update = Update(*value)
     else:
-        raise TypeError(f"`train` returns an Update or a pair of blocks and loss, and not {type(value).__name__}")
+        raise TypeError(f"`train` must return an Update or a pair of blocks and loss, not {type(value).__name__}")
     if not isinstance(update.blocks, dict):
-        raise TypeError(f"the blocks of an update are a dictionary, and not {type(update.blocks).__name__}")
+        raise TypeError(f"the blocks of an update must be a dictionary, not {type(update.blocks).__name__}")
     weight = None if update.weight is None else float(update.weight)
     visits = None if update.row_visits is None else int(update.row_visits)
     return update.blocks, float(_plain(update.loss)), weight, visits, int(update.multiply_adds)

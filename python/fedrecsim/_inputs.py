@@ -54,7 +54,7 @@ def overrides(changes: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     if changes is None:
         return []
     if not isinstance(changes, Mapping):
-        raise _native.ScenarioError(f"`set` is a dictionary of values by keys like training.rounds, not {changes!r}")
+        raise _native.ScenarioError(f"`set` must be a dictionary from keys like training.rounds to values, not {changes!r}")
     return [(str(key), json_of(value)) for key, value in changes.items()]
 
 
@@ -77,7 +77,7 @@ def given(
             raise _native.ScenarioError("the path of the scenario is empty")
     else:
         kind = type(scenario).__name__
-        raise _native.ScenarioError(f"a scenario is a path, TOML text or a dictionary, not {kind}: {scenario!r:.80}")
+        raise _native.ScenarioError(f"a scenario must be a path, TOML text or a dictionary, not {kind}: {scenario!r:.80}")
     chosen = overrides(changes)
     if seed is not None:
         chosen.append(("seed", json_of(seed)))
@@ -93,7 +93,7 @@ def given(
 def count_of(name: str, number: int | None) -> None:
     """Refuses what is no number from 1 to 1,000,000 and not left out."""
     if number is not None and (isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= 10**6):
-        raise _native.ScenarioError(f"`{name}` is a whole number from 1 to 1000000, and not {number!r}")
+        raise _native.ScenarioError(f"`{name}` must be a whole number from 1 to 1000000, not {number!r}")
 
 
 def seed_of(seed: Any) -> int:
@@ -103,7 +103,7 @@ def seed_of(seed: Any) -> int:
     except TypeError:
         number = -1
     if isinstance(seed, bool) or not 0 <= number < 2**63:
-        raise _native.ScenarioError(f"a seed is a whole number from 0 to 2^63 - 1, and not {seed!r}")
+        raise _native.ScenarioError(f"a seed must be a whole number from 0 to 2^63 - 1, not {seed!r}")
     return number
 
 
@@ -112,5 +112,5 @@ def threads_of(threads: int | None) -> int | None:
     if threads is None:
         return None
     if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= 1024:
-        raise _native.ScenarioError(f"`threads` is a whole number from 1 to 1024, and not {threads!r}")
+        raise _native.ScenarioError(f"`threads` must be a whole number from 1 to 1024, not {threads!r}")
     return threads

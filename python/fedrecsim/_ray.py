@@ -21,7 +21,7 @@ RETRIES = 100
 #: The memory of a worker of Ray's with the interpreter and this package, in bytes, beside what a run needs.
 WORKER_BYTES = 200_000_000
 
-#: The seconds for which a task waits for one that another node has not ended yet.
+#: The seconds that a task waits for a run that still has to end on another node.
 PATIENCE_S = 60.0
 
 
@@ -121,7 +121,7 @@ def _carry_out_all(ray: Any, order: Order, planned: list[PlannedRun], threads: i
                     lost[run.name] = reason
                 order.tell(f"{run.name}: {'done' if reason is None else reason}")
     except BaseException:
-        # Whatever ends the driver ends its runs, which leave checkpoints.
+        # When the driver ends, its runs end too and leave checkpoints.
         for reference in running:
             ray.cancel(reference)
         raise

@@ -12,7 +12,7 @@ from .run import Picture, Run
 
 
 #: The columns whose cells are names, also where they look like numbers.
-_TEXTS = frozenset({"arm", "compared_to", "quantity"})
+_TEXTS = frozenset({"arm", "compared_to", "figure"})
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -39,7 +39,7 @@ def number(text: str | None) -> Any:
 class Comparison:
     """The tables and pictures in a folder, which a study or a comparison has made.
 
-    `runs` has a row for every run and quantity, `summary` one for every arm and quantity, with means over the seeds.
+    `runs` has a row for every run and figure, `summary` one for every arm and figure, with means over the seeds.
     """
 
     def __init__(self, folder: str | os.PathLike[str], markdown: str, name: str) -> None:
@@ -49,12 +49,12 @@ class Comparison:
 
     @property
     def runs(self) -> list[dict[str, Any]]:
-        """A row for every run and quantity."""
+        """A row for every run and figure."""
         return rows_of(self.folder / f"{self._name}.csv")
 
     @property
     def summary(self) -> list[dict[str, Any]]:
-        """A row for every arm and quantity."""
+        """A row for every arm and figure."""
         return rows_of(self.folder / "summary.csv")
 
     @property
@@ -86,7 +86,7 @@ def compare(
 ) -> Comparison:
     """Compares reports, which are folders or runs, as the command does, and returns the tables.
 
-    Runs are written to folders below `out`. `to` is the arm to which differences are paired, by its name in the tables.
+    Runs are written to folders below `out`. `to` is the arm that differences are paired with, by its name in the tables.
     """
     folder, folders = Path(out), []
     for place, report in enumerate(reports):

@@ -34,7 +34,7 @@ import numpy as np
 
 from . import _native
 
-#: Whatever NumPy takes for an array: one of its own, a tensor, or lists.
+#: Anything that NumPy converts to an array: an array, a tensor, or lists.
 Array = Any
 
 
@@ -91,7 +91,7 @@ class Parameter:
         """Returns the JSON schema."""
         kinds = {bool: "boolean", int: "integer", float: "number", str: "string"}
         if type(self.default) not in kinds:
-            raise TypeError(f"a parameter is a truth value, a number or a text, and not {type(self.default).__name__}")
+            raise TypeError(f"a parameter must be a truth value, a number or a text, not {type(self.default).__name__}")
         schema: dict[str, Any] = {"type": kinds[type(self.default)], "default": self.default}
         if self.doc:
             schema["description"] = self.doc
@@ -228,7 +228,7 @@ def register(cls: type[Method]) -> None:
         raise _native.ScenarioError(f"`{taken[0]}` is no name for a parameter: methods have it for something else")
 
     def described_by(value: Any) -> Parameter:
-        """Returns a parameter of which only the default may have been given."""
+        """Returns a parameter; it may have been given as a default alone."""
         return value if isinstance(value, Parameter) else Parameter(value)
 
     described = {key: described_by(value) for key, value in cls.parameters.items()}
@@ -246,7 +246,7 @@ def register(cls: type[Method]) -> None:
 
 
 def _version_of(cls: type[Method]) -> str:
-    """Returns a digest of the class's code, by which a checkpoint knows that a method has changed. It is worked out
+    """Returns a digest of the class's code, so that a checkpoint can tell whether a method has changed. It is worked out
     where the class is made, and travels with it."""
     texts = []
     for part in cls.__mro__:

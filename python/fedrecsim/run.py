@@ -114,10 +114,11 @@ class Run:
             raise _native.ScenarioError("the scenario of the run cannot be written as TOML")
         if self._source.get("by_hand"):
             raise _native.ScenarioError("the model was set by hand, so that no other run of the scenario does the same")
-        # What was evaluated takes no virtual time, so that nothing of it is in the events.
+        # Evaluation takes no virtual time, so it is not among the events.
         fewer = {"evaluation.every_rounds": rounds, "evaluation.users": 1}
         source = _inputs.given(self.scenario, fewer, data_dir=self._source.get("data_dir"), name=self.name)
-        # The methods are those of the run, whatever has their names by now. Another process has only those by name.
+        # It uses the methods of the run, even if their names now belong to other classes. Another process has only
+        # those by name.
         source["methods"] = self._source.get("methods", source["methods"])
         events, sent, model = _native.events(source, from_round, to_round or max(self.record["rounds"], 1))
         whole = self.complete and to_round is None

@@ -25,7 +25,7 @@ _HIDDEN = ".fedrecsim"
 class Study(Comparison):
     """A study whose runs have ended: its tables, pictures and reports.
 
-    `failures` says of each run that has no result why. The same call goes on with what is missing.
+    `failures` says why a run has no result. The same call goes on with what is missing.
     """
 
     def __init__(self, folder: Path, markdown: str, planned: Sequence[PlannedRun], failures: Mapping[str, str]) -> None:
@@ -95,7 +95,7 @@ def study(
     progress: bool = True,
     ray_options: Mapping[str, Any] | None = None,
 ) -> Study | str:
-    """Runs a study, and returns its tables. What is complete in its folder stays, and what was stopped goes on.
+    """Runs a study, and returns its tables. Complete runs in its folder stay, and stopped runs go on.
 
     `study` is a file as the command takes it, or a dictionary with the same keys, whose `base` may be a scenario as a
     dictionary. The executor is "local" (runs beside each other on this machine), "ray" (every run is a task of the
@@ -111,7 +111,7 @@ def study(
     for name, number in (("jobs", jobs), ("checkpoint_every", checkpoint_every)):
         _inputs.count_of(name, number)
     if memory_gb is not None and not (isinstance(memory_gb, (int, float)) and 0 < memory_gb < 1e9):
-        raise _native.ScenarioError(f"`memory_gb` is a number above 0, and not {memory_gb!r}")
+        raise _native.ScenarioError(f"`memory_gb` must be a number above 0, not {memory_gb!r}")
     path, folder = _placed(study, out)
     words = ["study", os.fspath(path), "--out", os.fspath(folder)]
     for key, value in _inputs.overrides(set):
@@ -132,12 +132,12 @@ def _placed(study: Any, out: Any) -> tuple[Path, Path]:
     """Returns the file and the folder of a study, and writes the file if the study is a dictionary."""
     if not isinstance(study, Mapping):
         if not isinstance(study, (str, os.PathLike)) or not os.fspath(study):
-            raise _native.ScenarioError(f"a study is the path of a file or a dictionary, and not {study!r:.80}")
+            raise _native.ScenarioError(f"a study must be the path of a file or a dictionary, not {study!r:.80}")
         path = Path(study)
         return path.absolute(), Path(out if out is not None else Path("reports") / path.stem).absolute()
     name = str(study.get("name", "study"))
     if name in ("", ".", "..") or name != os.path.basename(name):
-        raise _native.ScenarioError(f"the name of a study is that of a file, and not {name!r}")
+        raise _native.ScenarioError(f"the name of a study must be a file name, not {name!r}")
     folder = Path(out if out is not None else Path("reports") / "study").absolute()
     written = {key: value for key, value in study.items() if key != "name"}
     arms = [dict(arm) for arm in written.get("arms", [])]

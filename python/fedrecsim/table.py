@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Table:
-    """A table that whatever speaks Arrow reads without a copy: `polars.DataFrame(table)`, `pyarrow.table(table)`.
+    """A table that any library with Arrow support reads without a copy: `polars.DataFrame(table)`, `pyarrow.table(table)`.
 
     `table["loss"]` is a column as an array of NumPy, with NaN for what is not there.
     """

@@ -10,14 +10,14 @@ from . import _inputs, _native, method
 def contract(checked: type[method.Method], parameters: Mapping[str, Any] | None = None) -> None:
     """Checks that a method keeps what the simulator relies on, in small worlds.
 
-    Its runs repeat their digest, also with several threads and from a checkpoint; no private number stands in a frame;
-    what is saved and restored trains on alike; scores do not depend on the other items; and runs come to their end with
+    Its runs repeat their digest, also with several threads and from a checkpoint. No private number stands in a frame.
+    A restored client trains on like the saved one. Scores do not depend on the other items. Runs come to their end with
     every network, codec and dropout. `parameters` replace the method's defaults.
 
     Raises FedrecsimError with the first clause that is broken, and with what was seen.
     """
     if not (isinstance(checked, type) and issubclass(checked, method.Method) and checked.name):
-        raise _native.ScenarioError(f"a class of a method with a name is checked, and not {checked!r}")
+        raise _native.ScenarioError(f"the class of a method with a name can be checked, not {checked!r}")
     entry = next((entry for entry in method.entries() if entry.name == checked.name), None)
     if entry is None or checked not in method.classes():
         raise _native.ScenarioError(f"another class has the name `{checked.name}` by now")

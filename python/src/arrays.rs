@@ -24,9 +24,9 @@ struct Owner(#[allow(dead_code)] SharedTable);
 /// Those of the interpreter.
 pub fn view<'py>(py: Python<'py>, table: &SharedTable) -> PyResult<Bound<'py, PyArray2<f32>>> {
     let owner = Bound::new(py, Owner(Arc::clone(table)))?.into_any();
-    // SAFETY: The owner holds the table, whose values have their place for as long as anybody holds
-    // it: a table that is shared is never written to, and what is given to NumPy here cannot be
-    // written to either.
+    // SAFETY: The owner holds the table, and its values keep their place for as long as anybody
+    // holds it. A shared table is never written to, and the array that NumPy gets here is
+    // read-only.
     #[allow(unsafe_code)]
     let array = unsafe { PyArray2::borrow_from_array(&table.view(), owner) };
     array.try_readwrite()?.make_nonwriteable();
@@ -108,7 +108,7 @@ pub fn table(name: &str, value: &Bound<'_, PyAny>, shape: TableShape) -> PyResul
     if array.shape() != wanted {
         let found = array.shape();
         return Err(refused(format!(
-            "`{name}` has the shape {found:?}, and the layout says {wanted:?}"
+            "`{name}` has the shape {found:?}, but the layout says {wanted:?}"
         )));
     }
     Ok(Table::new(shape, slice(&array)?.to_vec()))
@@ -122,7 +122,7 @@ pub fn table(name: &str, value: &Bound<'_, PyAny>, shape: TableShape) -> PyResul
 pub fn model(layout: &Layout, arrays: &Bound<'_, PyAny>) -> PyResult<Model> {
     let arrays = arrays
         .cast::<PyDict>()
-        .map_err(|_| refused("a model is a dictionary of arrays by the names of blocks"))?;
+        .map_err(|_| refused("a model must be a dictionary from block names to arrays"))?;
     refuse_unknown(layout, arrays)?;
     let mut tables = Vec::new();
     for block in layout.blocks() {

@@ -18,7 +18,8 @@ create_exception!(
     "A scenario, a study or a value that cannot be used, with the place of every fault."
 );
 
-/// Returns the exception of an error. What was refused before anything ran is a [`ScenarioError`].
+/// Returns the exception of an error. An input that was refused before anything ran is a
+/// [`ScenarioError`].
 pub fn exception(error: Error) -> PyErr {
     match (&error, error.kind()) {
         (Error::Interrupted, _) => PyKeyboardInterrupt::new_err(()),

@@ -24,8 +24,8 @@ use crate::watch::watched;
 type Seen = (Table, (u64, u64), Py<PyDict>);
 
 /// Runs a scenario, and returns the events of the participations that began in these rounds, with
-/// the bytes that the run has sent up and down and its model. What a run does is the same each
-/// time, so that they are those of any run of the scenario.
+/// the bytes that the run has sent up and down and its model. A run does the same each time, so
+/// these are the events of any run of the scenario.
 #[pyfunction]
 #[pyo3(signature = (scenario, from_round=1, to_round=None, threads=None, progress=None))]
 pub fn events(

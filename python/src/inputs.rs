@@ -45,7 +45,7 @@ impl Given {
         all(&self.methods)
     }
 
-    /// Returns the folders in which data sets are looked for.
+    /// Returns the folders to look for data sets in.
     pub fn directories(&self) -> Vec<PathBuf> {
         data_directories(self.data_dir.as_deref())
     }

@@ -2,8 +2,8 @@
 //! methods in Python, by the types of the simulator.
 //!
 //! What users see is written in Python (`fedrecsim/`); this module has what needs the simulator.
-//! `inputs` reads scenarios, `run` and `simulation` carry them out with `watch`, which looks for
-//! Ctrl-C meanwhile, `report` is what remains, `table` its tables, `study` runs of studies and the
+//! `inputs` reads scenarios. `run` and `simulation` carry them out, and `watch` looks for Ctrl-C
+//! meanwhile. `report` is what remains, with its tables in `table`. `study` has studies and the
 //! command, and `method` the methods that are written in Python.
 
 use pyo3::prelude::pymodule;

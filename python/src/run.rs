@@ -63,7 +63,7 @@ pub fn run(
     Report::of(py, (checked, warnings), outcome, wall)
 }
 
-/// Tells of rounds and measures their time, neither of which reaches the result.
+/// Reports rounds and measures their time; neither reaches the result.
 struct Watch {
     tell: Sender<Told>,
     headline: Option<Metric>,
@@ -85,7 +85,7 @@ impl RoundObserver for Watch {
     }
 }
 
-/// Returns what is told of a round of so many.
+/// Returns the line on one of this many rounds.
 pub fn told(
     round: &RoundRecord,
     rounds: u32,

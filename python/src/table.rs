@@ -1,4 +1,4 @@
-//! Passes the tables of a run to whatever reads Arrow, without a copy.
+//! Passes the tables of a run to any library that reads Arrow, without a copy.
 //!
 //! The two capsules of Arrow's protocol are made here, as the crate that would make them
 //! (`pyo3-arrow`) is for another major version of `arrow-array` than that of this tree.
@@ -107,14 +107,14 @@ impl Table {
         }
     }
 
-    /// The table's schema for whatever reads Arrow.
+    /// The table's schema in Arrow's C interface.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = arrow_array::ffi::FFI_ArrowSchema::try_from(self.0.schema().as_ref())
             .map_err(failed)?;
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
-    /// The table for whatever reads Arrow; it is not copied.
+    /// The table in Arrow's C interface; it is not copied.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,

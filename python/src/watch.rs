@@ -21,11 +21,11 @@ const TELL_EVERY: Duration = Duration::from_millis(100);
 pub enum Told {
     /// A round is over.
     Round(RoundOver),
-    /// A line for whoever looks, such as the end of a run of a study.
+    /// A line for the user, such as the end of a run of a study.
     Line(String),
 }
 
-/// What is told of a round that is over.
+/// The report on a finished round.
 pub struct RoundOver {
     /// The number of the round, from 1.
     pub round: u32,
@@ -93,7 +93,7 @@ impl Drop for Work {
 }
 
 /// Interrupts all work of this process, and waits until it is over: its threads must not ask for
-/// the interpreter's lock when the interpreter is gone. Whatever would begin later is refused.
+/// the interpreter's lock when the interpreter is gone. Later work is refused.
 #[pyfunction]
 pub fn end_all(py: Python<'_>) {
     py.detach(|| {

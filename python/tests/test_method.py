@@ -11,7 +11,7 @@ import pytest
 
 
 def test_the_example_keeps_the_contract(numpy_method) -> None:
-    """If this fails, the example breaks a promise on which the simulator relies."""
+    """If this fails, the example breaks a promise that the simulator relies on."""
     fedrecsim.testing.contract(numpy_method)
 
 
@@ -139,10 +139,10 @@ class BrokenClient(fedrecsim.Client):
     ("how", "told"),
     [
         ("raise", "ZeroDivisionError: division by zero (test_method.py, line"),
-        ("shape", "`p` has the shape [3, 1], and the layout says [300, 1]"),
+        ("shape", "`p` has the shape [3, 1], but the layout says [300, 1]"),
         ("nan", "p reached NaN"),
         ("loss", "local loss reached NaN"),
-        ("none", "`train` returns an Update or a pair"),
+        ("none", "`train` must return an Update or a pair"),
         ("missing", "the update has no block `p`"),
         ("unknown", "there is no block `q`"),
         ("text", "could not convert string to float"),
@@ -150,7 +150,7 @@ class BrokenClient(fedrecsim.Client):
         ("outside", "of a table of 300 rows"),
         ("negative", "are not all item numbers"),
         ("values", "instead of"),
-        ("floats", "rows are integers"),
+        ("floats", "rows must be integers"),
         ("weight", "`weight`"),
         ("exit", "SystemExit: 1"),
         ("score-raise", "KeyError: 'no score' (test_method.py, line"),
@@ -202,7 +202,7 @@ def made(**attributes) -> type:
         ({"upload_layout": lambda self: {"g": fedrecsim.Block(300, 1, statistic=True)}}, "block `g`, which the model"),
         ({"upload_layout": lambda self: {"p": (300, 2)}}, "another shape in `upload_layout`"),
         ({"server": lambda self: 1 / 0}, "ZeroDivisionError"),
-        ({"layout": lambda self: [("p", 300, 1)]}, "a layout is a dictionary"),
+        ({"layout": lambda self: [("p", 300, 1)]}, "a layout must be a dictionary"),
         ({"initial": lambda self: {"p": np.zeros((3, 1))}}, r"`p` has the shape \[3, 1\]"),
         ({"initial": lambda self: {}}, "the block `p` is missing"),
         ({"initial": lambda self: 1 / 0}, "ZeroDivisionError"),

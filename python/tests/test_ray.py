@@ -1,4 +1,4 @@
-"""Studies on a local Ray cluster of several nodes, one of which is killed in the middle."""
+"""Studies on a local Ray cluster of several nodes; one node is killed in the middle."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cluster():
 
 @pytest.fixture
 def long(small) -> dict:
-    """A study of four runs, of which each takes some seconds and leaves many checkpoints."""
+    """A study of four runs that each take some seconds and leave many checkpoints."""
     base = small | {"training": {"rounds": 1500}, "evaluation": {"every_rounds": 100}}
     return {"base": base, "seeds": [1, 2, 3, 4]}
 

@@ -108,7 +108,7 @@ def test_a_report_is_written_as_the_command_writes_it(small, tmp_path: Path) -> 
 
 
 def test_an_estimate_tells_bytes_time_and_memory(small) -> None:
-    """If this fails, whoever plans a deployment is told nothing."""
+    """If this fails, an estimate prints nothing."""
     expected = fedrecsim.estimate(small, threads=1)
     assert expected["rounds"] == 4 and expected["threads"] == 1
     for key in ("up_bytes_per_round", "down_bytes_per_round", "virtual_time_per_round_s", "devices_bytes"):

@@ -46,7 +46,7 @@ def test_a_study_has_the_digests_of_the_command(axes, tmp_path: Path) -> None:
 
 
 def test_a_study_shows_tables_and_pictures(axes, tmp_path: Path) -> None:
-    """If this fails, whoever ran a study sees nothing of it."""
+    """If this fails, the results of a study are not shown."""
     study = fedrecsim.study(axes, out=tmp_path / "study", seeds=[1], progress=False)
     assert "uplink=rows-f32, dropout=0.2" in study.markdown and study._repr_markdown_() == study.markdown
     assert {row["arm"] for row in study.summary} == {run.arm for run in study.planned}
@@ -108,10 +108,10 @@ def test_what_is_no_study_is_refused(axes, small, tmp_path: Path) -> None:
         with pytest.raises(fedrecsim.ScenarioError, match="the name of a study"):
             fedrecsim.study(axes | {"name": name}, out=tmp_path / "wrong")
     for wrong in ({"jobs": -1}, {"jobs": 1.5}, {"memory_gb": 0}, {"checkpoint_every": 0}, {"threads": True}):
-        with pytest.raises(fedrecsim.ScenarioError, match=f"`{next(iter(wrong))}` is a"):
+        with pytest.raises(fedrecsim.ScenarioError, match=f"`{next(iter(wrong))}` must be a"):
             fedrecsim.study(axes, out=tmp_path / "wrong", **wrong)
     for seeds in ([-1], [1.5], [True], [2**63]):
-        with pytest.raises(fedrecsim.ScenarioError, match="a seed is a whole number"):
+        with pytest.raises(fedrecsim.ScenarioError, match="a seed must be a whole number"):
             fedrecsim.study(axes, out=tmp_path / "wrong", seeds=seeds)
 
 
@@ -183,7 +183,7 @@ class Lost(Exception):
 
 
 class Cluster:
-    """A stand-in for the module `ray`, whose tasks are carried out at once, and the first of which is lost."""
+    """A stand-in for the module `ray`: it carries out tasks at once and loses the first one."""
 
     exceptions = SimpleNamespace(RayError=Lost)
     cloudpickle = pickle

@@ -176,8 +176,8 @@ fn remove_checkpoints(folder: &ReportFolder, keep: bool) -> Result<()> {
 }
 
 /// Returns the error of a run whose digest is not the one that was expected; `None` if it is, and
-/// for a run that its user or its wall-clock time has stopped, from which no digest can be
-/// expected.
+/// for a run that its user or its wall-clock time has stopped, since such a run has no expected
+/// digest.
 fn mismatch(
     record: &RunRecord,
     stopped_by: Option<&Error>,
@@ -219,7 +219,7 @@ fn without_report(error: Error, stopped_by: Option<Error>, folder: &ReportFolder
     }
 }
 
-/// Shows progress and measures wall-clock time, neither of which reaches the result.
+/// Shows progress and measures wall-clock time; neither reaches the result.
 struct Watch {
     progress: Progress,
     /// When the last round ended, or the first one began.
@@ -248,7 +248,7 @@ fn median(laps: &[Duration]) -> Duration {
     sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
-/// Returns what the model's file is to say of `users`, at the end of `simulation`. After a run that
+/// Returns the arrays of `users` for the model's file, at the end of `simulation`. After a run that
 /// was stopped within a round it is nothing, as some of the users are in training then.
 ///
 /// # Errors

@@ -26,7 +26,7 @@ pub(super) const MEASURED_FOR: Duration = Duration::from_millis(200);
 const SCENARIO: &str =
     "method = \"popularity\"\ndataset.name = \"generated\"\ntraining.rounds = 1\n";
 
-/// What a codec makes of a table.
+/// The results of a codec on a table.
 struct Measured {
     frame: Frame,
     /// The root of the mean square of the errors, as a share of that of the values.
@@ -112,7 +112,7 @@ impl Measured {
     }
 }
 
-/// Reads a codec as a scenario would have it.
+/// Reads a codec as a scenario writes it.
 fn codec_of(name: &str, vocabulary: &[MethodVocabulary]) -> Result<CodecSpec> {
     let overrides = [format!("codec.uplink={name}")];
     Ok(scenario::parse(SCENARIO, "codec bench", &overrides, vocabulary)?.codec)

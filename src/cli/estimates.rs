@@ -27,9 +27,9 @@ const SHORT_REHEARSAL: RehearsalLength = RehearsalLength {
 /// scenarios of this repository.
 const BYTES_OF_ANY_RUN: u64 = 12 << 20;
 
-/// What a run is expected to take on this machine.
+/// The expected cost of a run on this machine.
 pub(crate) struct Expected {
-    /// What the rehearsal has found.
+    /// The measurements of the rehearsal.
     pub estimate: Estimate,
     /// The memory of this process with its data, before the first round.
     resident_bytes: u64,
@@ -93,7 +93,7 @@ impl Expected {
         let memory = &self.estimate.memory;
         let (uploads, devices) = (memory.uploads_bytes, memory.devices_bytes);
         let (needed, free_words) = (Bytes::new(self.needed_bytes()), Bytes::new(free));
-        // How many fit into what is left beside the other part, if `bytes` are for so many.
+        // How many fit into what is left beside the other part, if `bytes` are for this many.
         let fitting = |bytes: u64, of: f64, other: u64| {
             let left = free.saturating_sub(other + BYTES_OF_ANY_RUN);
             (left as f64 * of.max(1.0) / bytes as f64) as u64
@@ -101,7 +101,7 @@ impl Expected {
         let advice = if uploads > devices {
             let fitting = fitting(uploads, self.estimate.invited_per_round, devices);
             format!(
-                "most of it are uploads that wait for the step: a cohort of {fitting} users would fit \
+                "most of it is uploads that wait for the step: a cohort of {fitting} users would fit \
                  (training.participation), or uploads of changed rows only (codec.uplink = \"rows-f32\")"
             )
         } else {

@@ -37,7 +37,10 @@ pub(crate) fn explain(
             format!("; did you mean `{key}`?")
         });
         let moved = asked.split_once('.');
-        let moved = moved.and_then(|(table, key)| migrate::advice(table, key));
+        let moved = moved.and_then(|(table, key)| {
+            let new = migrate::new_name(table, key)?;
+            Some(migrate::advice(table, key, new))
+        });
         Error::Usage(moved.unwrap_or_else(|| format!("there is no key `{asked}`{hint}")))
     })?;
     let words: Vec<String> = found.iter().map(|key| in_words(key, width)).collect();

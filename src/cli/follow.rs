@@ -1,4 +1,4 @@
-//! What the processes of a run other than the first one do.
+//! The part of all processes of a run but the first one.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use fedrecsim_model::ArchiveReader;
 use fedrecsim_ranks::{Identity, Other, Rank, announce, contribute, serve};
 use fedrecsim_sim::checkpoint::{self, PartKeeper};
 
-/// What a process is about to do.
+/// The next task of a process.
 struct Part {
     identity: Identity,
     task: Task,
-    /// The folder of the run, in which its parts of checkpoints belong.
+    /// The folder of the run, for its parts of checkpoints.
     folder: PathBuf,
     resumed: Option<ArchiveReader>,
 }

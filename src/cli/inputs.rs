@@ -12,7 +12,7 @@ use fedrecsim_data::population::Traces;
 use fedrecsim_scenario::Strictness;
 use fedrecsim_sim::checkpoint;
 
-/// What a run reads from files.
+/// The files that a run reads.
 pub struct Inputs {
     /// The scenario and everything that was read for it.
     pub world: Arc<World>,
@@ -51,7 +51,7 @@ impl Inputs {
     }
 }
 
-/// Returns the folders in which data sets and traces are looked for, in this order.
+/// Returns the folders to look for data sets and traces in, in this order.
 pub fn data_directories(data_dir: Option<&Path>) -> Vec<PathBuf> {
     if let Some(directory) = data_dir {
         return vec![directory.to_owned()];

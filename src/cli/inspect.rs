@@ -16,8 +16,8 @@ use fedrecsim_report::words::counted;
 use fedrecsim_scenario::migrate::{Migrated, migrate as migrated};
 use fedrecsim_scenario::{self as scenario, Loaded, MethodVocabulary, Scenario};
 
-/// Checks every file, even if others before it are wrong, and returns a line for each valid one, a
-/// warning for each of its keys that has no effect, and an error for each of the other files.
+/// Checks every file, even after a wrong one. Returns a line for each valid file, a warning for
+/// each of its keys without effect, and an error for each of the other files.
 pub(crate) fn validate(arguments: &ValidateArgs, session: &Session) -> Finished {
     let (vocabulary, strictness) = (session.vocabulary(), strictness(arguments.strict));
     let mut finished = Finished::default();
@@ -103,8 +103,7 @@ pub(crate) fn presets(width: usize) -> String {
     text
 }
 
-/// Rewrites every file in which a key stands where it stood in an older version, and says which
-/// keys have moved.
+/// Rewrites every file that has a key in its old place, and says which keys have moved.
 ///
 /// # Errors
 /// [`Error::Read`] for a file that cannot be read, and those of [`migrated`]: no file has been
@@ -130,7 +129,7 @@ pub(crate) fn migrate(arguments: &MigrateArgs) -> Result<String> {
     Ok(told)
 }
 
-/// Returns the script by which a shell completes the program's commands and options.
+/// Returns the script that completes the program's commands and options in a shell.
 pub(crate) fn completions(arguments: &CompletionsArgs) -> String {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut Cli::command(), program(), &mut script);

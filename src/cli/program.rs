@@ -34,9 +34,9 @@ pub fn program(methods: &[Entry]) -> ExitCode {
     program_of(words, methods, Vec::new()).into()
 }
 
-/// Carries out the command line `words`, the first of which is the program's name, and returns the
-/// exit code. `itself` is the command that starts this program, such as an interpreter and its
-/// script; empty for a plain executable.
+/// Carries out the command line `words`, which begin with the program's name, and returns the exit
+/// code. `itself` is the command that starts this program, such as an interpreter and its script;
+/// empty for a plain executable.
 pub fn program_of(words: Vec<OsString>, methods: &[Entry], itself: Vec<OsString>) -> u8 {
     let session = Session {
         is_program: true,

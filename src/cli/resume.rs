@@ -90,7 +90,7 @@ pub(crate) fn resume(
     carry_out(task.scenario, inputs.world, checkpoints, job, session)
 }
 
-/// What a run that goes on is to do.
+/// The task of a resumed run.
 pub(crate) struct Planned {
     /// The scenario of the checkpoint.
     saved: Scenario,

@@ -44,7 +44,7 @@ pub(crate) fn run(
     let model_file = options.model_file(arguments.overwrite)?;
     let inputs = task.inputs(crew.as_mut(), session.methods)?;
     task.warnings.iter().for_each(|text| session.warn(text));
-    // What a run takes is estimated for one process.
+    // The cost of a run is estimated for one process.
     if crew.is_none() {
         expect(&inputs.world, arguments, session.visible)?;
     }
@@ -193,8 +193,8 @@ mod tests {
     use super::*;
     use crate::cli::args::{Command, parsed};
 
-    /// If this fails, whoever repeats a run overwrites a report, or leaves out what the result
-    /// depends on.
+    /// If this fails, repeating a run overwrites its report, or leaves out an option that the
+    /// result depends on.
     #[test]
     fn the_command_has_what_the_result_depends_on_and_nothing_else() {
         let line = "run a.toml --seed 7 --threads 2 --out o --data-dir d --set a.b=1 --set c=x=y --json \

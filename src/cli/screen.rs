@@ -75,7 +75,7 @@ fn headed(head: &str, color: AnsiColor, text: &str, columns: Option<usize>) -> S
     format!("{style}{head}{style:#}{}", &plain[head.len()..])
 }
 
-/// Returns `text` in lines of so many columns. A text of several lines stays as it is, since it
+/// Returns `text` in lines of this many columns. A text of several lines stays as it is, since it
 /// shows excerpts of files.
 fn fitted(text: &str, columns: Option<usize>) -> String {
     match columns {

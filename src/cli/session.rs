@@ -1,4 +1,4 @@
-//! What every command is given beside its arguments, and what it leaves.
+//! The inputs of every command beside its arguments, and its outputs.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use crate::method::{Entry, vocabulary_of};
 use crate::scenario::MethodVocabulary;
 use crate::{Error, Result};
 
-/// What a command is given beside its arguments.
+/// The inputs of a command beside its arguments.
 pub struct Session<'s> {
     /// The methods that scenarios may name.
     pub methods: &'s [Entry],
     /// Tells the command to stop once it is set.
     pub interrupted: Arc<AtomicBool>,
-    /// Has a study carry out its runs in threads of this process, and is told of their progress,
-    /// line by line. Without it each run is a process, and standard error is told.
+    /// Has a study carry out its runs in threads of this process, and receives their progress, line
+    /// by line. Without it each run is a process, and standard error is told.
     pub tell: Option<&'s (dyn Fn(&str) + Sync)>,
     /// Whether the command has the process to itself, and so its signals and its ranks.
     pub(crate) is_program: bool,
@@ -26,7 +26,7 @@ pub struct Session<'s> {
     /// The command that starts this program, such as an interpreter and its script; empty for a
     /// plain executable.
     pub(crate) itself: Vec<OsString>,
-    /// When the command began, from which its wall-clock time counts.
+    /// When the command began; its wall-clock time counts from here.
     pub(crate) started: Instant,
 }
 
@@ -87,7 +87,7 @@ impl<'s> Session<'s> {
     }
 }
 
-/// What a command leaves when it ends.
+/// The outputs of a command when it ends.
 #[derive(Debug, Default)]
 pub struct Finished {
     /// What to print on standard output.

@@ -23,8 +23,8 @@ const ENDED_BY_INTERRUPT: i32 = 130;
 pub(super) fn listen(flag: &Arc<AtomicBool>) -> Result<()> {
     let set = |signal, flag| flag::register(signal, flag).map(drop);
     // Ctrl-C has a flag of its own: of two signals that arrive together, the system may run the
-    // handler of the second first. What is registered first acts first, so the Ctrl-C that sets
-    // the flag does not end the process.
+    // handler of the second first. The handler that is registered first acts first, so the Ctrl-C
+    // that sets the flag does not end the process.
     let is_second = Arc::new(AtomicBool::new(false));
     flag::register_conditional_shutdown(SIGINT, ENDED_BY_INTERRUPT, Arc::clone(&is_second))
         .and_then(|_| set(SIGINT, is_second))

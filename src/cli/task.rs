@@ -18,11 +18,11 @@ pub(crate) struct Task {
     pub scenario: Scenario,
     /// The same with its files where this process finds them.
     pub placed: Scenario,
-    /// What is to be warned of.
+    /// The warnings.
     pub warnings: Vec<String>,
     /// The folders with data sets.
     pub directories: Vec<PathBuf>,
-    /// The rounds of the checkpoint from which the run goes on, if it does.
+    /// The rounds of the checkpoint that the run goes on from, if it does.
     pub checkpoint: Option<u32>,
 }
 
@@ -79,8 +79,8 @@ impl Task {
         crew.agree(&self.identity()?, false)?;
         let place = (&self.placed, &self.directories[..], methods);
         let inputs = load(place, Side::Zero(crew))?;
-        let inputs =
-            inputs.ok_or_else(|| Error::Usage("the data of process 0 are not whole".to_owned()))?;
+        let inputs = inputs
+            .ok_or_else(|| Error::Usage("the data of process 0 are incomplete".to_owned()))?;
         crew.agree(&contents(&inputs), true)?;
         Ok(inputs)
     }

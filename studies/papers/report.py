@@ -60,11 +60,11 @@ class Pool:
         """Takes in the results of a folder. Refuses a figure that differs from that of the same arm in another one."""
         with (folder / "summary.csv").open() as lines:
             for row in csv.DictReader(lines):
-                key = (row["arm"], row["quantity"])
+                key = (row["arm"], row["figure"])
                 if not row["mean"]:
                     continue
                 value = float(row["mean"])
-                if row["quantity"] in dict(FIGURES) and self.values.get(key, value) != value:
+                if row["figure"] in dict(FIGURES) and self.values.get(key, value) != value:
                     raise SystemExit(f"{folder.name}: {key} is {value}, and {self.values[key]} in another folder")
                 self.values[key] = value
         failed = (folder / "study.md").read_text().partition("## Runs that failed\n")[2].split("\n## ")[0]

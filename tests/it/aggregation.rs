@@ -17,8 +17,8 @@ const MEAN: &str = "training.aggregation=\"mean\"";
 /// The methods that can be run under both controls.
 const WITH_CONTROLS: [&str; 6] = ["fedrap", "pfedrec", "fedmf", "fedncf", "fedrecon", "fedbpr"];
 
-/// Returns the scores of all items for user 0 after so many participations of three users who train
-/// alone, of whom the others have the items `others`. Rates are made for one device.
+/// Returns user 0's scores of all items after this many participations of three users who train
+/// alone; the other two have the items `others`. Rates are made for one device.
 fn scores_alone(method: &str, others: [u32; 3], rounds: u32) -> Vec<f32> {
     let mut splitter = Splitter::leave_one_out(60, false);
     for items in [[1, 5, 9], others, others.map(|item| item + 10)] {
@@ -57,7 +57,7 @@ fn scores_alone(method: &str, others: [u32; 3], rounds: u32) -> Vec<f32> {
             let trained = client.train(&task, &mut scratch).unwrap();
             assert!(trained.update.blocks.is_empty(), "{spec:?} sends something");
         }
-        // Whatever the server has, nobody downloads it.
+        // Nobody downloads anything from the server.
         server.set_model(method.initial()).unwrap();
     }
     let own = dataset.own_data(UserId(0));

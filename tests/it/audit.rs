@@ -51,9 +51,8 @@ fn an_audit_changes_nothing_and_finds_the_same_on_any_number_of_threads() {
     }
 }
 
-/// If this fails, the audit misses what is known of a method: which rows FedGram sends, and that
-/// all rows of FedMF's uploads tell positives from negatives by their direction, the more so over
-/// several rounds.
+/// If this fails, the audit misses known leaks: the rows that FedGram sends, and the direction of
+/// rows in FedMF's uploads, which tells positives from negatives and more so over several rounds.
 #[test]
 fn methods_give_away_what_is_known_of_them() {
     let fedgram = audited("fedgram", &[]);
@@ -102,7 +101,7 @@ fn what_is_found_is_what_the_codec_sends() {
     assert!(few.presence.auc < all.presence.auc - 0.1, "{few:?} {all:?}");
 }
 
-/// If this fails, whoever reads the report does not see what was found.
+/// If this fails, the report does not show what the audit found.
 #[test]
 fn the_report_shows_what_was_found() {
     let workshop = Workshop::new();
@@ -130,7 +129,7 @@ fn the_report_shows_what_was_found() {
         "{summary}"
     );
     assert!(
-        summary.contains("the largest eigenvalue has 1.0000 of the trace"),
+        summary.contains("whose largest eigenvalue is 1.0000 of its trace"),
         "{summary}"
     );
 }

@@ -220,7 +220,7 @@ fn bytes_that_are_no_number_are_refused_with_file_and_line() {
     workshop.refused(scenario, &[], &["ratings.tsv:61: "]);
 }
 
-/// If one of these runs, a mistyped rating widens the scale on which MovieLens is predicted.
+/// If one of these runs, a mistyped rating widens the scale that MovieLens is predicted on.
 #[test]
 fn a_rating_outside_the_stars_of_movielens_is_refused_with_file_and_line() {
     for (rating, minutes) in [("0", 1), ("6", 2), ("45", 3)] {
@@ -409,8 +409,8 @@ item = "artist"
 
 #[test]
 fn a_mode_that_has_no_meaning_for_a_method_or_its_users_is_refused() {
-    // If this fails, a run is reported as asynchronous in which nobody took part, or fewer than the
-    // report says.
+    // If this fails, a run without participants, or with fewer than the report says, is reported as
+    // asynchronous.
     let workshop = Workshop::new();
     let ratings: String = (0..3)
         .flat_map(|user| (0..4).map(move |item| format!("{user},{}\n", user + item)))
@@ -550,7 +550,7 @@ fn a_singular_system_ends_the_run_with_its_cause_and_a_way_out() {
     }
 }
 
-/// If this fails, LightGCN trains on a graph in which nobody has rated anything.
+/// If this fails, LightGCN trains on a graph without ratings.
 #[test]
 fn a_graph_without_edges_ends_the_run_and_says_whose_it_is() {
     let workshop = Workshop::new();

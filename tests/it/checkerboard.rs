@@ -137,8 +137,8 @@ every_rounds = 30
 "#;
 
 /// If this fails, a method that runs cannot learn to tell the colours of a checkerboard apart. (The
-/// pool is `unrated`, with which each learns at its usual rates; the other one has a list of its
-/// own, `planted_groups`.)
+/// pool is `unrated`: each method learns at its usual rates with it. The other pool has its own
+/// list, `planted_groups`.)
 #[test]
 fn every_method_with_user_parameters_learns_a_checkerboard_and_no_other_does() {
     for entry in methods()

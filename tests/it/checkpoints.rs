@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::support::{Words, Workshop, assert_refusal, methods};
 
-/// Overrides with which no frame arrives from some instant on, so that the run ends before its last
+/// Overrides that let no frame arrive from some instant on, so that the run ends before its last
 /// round and its checkpoints stay.
 pub const DOOMED: [&str; 4] = [
     "training.rounds=50",

@@ -128,8 +128,7 @@ fn differences_take_fewer_bytes_than_tables_and_say_what_versions_cost() {
     assert_eq!(versions.acknowledgement_bytes, 4 * 40);
     assert!(versions.differences_bytes > 0 && versions.differences_bytes < versions.model_bytes);
     assert_eq!(whole.rounds.last().unwrap().versions, None);
-    // Whoever took part in the last round is one version behind, so that scoring needs a single
-    // difference.
+    // A participant of the last round is one version behind, so scoring needs a single difference.
     let inference = changes.rounds.last().unwrap().inference_bytes.unwrap();
     assert!(inference < changes.bytes.down.sent / 6, "{inference}");
     assert!(ndcg(&changes).is_finite());

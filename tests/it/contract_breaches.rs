@@ -18,7 +18,7 @@ use fedrecsim_sim::testing::{Breach, Clause, Contract, contract};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is wrong with a method.
+/// The fault of a method.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Flaw {
     Nothing,
@@ -94,7 +94,7 @@ fn entry<const FLAW: usize>() -> Entry {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Strict {
-    /// Share by which a value moves.
+    /// The relative move of a value.
     #[schemars(range(min = 0, max = 1))]
     rate: f64,
 }

@@ -54,7 +54,7 @@ fn a_run_that_is_killed_is_resumed_to_the_same_report() {
     assert!(stopped.success());
     let error = resume(&workshop.report(), &workshop.path("")).unwrap_err();
     assert_refusal(&error, &["another process is at work on the run in"]);
-    // This sends SIGKILL, for which no process can prepare.
+    // This sends SIGKILL, which no process can prepare for.
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(
@@ -69,8 +69,8 @@ fn a_run_that_is_killed_is_resumed_to_the_same_report() {
     assert!(report(&workshop.report()) == uninterrupted(&overrides));
 }
 
-/// If this fails, there is an instant during the writing of a checkpoint at which a kill costs more
-/// than the rounds since the last one, or leaves a file for ever.
+/// If this fails, a kill at some instant during the writing of a checkpoint costs more than the
+/// rounds since the last one, or leaves a file forever.
 #[test]
 fn whatever_a_kill_leaves_is_resumed_from_and_tidied_up() {
     let workshop = Workshop::new();
@@ -165,13 +165,13 @@ fn a_run_that_finds_no_room_ends_and_is_resumed_when_there_is_some() {
         let (_, newer) = checkpoints_in(&workshop.report());
         let error = said.lines().last().unwrap();
         let way_on = format!(
-            "go on from there with `fedrecsim resume {}`",
+            "then go on with `fedrecsim resume {}`",
             workshop.report().display()
         );
         for part in [
             "error: cannot write the checkpoint after round",
             "File too large",
-            "is left",
+            "is still there",
             &way_on,
         ] {
             assert!(error.contains(part), "no {part:?} in {said}");
@@ -190,7 +190,7 @@ fn a_run_that_finds_no_room_ends_and_is_resumed_when_there_is_some() {
             let left = workshop.run_json()["rounds"].as_u64().unwrap() - 2;
             assert!(newer.ends_with(format!("checkpoint-{left}.bin")), "{said}");
             assert!(
-                error.contains(&format!("that after round {left} is left")),
+                error.contains(&format!("the one after round {left} is still there")),
                 "{said}"
             );
         }

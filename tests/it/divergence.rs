@@ -58,8 +58,7 @@ fn an_explosion_names_round_and_parameter_and_keeps_the_rounds_before() {
     assert_eq!(outcome.model.table(0), in_time.model.table(0));
 }
 
-/// If this fails, the round in which a run explodes depends on the order in which threads get
-/// there.
+/// If this fails, the round that a run explodes in depends on the order of threads.
 #[test]
 fn an_explosion_is_the_same_at_any_number_of_threads() {
     let stopped = |threads| {
@@ -135,7 +134,7 @@ fn an_explosion_in_the_first_round_leaves_a_report_without_rounds() {
     assert!(workshop.rounds_csv().is_empty());
 }
 
-/// For every method that moves along gradients, parameters with which it explodes.
+/// For every method that moves along gradients, parameters that make it explode.
 const EXPLODING_RATES: [(&str, &str); 19] = [
     ("fedrap", "{ learning_rate_network = 1e30 }"),
     ("pfedrec", "{ learning_rate = 1e20 }"),

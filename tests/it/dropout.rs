@@ -53,8 +53,8 @@ fn a_device_that_is_cut_off_while_it_uploads_keeps_what_it_has_learned() {
     assert!(hr(&accuracies[3]) > hr(&accuracies[0]), "{accuracies:?}");
 }
 
-/// If this fails, a frame that has just arrived is booked as lost, or stays on its way for ever.
-/// With phases of a nanosecond each, most cut-offs fall on the very instant at which a phase ends.
+/// If this fails, a frame that has just arrived is booked as lost, or stays on its way forever.
+/// With phases of a nanosecond each, most cut-offs fall on the very instant when a phase ends.
 #[test]
 fn a_cut_off_at_the_instant_of_an_arrival_comes_after_it() {
     let instant = [

@@ -15,7 +15,7 @@ fn assert_near(what: &str, estimated: f64, found: f64) {
     );
 }
 
-/// Returns the length of a rehearsal of so many rounds.
+/// Returns the length of a rehearsal of this many rounds.
 fn of_rounds(rounds: u32) -> RehearsalLength {
     RehearsalLength {
         rounds,

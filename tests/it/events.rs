@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::support::{Words, Workshop, assert_refusal, run, small, world};
 
-/// Overrides with which everything happens that can: late updates, a line at the server, dropouts,
-/// departures, faults.
+/// Overrides that make everything happen: late updates, a line at the server, dropouts, departures,
+/// faults.
 const BUSY: [&str; 8] = [
     "training.rounds=4",
     "training.mode.over-selection={factor=1.5, deadline_s=0.5, stragglers=\"late\"}",

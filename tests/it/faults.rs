@@ -291,7 +291,7 @@ const PRIVATE: [&str; 8] = [
     "training.rounds=1",
 ];
 
-/// Runs a round that everybody leaves after so many seconds.
+/// Runs a round that everybody leaves after this many seconds.
 fn departure(seconds: f64) -> Outcome {
     let workshop = Workshop::new();
     workshop.write("stays.csv", &format!("user,on,off\n0,0,{seconds}\n"));

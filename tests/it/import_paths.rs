@@ -1,5 +1,5 @@
 /// A path that a file refers to, by its segments from the root of the crate, and the line (from 1)
-/// in which it does.
+/// of the reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
     pub line: usize,

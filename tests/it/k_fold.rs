@@ -186,6 +186,24 @@ fn what_cannot_be_divided_or_predicted_is_refused_by_name() {
     refused(
         "likes.csv",
         with_ratings,
+        &["dataset.validation_item=true"],
+        &[
+            "`validation_item` belongs to `[dataset.split.leave-one-out]` now",
+            "which the file does not choose: take it out",
+        ],
+    );
+    refused(
+        "likes.csv",
+        with_ratings,
+        &["dataset.split.k-fold.validation_item=true"],
+        &[
+            "unknown key `validation_item` here; it belongs to `[dataset.split.leave-one-out]`",
+            "which the file does not choose",
+        ],
+    );
+    refused(
+        "likes.csv",
+        with_ratings,
         &["evaluation.selection=\"best-validation\""],
         &["`best-validation` needs a validation item", "`k-fold`"],
     );

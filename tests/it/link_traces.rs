@@ -83,8 +83,7 @@ fn a_trace_of_one_rate_is_that_rate() {
     }
 }
 
-/// If this fails, a transfer keeps the rate with which it began, or one on a shared link is not
-/// told of a change.
+/// If this fails, a transfer keeps its first rate, or one on a shared link misses a change.
 #[test]
 fn a_transfer_goes_on_at_the_rate_that_its_link_has_by_then() {
     let still = [

@@ -70,8 +70,8 @@ fn where_there_is_one_cause_every_loss_is_of_that_cause() {
     assert_eq!(losses(&[]), Losses::default());
 }
 
-/// If this fails, a user whom an outage has cut off is said to have left by itself, or the other
-/// way round.
+/// If this fails, a user that an outage has cut off counts as one that left, or the other way
+/// round.
 #[test]
 fn an_outage_is_a_fault_rule_of_its_own_and_no_departure() {
     // The downloads of the first round are under way when the outage begins.

@@ -176,7 +176,7 @@ fn fedbuff_with_one_client_and_a_buffer_of_one_is_sequential_training() {
     }
 }
 
-/// Overrides with which links take .015 s, 0.02 s and 0.08 s and devices next to no time, so that a
+/// Overrides that make links take .015 s, 0.02 s and 0.08 s and devices next to no time, so that a
 /// delay decides who is late.
 const LATE: [&str; 5] = [
     "training.client_selection=\"round-robin\"",
@@ -284,7 +284,7 @@ fn over_selected(mode: &str) -> Outcome {
     )
 }
 
-/// If this fails, an over-selected round waits for users whom it does not need, or does not say
+/// If this fails, an over-selected round waits for users that it does not need, or does not say
 /// what became of them.
 #[test]
 fn over_selection_takes_the_first_and_gives_the_rest_up() {
@@ -432,7 +432,7 @@ fn stragglers_who_go_on_are_late() {
 }
 
 /// If this fails, a deadline that nobody meets changes the model, or a run without any progress
-/// goes on for ever.
+/// goes on forever.
 #[test]
 fn a_deadline_that_nobody_meets_leaves_empty_rounds_and_too_many_end_the_run() {
     for mode in [

@@ -81,10 +81,10 @@ mod with_mpi {
         "evaluation.every_rounds=100",
     ];
 
-    /// Returns the command that starts `words` in so many processes. The feature takes an OpenMPI,
+    /// Returns the command that starts `words` in this many processes. The feature takes an OpenMPI,
     /// which has mpirun.
     fn mpirun(workshop: &Workshop, ranks: usize, words: &[&str]) -> Command {
-        // Whatever goes wrong must not hold up the tests for ever.
+        // A failure must not block the tests forever.
         let mut command = Command::new("timeout");
         command.args(["120", "mpirun", "-n", &ranks.to_string(), "--oversubscribe"]);
         command
@@ -97,7 +97,7 @@ mod with_mpi {
         command
     }
 
-    /// Returns the command of a run in so many processes.
+    /// Returns the command of a run in this many processes.
     fn run(workshop: &Workshop, ranks: usize, more: &[&str]) -> Command {
         let program = env!("CARGO_BIN_EXE_fedrecsim");
         let words = [
@@ -279,7 +279,7 @@ mod with_mpi {
     }
 
     /// If this fails, processes with different input begin a run together, or wait for each other
-    /// for ever.
+    /// forever.
     #[test]
     fn processes_that_would_run_something_else_are_refused_before_the_first_round() {
         let workshop = Workshop::new();
@@ -319,8 +319,8 @@ mod with_mpi {
         }
     }
 
-    /// If this fails, a ratings file is read otherwise by several processes, of which each keeps
-    /// the ratings of its own users, or processes that read different files begin a run together.
+    /// If this fails, several processes, which each keep the ratings of their own users, read a
+    /// ratings file differently, or processes that read different files begin a run together.
     #[test]
     fn processes_read_the_ratings_of_their_own_users_out_of_one_file() {
         let workshop = Workshop::new();

@@ -281,7 +281,7 @@ fn needed_rows_are_refused_where_training_or_an_upload_reads_others() {
     );
 }
 
-/// If this fails, the audit overlooks that a request names the items, whatever the upload hides.
+/// If this fails, the audit overlooks that a request names the items even if the upload hides them.
 #[test]
 fn the_audit_sees_what_is_asked_for() {
     let audited = |downlink: &str| {

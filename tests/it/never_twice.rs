@@ -70,7 +70,7 @@ fn nobody_twice_in_a_row_is_refused_where_and_only_where_a_round_would_have_nobo
     assert!((30..80).contains(&refused), "{refused} of 136 are refused");
 }
 
-/// Notes in which rounds an update of each user was used.
+/// Notes the rounds that used an update of each user.
 #[derive(Default)]
 struct UsedIn {
     rounds: BTreeMap<UserId, Vec<u32>>,
@@ -155,8 +155,8 @@ fn no_update_of_a_user_is_used_in_two_steps_in_a_row() {
     }
 }
 
-/// If this fails, a run that has the least number of users ends in the middle, because lost
-/// participations make users rest of whom nothing was heard.
+/// If this fails, a run with the least number of users ends in the middle, because users rest after
+/// a lost participation.
 #[test]
 fn the_least_number_of_users_is_enough_with_dropouts() {
     // With a handful of users the default rate, which is made for the mean over many, diverges.
@@ -179,8 +179,8 @@ fn the_least_number_of_users_is_enough_with_dropouts() {
     }
 }
 
-/// If this fails, the rule costs a run of one step, in which nobody can be heard twice, half of its
-/// users.
+/// If this fails, the rule costs a run of one step half of its users, though nobody can take part
+/// twice there.
 #[test]
 fn a_single_step_needs_as_many_users_as_it_has_updates() {
     let mode = "training.mode={ fedbuff = { concurrency = 40, buffer = 40 } }";

@@ -15,8 +15,7 @@ fn run(method: &str, overrides: &[&str]) -> (Finished, serde_json::Value, String
     (finished, workshop.run_json(), summary)
 }
 
-/// If this fails, a run in which no update ever counted is reported as if its method had been
-/// trained.
+/// If this fails, a run without any used update is reported as if its method had been trained.
 #[test]
 fn a_run_without_an_update_says_so_and_fails_with_its_report_written() {
     for (why, overrides) in [

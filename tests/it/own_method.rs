@@ -6,8 +6,8 @@ use crate::import_paths::code_of;
 use crate::support::{Words, Workshop, repository, small_with};
 
 /// If this fails, a method of another program is not read, trained, scored or reported like those
-/// of this crate, or the example no longer computes what it says: with full participation, one
-/// round makes p_j the share of users who rated item j, which orders items as their counts do.
+/// of this crate, or the example no longer computes what it says. With full participation, one
+/// round makes p_j the share of users who rated item j, which orders items by their counts.
 #[test]
 fn the_example_runs_as_a_command_and_comes_to_what_popularity_knows() {
     let workshop = Workshop::new();

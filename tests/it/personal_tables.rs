@@ -8,8 +8,8 @@ use ndarray_npy::NpzReader;
 
 use crate::support::{Words, Workshop, run, small, small_with, world};
 
-/// If this fails, whoever studies a method sees another table than the user's, or one that is not
-/// there.
+/// If this fails, a study of a method gets another table than the user's, or one for a method that
+/// has none.
 #[test]
 fn a_simulation_shows_the_table_that_a_user_keeps() {
     let mut simulation = Simulation::new(world(small(&[])), &RunControl::with_threads(2)).unwrap();

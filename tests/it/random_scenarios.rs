@@ -43,7 +43,7 @@ use self::rules::Draft;
 use crate::fuzz_case;
 use crate::support::{Workshop, assert_balanced, assert_finite};
 
-/// A scenario file, of which a failing case shows the text.
+/// A scenario file; a failing case shows its text.
 #[derive(Clone)]
 struct File {
     table: Table,
@@ -237,7 +237,7 @@ fn run_from(workshop: &Workshop, scenario: &Scenario, checkpoints: Checkpoints) 
     sim::run_from(world, &RunControl::with_threads(1), &mut (), checkpoints).unwrap()
 }
 
-/// Returns the round in which an error ended a run.
+/// Returns the round that an error ended a run in.
 fn failed_round(error: &Error) -> Option<Round> {
     match error {
         Error::Diverged { round, .. } => Some(*round),

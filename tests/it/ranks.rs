@@ -154,8 +154,8 @@ fn each_download_crosses_once_to_a_rank_and_each_upload_once() {
             [0, 1, 2, 3].map(|place| way.crossed[place].load(Ordering::Relaxed) as f64);
         let own = Shares::new(users.len(), ranks as usize).of(0);
         let elsewhere = (users.len() - own.len()) as f64 / users.len() as f64;
-        // A model is downloaded by the participants of every round, and by whoever is scored after
-        // the last one.
+        // The participants of every round download the model, and so do the users who are scored
+        // after the last one.
         let downloads = f64::from(ranks - 1) * (rounds as f64 + 1.0) * download;
         let told = (sent - downloads) / (participations * elsewhere);
         assert!(
@@ -222,7 +222,7 @@ fn a_run_goes_on_with_another_number_of_ranks() {
     }
 }
 
-/// If this fails, whoever studies a user of another machine sees somebody else's table or items, or
+/// If this fails, a query for a user on another rank returns another user's table or items, or
 /// none.
 #[test]
 fn users_of_other_ranks_can_be_studied() {

@@ -3,7 +3,7 @@ use fedrecsim_sim::testing::check_resumed_runs;
 
 use crate::support::{methods, run, small_with, world};
 
-/// Modes, with worlds in which participations are in every phase of their way when a round ends.
+/// Modes, with worlds that have participations in every phase when a round ends.
 pub const MODES: [(&str, &[&str]); 14] = [
     (
         "synchronous",
@@ -142,8 +142,7 @@ fn every_method_in_every_mode_ends_alike_from_every_checkpoint() {
     }
 }
 
-/// If this fails, a run in which clients ask for rows forgets what they have asked for when it is
-/// stopped and resumed.
+/// If this fails, a run with row requests forgets the requests when it is stopped and resumed.
 #[test]
 fn downloads_that_were_asked_for_end_alike_from_every_checkpoint() {
     let exact = [

@@ -137,7 +137,7 @@ fn a_checkpoint_of_another_run_is_refused() {
     );
 }
 
-/// If this fails, what a kill between the report and the clean-up has left stays for ever, or is
+/// If this fails, what a kill between the report and the clean-up has left stays forever, or is
 /// taken for a run that was stopped.
 #[test]
 fn the_next_command_removes_what_a_complete_run_could_not() {

@@ -217,7 +217,7 @@ impl RoundObserver for Integrals {
     }
 }
 
-/// A world in which lines, late updates, dropouts, departures and faults all happen.
+/// A world where lines, late updates, dropouts, departures and faults all happen.
 const BUSY: [&str; 7] = [
     "training.rounds=5",
     "training.mode.over-selection={factor=1.5, deadline_s=0.5, stragglers=\"late\"}",
@@ -412,7 +412,7 @@ fn a_trace_of_events_has_tracks_of_the_load_of_the_server() {
         let values = track
             .iter()
             .map(|event| event["args"][unit].as_u64().unwrap());
-        // The run ends with some participations under way, of which the rounds do not tell.
+        // The run ends with some participations under way; the rounds do not record these.
         assert!(values.max().unwrap() >= max && max > 0, "{name}: {max}");
         assert!(
             track

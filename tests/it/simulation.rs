@@ -9,7 +9,7 @@ use fedrecsim_sim::{RunControl, Simulation, Stop, Until};
 
 use crate::support::{assert_balanced, run, small_with, world};
 
-/// Overrides with which participations are under way whenever a round ends, and some are cut off.
+/// Overrides that keep participations under way whenever a round ends and cut some off.
 const ASYNCHRONOUS: [&str; 3] = [
     "training.rounds=5",
     "training.mode={ fedbuff = { concurrency = 20, buffer = 8 } }",

@@ -26,7 +26,7 @@ key = "method.fedrap.learning_rate_tables"
 values = [10, 1]
 "#;
 
-/// Quantities of the host, which differ from run to run.
+/// Figures of the host, which differ from run to run.
 const OF_THE_HOST: [&str; 3] = ["wall_time_s", "threads", "peak_memory_bytes"];
 
 fn workshop() -> Workshop {
@@ -70,11 +70,11 @@ fn study(workshop: &Workshop, arguments: &[&str]) -> Output {
     output
 }
 
-/// Returns the lines of a file of tables, without those of the host's quantities.
+/// Returns the lines of a file of tables, without those of the host's figures.
 fn lines(workshop: &Workshop, file: &str) -> Vec<String> {
     let text = std::fs::read_to_string(workshop.path(file))
         .unwrap_or_else(|error| panic!("{file}: {error}"));
-    let is_result = |line: &&str| !OF_THE_HOST.iter().any(|quantity| line.contains(quantity));
+    let is_result = |line: &&str| !OF_THE_HOST.iter().any(|figure| line.contains(figure));
     text.lines().filter(is_result).map(str::to_owned).collect()
 }
 
@@ -99,7 +99,7 @@ fn run_json(workshop: &Workshop, run: &str) -> Value {
     json(&workshop.path(&format!("{run}/run.json")))
 }
 
-/// Returns the rows of `summary.csv` by arm and quantity.
+/// Returns the rows of `summary.csv` by arm and figure.
 fn summary(workshop: &Workshop, folder: &str) -> BTreeMap<(String, String), csv::StringRecord> {
     let mut reader = csv::Reader::from_path(workshop.path(folder).join("summary.csv")).unwrap();
     let rows = reader.records().map(Result::unwrap);
@@ -143,7 +143,7 @@ fn a_study_runs_every_arm_with_every_seed_and_sums_them_up() {
     };
     let [fast, slow] = ["rate=10", "rate=1"].map(|arm| [of_run(arm, 1), of_run(arm, 2)]);
     let rows = summary(&workshop, "out");
-    let row = |arm: &str, quantity: &str| rows[&(arm.to_owned(), quantity.to_owned())].clone();
+    let row = |arm: &str, figure: &str| rows[&(arm.to_owned(), figure.to_owned())].clone();
     let number = |cell: &str| cell.parse::<f64>().unwrap();
     assert_eq!(
         number(&row("rate=10", "hr@10")[3]),
@@ -550,21 +550,17 @@ fn reports_that_exist_are_compared_as_a_study_compares_its_runs() {
         ("rate=10", to),
         ("rate=1", "method.fedrap.learning_rate_tables=1"),
     ] {
-        for quantity in [
+        for figure in [
             "hr@10",
             "up_bytes",
             "virtual_time_s",
             "up_bytes_to_90_percent_of_compared_best",
         ] {
             let row = |rows: &BTreeMap<(String, String), csv::StringRecord>, arm: &str| {
-                let row = &rows[&(arm.to_owned(), quantity.to_owned())];
+                let row = &rows[&(arm.to_owned(), figure.to_owned())];
                 [2, 3, 4, 5, 6, 8, 9, 10, 11].map(|cell| row[cell].to_owned())
             };
-            assert_eq!(
-                row(&studied, arm),
-                row(&compared, name),
-                "{arm}, {quantity}"
-            );
+            assert_eq!(row(&studied, arm), row(&compared, name), "{arm}, {figure}");
         }
     }
     assert!(
@@ -580,8 +576,7 @@ fn reports_that_exist_are_compared_as_a_study_compares_its_runs() {
     assert_ends(&fedrecsim(&workshop, &["compare", "out"]), 2, &["run.json"]);
 }
 
-/// If this fails, somebody who wants a few arms of a large study has to run all of them, or gets
-/// other figures for them.
+/// If this fails, a few arms of a large study cannot be run alone, or get other figures then.
 #[test]
 fn some_arms_can_be_run_and_the_others_later() {
     let workshop = workshop();

@@ -109,7 +109,7 @@ fn the_times_of_stages_are_printed_beside_the_same_result() {
     }
 }
 
-/// If this fails, whoever has a narrow terminal reads lines that are broken in the middle of words.
+/// If this fails, a narrow terminal breaks lines in the middle of words.
 #[test]
 fn help_summary_and_explanations_fit_sixty_columns() {
     let workshop = Workshop::new();
@@ -166,8 +166,8 @@ fn help_has_help() {
     assert!(printed(&mut program(&workshop), &["help", "run"]).contains("Usage: fedrecsim run"));
 }
 
-/// If this fails, whoever reads the log of a batch job does not see how far a run is, or a script
-/// that reads results gets progress between them.
+/// If this fails, the log of a batch job does not show a run's progress, or a script that reads
+/// results gets progress lines between them.
 #[test]
 fn in_a_pipe_progress_is_lines_on_standard_error() {
     let workshop = Workshop::new();

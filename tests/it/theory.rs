@@ -8,8 +8,8 @@ const FRAME_BITS: f64 = 8.0 * (28.0 + 4.0 * 150.0 * 4.0);
 
 const LATENCY_S: f64 = 0.015;
 
-/// Overrides with which all users are alike, with 8 Mbit/s down and 2 Mbit/s up, and devices that
-/// train in a nanosecond.
+/// Overrides that make all users alike, with 8 Mbit/s down and 2 Mbit/s up, and devices that train
+/// in a nanosecond.
 const ALIKE: [&str; 7] = [
     "method.fedmf.latent_dimension=4",
     // The rate is so small that nothing diverges in some hundred rounds.

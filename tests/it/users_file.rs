@@ -4,7 +4,7 @@ use fedrecsim_sim::outcome::{ByDirection, Flow, NetworkRecord, UserAccount, hand
 
 use crate::support::{Workshop, run, small, world};
 
-/// A world in which participations have every fate, and some users never take part.
+/// A world whose participations have every fate, and where some users never take part.
 const VARIED: [&str; 7] = [
     "training.rounds=6",
     "training.participation.cohort=9",

@@ -8,7 +8,7 @@ use fedrecsim_sim::{self as sim, Outcome, RunControl, Stop};
 
 use crate::support::{assert_balanced, run, small_with, world};
 
-/// Overrides with which all users are alike: 8 Mbit/s down, 2 Mbit/s up, 30 ms of round trip, 1
+/// Overrides that make all users alike: 8 Mbit/s down, 2 Mbit/s up, 30 ms of round trip, 1
 /// microsecond per row visit.
 const ALIKE: [&str; 4] = [
     "network.rates.lognormal.downlink_median_mbit_per_s=8",

@@ -278,9 +278,9 @@ fn every_key_that_another_one_switches_off_is_told() {
         let with = |value: &str| {
             let written = format!("{key}={value}");
             let mut told = warnings(&[switch, &[written.as_str()][..]].concat());
-            // The small scenario's own parameters fall away with its method, which other tests are
+            // The small scenario's own parameters are dropped with its method, which other tests are
             // about.
-            told.retain(|warning| !warning.contains("fall away"));
+            told.retain(|warning| !warning.contains("are dropped"));
             told
         };
         let told = with(value);
@@ -346,8 +346,8 @@ fn a_printed_scenario_has_no_warnings_and_neither_has_any_of_the_project() {
     }
 }
 
-/// If this fails, the warning does not reach whoever reads the terminal or the report, or
-/// `--strict` lets it pass.
+/// If this fails, the warning is missing from the terminal or the report, or `--strict` lets it
+/// pass.
 #[test]
 fn a_key_without_effect_is_a_warning_or_with_strict_a_fault() {
     let workshop = Workshop::new();
@@ -449,7 +449,8 @@ fn numbers_that_would_be_taken_for_zero_or_for_the_smallest_one_are_refused() {
     }
 }
 
-/// If this fails, whoever mends a key or a value learns only then that keys contradict each other.
+/// If this fails, contradictions between keys are reported only after the wrong keys and values are
+/// mended.
 #[test]
 fn contradictions_are_told_beside_faults_of_single_keys() {
     let both = [
@@ -487,7 +488,7 @@ fn contradictions_are_told_beside_faults_of_single_keys() {
             &["`path` has no meaning", "`users` is 50", "3 faults"],
         );
     }
-    // A table in which a key is wrong is there, and it is not empty.
+    // A table with a wrong key exists, and it is not empty.
     for (wrong, count) in [
         (
             "[dataset]\nname = \"delimited\"\npath = \"a.csv\"\n[dataset.columns]\nusr = 1\nitem = 2\n",
@@ -536,8 +537,7 @@ fn contradictions_are_told_beside_faults_of_single_keys() {
 #[test]
 fn parameters_that_an_override_of_the_method_removes_are_told() {
     let told = warnings(&["method=\"fedmf\""]);
-    let lost =
-        "--set:1:1: `latent_dimension`, `learning_rate_tables`, parameters of `fedrap`, fall away";
+    let lost = "--set:1:1: `latent_dimension`, `learning_rate_tables`, parameters of `fedrap`, are dropped";
     assert!(told.len() == 1 && told[0].starts_with(lost), "{told:?}");
     let told = warnings(&["method=fedrap"]);
     assert!(
@@ -547,7 +547,7 @@ fn parameters_that_an_override_of_the_method_removes_are_told() {
     let told = warnings(&["method={ fedrap = { latent_dimension = 4 } }"]);
     assert!(
         told.len() == 1
-            && told[0].contains("`learning_rate_tables`, a parameter of `fedrap`, falls"),
+            && told[0].contains("`learning_rate_tables`, a parameter of `fedrap`, is dropped"),
         "{told:?}"
     );
     assert!(warnings(&["method.fedrap.latent_dimension=4"]).is_empty());
@@ -566,7 +566,7 @@ fn an_override_of_the_data_set_leaves_out_what_the_file_says_of_its_own() {
     assert_eq!(loaded.warnings.len(), 1);
     assert!(
         loaded.warnings[0]
-            .contains("`generator` falls away, as an override names another data set, `lastfm-2k`")
+            .contains("`generator` is dropped: an override names another data set, `lastfm-2k`")
     );
     let own = "method = \"popularity\"\ntraining.rounds = 1\n[dataset]\nname = \"delimited\"\npath = \"a.csv\"\n\
                columns = { separator = \",\", user = 1, item = 2 }\n";

@@ -50,7 +50,7 @@ impl Client {
 
 impl Client {
     fn schedule(&mut self, context: &Context<Self>) {
-        // This is Knuth's linear congruential generator, of which the upper 20 bits are used.
+        // Knuth's linear congruential generator; only its upper 20 bits are used.
         self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let delay = Duration::from_nanos(1_000_000 + (self.state >> 44));
         context.schedule_event(delay, schedulable!(Self::tick), 1).expect("the delay is positive");
@@ -71,7 +71,7 @@ impl Server {
     }
 }
 
-/// Returns millions of nexosim's events per second with so many actors.
+/// Returns millions of nexosim's events per second with this many actors.
 fn nexosim_events(actors: u32, threads: usize) -> Result<f64, Box<dyn Error>> {
     let mut bench = SimInit::with_num_threads(threads);
     let server = Mailbox::new();

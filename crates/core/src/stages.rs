@@ -8,14 +8,14 @@
 use tracing::span::EnteredSpan;
 use tracing::trace_span;
 
-/// The target of the spans, by which a subscriber tells them from those of other crates.
+/// The target of the spans, so that a subscriber can tell them from other crates' spans.
 pub const TARGET: &str = "fedrecsim::stage";
 
 /// Makes the type of the stages, and [`enter`], from one list. Each stage needs a span in a place of
 /// its own in the code, where `tracing` keeps whether anybody listens.
 macro_rules! stages {
     ($($(#[$doc:meta])* $stage:ident = $name:literal,)*) => {
-        /// What a thread is doing.
+        /// The work of a thread.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Stage {
             $($(#[$doc])* $stage,)*

@@ -22,8 +22,8 @@ pub struct Averager {
     upload: Layout,
     rules: Vec<ServerRule>,
     moments: Vec<Moments>,
-    /// The position of the block of uploads in which devices say which rows they have sent, if
-    /// there is one.
+    /// The position of the block of uploads that lists the rows that devices have sent, if there is
+    /// one.
     counts: Option<usize>,
     /// The rate of a block by the number of the step, in place of that of its rule.
     schedule: Option<(usize, Schedule)>,
@@ -52,10 +52,10 @@ impl Averager {
         }
     }
 
-    /// Returns the same server that takes the number of senders of each row from the block of
-    /// uploads of this name, in which devices say which rows they have sent ([`can_be_counts`]). If
-    /// uploads have no such block, and for blocks of another number of rows, it counts senders.
-    /// What is said in an update of a smaller weight counts less.
+    /// Returns the same server that takes the number of senders of each row from this block of
+    /// uploads, which lists the rows that a device has sent ([`can_be_counts`]). If uploads have no
+    /// such block, and for blocks of another number of rows, it counts senders. What is said in an
+    /// update of a smaller weight counts less.
     pub(crate) fn counted_by(mut self, block: &str) -> Self {
         let said = self.upload.position(block);
         self.counts = said.filter(|at| can_be_counts(&self.upload.blocks()[*at]));
@@ -175,7 +175,7 @@ impl Averager {
     }
 }
 
-/// Returns what a server uses of uploads whose blocks of the model have so many rows and these
+/// Returns what a server uses of uploads whose blocks of the model have this many rows and these
 /// rules. `is_counted` says whether devices count the rows that they send.
 pub(super) fn upload_use(
     mut rules: impl Iterator<Item = (usize, ServerRule)>,
@@ -250,8 +250,7 @@ struct Sums {
     /// For each block of the model, the position of the upload's block of the same name, and the
     /// sums; `None` if uploads have no such block.
     blocks: Vec<Option<(usize, BlockSums)>>,
-    /// The position of the upload's block in which devices say which rows they have sent, and its
-    /// sums.
+    /// The position of the upload's block that lists the rows sent, and its sums.
     counts: Option<(usize, SentRows)>,
     totals: WeightTotals,
 }

@@ -76,7 +76,7 @@ pub fn beside(items: bool) -> [Entry; 2] {
 enum Baseline {
     /// The score is the number of training ratings of the item.
     Popularity(Arc<[f32]>),
-    /// The score is random, and differs between users and seeds, of which this is the run's.
+    /// The score is random, and differs between users and seeds; this is the run's seed.
     Random(u64),
     /// The score is the mean of all training ratings.
     GlobalMean(f32),

@@ -62,7 +62,7 @@ pub trait Central: Send + Sync + Sized + 'static {
     /// Lists the blocks of the model, which has everything that scoring needs.
     fn blocks(&self, size: ProblemSize) -> Vec<Block>;
 
-    /// Completes the initial model, in which `drawn` has the start of every block.
+    /// Completes the initial model; `drawn` has the start of every block.
     fn initial(&self, drawn: Model) -> Model {
         drawn
     }
@@ -70,7 +70,7 @@ pub trait Central: Send + Sync + Sized + 'static {
     /// Completes a model that the server is given.
     ///
     /// # Errors
-    /// Whatever the method finds wrong with it.
+    /// An error of the method.
     fn adopted(&self, model: Model) -> Result<Model> {
         Ok(model)
     }
@@ -83,7 +83,7 @@ pub trait Central: Send + Sync + Sized + 'static {
     /// Makes one pass over the ratings.
     ///
     /// # Errors
-    /// Divergence, and whatever else the method finds wrong.
+    /// Divergence, and any other error of the method.
     fn pass(&self, pass: Pass<'_, Self::Memory>) -> Result<StepReport>;
 
     /// Makes the scorer of a user. The default scores by the products of the user's row of the first
@@ -143,7 +143,7 @@ impl Pass<'_, AdamParameters> {
     }
 }
 
-/// Is the declaration that follows from one of a method at the server: the blocks stay there, and
+/// The declaration that follows from one of a method at the server: the blocks stay there, and
 /// devices send their ratings.
 pub(crate) struct AtServer<M> {
     method: Arc<M>,

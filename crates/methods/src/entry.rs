@@ -1,4 +1,4 @@
-//! Describes methods in the form in which lists of methods hold them.
+//! Describes methods as entries of a list.
 //!
 //! The functions of an [`Entry`] are references to closures, so that a method may be made while a
 //! program runs, as those that are written in another language are. In a constant
@@ -45,8 +45,8 @@ pub struct Entry {
     /// has no effect, and a scenario that has it is warned of.
     pub draws_negatives: bool,
     /// Returns the sizes of the largest blocks that a run makes with these parameters: those of its
-    /// model, its downloads and whatever all clients start with. They are checked before any block
-    /// is made. [`sizes_by`] implements it for most methods.
+    /// model, its downloads and the start of all clients. They are checked before any block is
+    /// made. [`sizes_by`] implements it for most methods.
     pub sizes: &'static SizesOf,
     /// Tells what the method exchanges. `&|_| None` has it found out from the method that is built.
     pub traffic: &'static TrafficWith,

@@ -2,13 +2,13 @@
 //! of all items.
 //!
 //! The user vector x_u is private. It has a closed form and is not kept after a participation. The
-//! item table Y is shared. With c_ui = 1 + alpha y_ui (y_ui is 1 for the user's positives and 0 for
-//! all other items) a device solves x_u = (Y^T C_u Y + lambda I)^(-1) Y^T C_u p_u and uploads c_ui
-//! (x_u . y_i - p_ui) x_u for **all** items, so the table of gradients does not list the positives.
-//! The server adds up the gradients of a step's participants and moves Y by Adam. The gradient is
-//! 2 sum + 2 lambda y_i in the paper and half of that here, which Adam's normalisation cancels. For
-//! scoring, a device solves for x_u in the newest table, optionally with more weight on recent
-//! positives: alpha is multiplied by their weights. Times never leave the device.
+//! item table Y is shared. Let c_ui = 1 + alpha y_ui, where y_ui is 1 for the user's positives and
+//! 0 for all other items. A device solves x_u = (Y^T C_u Y + lambda I)^(-1) Y^T C_u p_u. It uploads
+//! c_ui (x_u . y_i - p_ui) x_u for **all** items, so the table of gradients does not list the
+//! positives. The server adds up the gradients of a step's participants and moves Y by Adam. The
+//! gradient is 2 sum + 2 lambda y_i in the paper and half of that here, which Adam's normalisation
+//! cancels. For scoring, a device solves for x_u in the newest table, optionally with more weight
+//! on recent positives: alpha is multiplied by their weights. Times never leave the device.
 //!
 //! Source: Ammad-ud-din et al., Federated Collaborative Filtering for Privacy-Preserving
 //! Personalized Recommendation System, arXiv 1901.09888, sections 3.1 and 3.2; FedRec's slides,

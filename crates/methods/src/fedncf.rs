@@ -30,8 +30,8 @@ parameters! {
         optimizer: Optimizer = Optimizer::Sgd;
         /// Learning rate of the user embedding.
         learning_rate_user: f64 = 5.0, > 0.0;
-        /// Learning rate of the item embeddings for each user of the run: the rate itself is this
-        /// times the number of users, by which the mean over all users divides it again.
+        /// Learning rate of the item embeddings for each user of the run: the rate is this times
+        /// the number of users, since the mean over all users divides by that number.
         learning_rate_items: f64 = 100.0, > 0.0;
         /// Learning rate of the network.
         learning_rate_network: f64 = 0.5, > 0.0;

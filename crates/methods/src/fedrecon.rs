@@ -10,8 +10,8 @@
 //! from all of the user's samples with the present model.
 //!
 //! With dual personalisation a client keeps the V that it has tuned, and scores with it: u is then
-//! made anew for that V. FedRecon trains u before V anyway. No source says for which table the u
-//! that scores is made; here it is made for the client's own table, which also gives the scores.
+//! made anew for that V. FedRecon trains u before V anyway. No source says which table the scoring
+//! u is made for; here it is the client's own table, which also gives the scores.
 //!
 //! The published rates are 0.1 for u and 0.5 for V with batches of five explicit ratings. Here the
 //! mean is taken over batches of 256 and then over all clients, so the rate of V is much larger,
@@ -31,9 +31,9 @@ parameters! {
     pub(crate) struct FedRecon {
         /// Latent dimension k.
         latent_dimension: u32 = 32, >= 1, <= MAX_DIMENSION;
-        /// Passes over the support samples, in which only the user vector moves.
+        /// Passes over the support samples, which move the user vector alone.
         reconstruction_epochs: u32 = 10, >= 1, <= 10_000;
-        /// Passes over the query samples, in which only the item table moves.
+        /// Passes over the query samples, which move the item table alone.
         local_epochs: u32 = 1, >= 1, <= 10_000;
         /// Samples per batch.
         batch_size: u32 = 256, >= 1;

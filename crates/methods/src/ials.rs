@@ -1,5 +1,5 @@
-//! Implements alternating least squares for positives at the server, in which every user and every
-//! item is solved for exactly.
+//! Implements alternating least squares for positives at the server, with an exact solution for
+//! every user and every item.
 //!
 //! The loss is that of FedGram, with an exponent nu of the regulariser's weights:
 //!
@@ -39,8 +39,9 @@ parameters! {
         unobserved_weight: f64 = FedGramParameters::default().unobserved_weight, > 0.0;
         /// Weight lambda of the regulariser.
         regularization: f64 = FedGramParameters::default().regularization, > 0.0;
-        /// Exponent nu of the sum of the weights of a user's or an item's pairs, by which lambda is
-        /// multiplied: 0 for the same regulariser everywhere, 1 for one that grows with the data.
+        /// Exponent nu: lambda is multiplied by the sum of the weights of a user's or an item's
+        /// pairs to this power: 0 is the same regulariser everywhere, 1 one that grows with the
+        /// data.
         regularization_exponent: f64 = 1.0, >= 0, <= 1;
         /// The rows of Y start as normal draws of this length, about.
         initial_length: f64 = FedGramParameters::default().initial_length, > 0.0;
@@ -72,7 +73,7 @@ impl IalsParameters {
     }
 }
 
-/// Is the FedGram that has the same loss and the same devices.
+/// The FedGram that has the same loss and the same devices.
 #[derive(Debug)]
 pub(crate) struct Ials(FedGram);
 

@@ -30,20 +30,20 @@
 //!    [`LocalTask::check_magnitude`], and takes `exp`, `ln` and `pow` from
 //!    [`fedrecsim_core::math`].
 //! 4. **Rates**: A shared item table needs a rate of another size than a private vector, about the
-//!    number of items times as large. The gradient of a batch is a mean over its samples, so that a
-//!    row moves by the share of its item in the batch, and the server then takes the mean over all
-//!    devices, of which few have touched the row. With the rate 0.05 of a centralised program for
-//!    both, the table hardly moves, nothing diverges, and the accuracy is that of `popularity`.
+//!    number of items times as large. The gradient of a batch is a mean over its samples, so a row
+//!    moves by the share of its item in the batch. The server then takes the mean over all devices,
+//!    and few have touched the row. With the rate 0.05 of a centralised program for both, the table
+//!    hardly moves, nothing diverges, and the accuracy is that of `popularity`.
 //! 5. **Server side**: The default is an [`Averager`] that follows the rules of the blocks: the
 //!    mean, a sum, a mean over the senders of each row, a trimmed mean or median, with momentum or
 //!    Adam ([`ServerRule`](rule::ServerRule)). `examples/trimmed_mean.rs` is FedMF with another
 //!    rule. A server that does anything else is a [`server::Server`] of the method's own. A method
-//!    that runs at the server, to which users send their ratings, implements
+//!    that runs at the server, with ratings that users send, implements
 //!    [`Central`](central::Central) instead: a pass over the ratings and a way of scoring.
 //!    `bpr_mf.rs` is a short one. What `training.aggregation` does to a method is written in
-//!    [`declare::controlled`]; a method for which it has no meaning says so in
+//!    [`declare::controlled`]; a method that it has no meaning for says so in
 //!    [`Declare::WITHOUT_CONTROLS`](declare::Declare::WITHOUT_CONTROLS).
-//! 6. **Third party**: Where clients ask somebody whom the server must not hear,
+//! 6. **Third party**: Where clients ask somebody that the server must not hear,
 //!    [`Declare::exchange`](declare::Declare::exchange) describes what travels,
 //!    [`Declare::request`](declare::Declare::request) asks, and a [`ThirdParty`] answers.
 //! 7. **[`Entry`]**: `Entry::of::<MyMethod>()` is the line in a list of methods, and
@@ -227,7 +227,7 @@ pub trait Client: CloneClient + Send {
     /// an [`Method::exchange`]. Like [`Self::train`] it decides what leaves the device.
     ///
     /// # Errors
-    /// Whatever the method finds wrong; the default finds that its clients ask nobody.
+    /// An error of the method; the default finds that its clients ask nobody.
     fn request(&self, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<Message> {
         Err(no_request(task.user))
     }
@@ -236,11 +236,11 @@ pub trait Client: CloneClient + Send {
     /// rebuild private state from the user's own data.
     ///
     /// # Errors
-    /// Whatever the method finds wrong, such as a singular system.
+    /// An error of the method, such as a singular system.
     fn scorer<'a>(&'a self, context: ScoringContext<'a>) -> Scoring<'a>;
 
     /// Returns the item table that this user keeps for itself; `None`, which is the default, if
-    /// there is none. It is for whoever studies a method, and reaches no codec.
+    /// there is none. It is for studies of a method, and reaches no codec.
     ///
     /// # Errors
     /// As [`TableUpdate::apply`](fedrecsim_model::table::TableUpdate::apply).

@@ -55,7 +55,7 @@ impl Ncf {
 
     /// Makes one step of Adam on the mean binary cross-entropy of `batch`, and returns that loss as
     /// a sum over the batch. All embeddings are stepped, as dense ones are in PyTorch. `parameters`
-    /// are the embeddings of so many users and items, and the network behind them.
+    /// are the embeddings of this many users and items, and the network behind them.
     fn step(
         &self,
         (parameters, memory): (&mut AdamParameters, &mut Buffers),

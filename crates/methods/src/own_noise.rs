@@ -5,8 +5,8 @@
 /// replaced and who trusts nobody. Noise has to be in every value of an upload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum OwnNoise {
-    /// A participation tells no more of its user than one Gaussian mechanism does whose noise has
-    /// this many times the length by which a replaced user can move its result.
+    /// A participation tells no more of its user than one Gaussian mechanism with this noise
+    /// multiplier: its noise divided by how far a replaced user can move its result.
     Gaussian(f64),
     /// There is no noise: what is clipped stays as it is.
     Absent,

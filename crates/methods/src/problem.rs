@@ -1,5 +1,5 @@
-//! Describes the problem for which a method is built, and what the protocol of an experiment lets a
-//! method at the server use besides the ratings that users have sent.
+//! Describes a method's problem, and what the protocol of an experiment lets a method at the server
+//! use besides the ratings that users have sent.
 //!
 //! No real server could know what is held out. The published protocols use it, so it is here to be
 //! measured: negatives that leave out the held-out items (`pool = "unrated"`), and a graph with the
@@ -54,8 +54,8 @@ pub struct UserRatings {
     pub ratings: Vec<f32>,
 }
 
-/// Describes the problem for which a method is built. A method learns the sizes and, if it trains,
-/// nobody's ratings, but for what the protocol of the experiment leaks to a server.
+/// Describes a method's problem. A method learns the sizes and, if it trains, nobody's ratings, but
+/// for what the protocol of the experiment leaks to a server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Problem {
@@ -66,7 +66,7 @@ pub struct Problem {
     /// The run's randomness.
     pub streams: Streams,
     pub(super) negatives: NegativesSpec,
-    /// The data, of which methods on devices learn nothing.
+    /// The data; methods on devices learn nothing of them.
     pub(super) dataset: Option<Arc<Dataset>>,
 }
 

@@ -9,7 +9,7 @@ use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::sizes;
 use fedrecsim_scenario::{MethodSpec, MethodVocabulary, Scenario};
 
-/// Lists every method of this crate, in the order in which commands show them. A program that has
+/// Lists every method of this crate, in the order of the commands' lists. A program that has
 /// methods of its own adds them to these (see the page of this crate).
 ///
 /// It is a static, so that all methods are compiled here. A constant would compile them again in

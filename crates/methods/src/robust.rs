@@ -1,7 +1,7 @@
 //! Combines what the senders of a row have sent without the extremes.
 
-/// Returns the weighted sums of a row over all senders, each with its weight, as if what is left out
-/// of every coordinate, this share of the senders at either end, had been as the rest is in the mean.
+/// Returns the weighted sums of a row over all senders. In every coordinate, this share of the
+/// senders at either end counts as the mean of the rest.
 pub(crate) fn trimmed_sums(sent: &[(f64, Vec<f64>)], share: f64) -> Vec<f64> {
     let columns = 0..sent[0].1.len();
     columns
@@ -9,13 +9,12 @@ pub(crate) fn trimmed_sums(sent: &[(f64, Vec<f64>)], share: f64) -> Vec<f64> {
         .collect()
 }
 
-/// Returns the sum of the weights times the weighted mean of a coordinate, in which this share of
-/// the smallest and of the largest values are left out. The share is rounded up to a whole number of
-/// senders, and at least one of them stays, or two of an even number.
+/// Returns the sum of the weights times the weighted mean of a coordinate, without this share of
+/// the smallest and of the largest values. The share is rounded up to a whole number of senders,
+/// and at least one of them stays, or two of an even number.
 fn trimmed_sum(sent: &[(f64, Vec<f64>)], column: usize, share: f64) -> f64 {
     let mut values: Vec<(f64, f64)> = sent.iter().map(|(w, row)| (row[column], *w)).collect();
-    // Values that are alike are added in the order of their weights, so that the order in which
-    // they came changes no bit.
+    // Equal values are added in the order of their weights, so the order of arrival changes no bit.
     values.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
     let most = (values.len() - 1) / 2;
     let cut = most.min((share * values.len() as f64).ceil() as usize);
@@ -51,8 +50,8 @@ mod tests {
         assert_eq!((mean(&[7.0], 0.5), mean(&[7.0, 9.0], 0.5)), (7.0, 8.0));
     }
 
-    /// If this fails, the weights of late updates are lost, or the order in which updates come
-    /// changes the result.
+    /// If this fails, the weights of late updates are lost, or the order of arrival changes the
+    /// result.
     #[test]
     fn what_is_left_counts_by_weight() {
         let sent = [

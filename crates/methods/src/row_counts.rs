@@ -16,8 +16,8 @@ pub enum Counts {
     Nothing,
     /// It says 1 for each row that it lists.
     Rows,
-    /// It says 1 for each row and 1 for itself. Where uploads are clipped, the latter tells with
-    /// which weight it is in the sums.
+    /// It says 1 for each row and 1 for itself. Where uploads are clipped, the latter is the
+    /// upload's weight in the sums.
     RowsAndSender,
 }
 
@@ -28,7 +28,7 @@ impl Counts {
     }
 }
 
-/// The name of the block in which devices say which rows they have sent.
+/// The name of the block that lists the rows that devices have sent.
 pub(crate) const COUNTS: &str = "counts";
 
 /// Returns the layouts of what uploads say of themselves, for this many items.
@@ -43,7 +43,7 @@ pub(crate) fn said_layouts(counts: Counts, items: usize) -> Vec<BlockLayout> {
 }
 
 /// Returns what the upload of a device says that has sent the rows `listed` (ascending) of a table
-/// of so many.
+/// of this many.
 ///
 /// # Errors
 /// As [`TableUpdate::listed`].
@@ -58,8 +58,8 @@ pub(crate) fn said_of(counts: Counts, rows: usize, listed: &[u32]) -> Result<Vec
     said_layouts(counts, rows).into_iter().map(say).collect()
 }
 
-/// Returns whether a block can be one in which devices say which rows they have sent: a statistic
-/// with one number of single precision for each row.
+/// Returns whether a block can list the rows that devices have sent: a statistic with one number of
+/// single precision for each row.
 pub(crate) fn can_be_counts(block: &BlockLayout) -> bool {
     (block.shape.dimension, block.value_type, block.is_statistic) == (1, ValueType::F32, true)
 }
@@ -80,7 +80,7 @@ pub(crate) struct RowCounts {
 }
 
 impl RowCounts {
-    /// Reads the sums of a block for which [`can_be_counts`] is true.
+    /// Reads the sums of a block that [`can_be_counts`] accepts.
     pub(crate) fn of(sums: &SentRows) -> Self {
         let mut counts = vec![0.0; sums.rows()];
         sums.iter()

@@ -1,5 +1,5 @@
-//! Defines the rules by which a server steps: how updates are combined, and what the server does
-//! with the result.
+//! Defines the rules of a server's step: how updates are combined, and what the server does with
+//! the result.
 //!
 //! Each block has a rule of its own. [`ServerRule::MEAN`], the default, averages whole tables. Every
 //! other rule touches only the rows that somebody sent.
@@ -22,10 +22,10 @@ pub enum Combine {
     /// For each row, the mean over those who sent the row, as the server counts or as devices say
     /// (FedRec 2020, Eq. 9).
     MeanPerSender,
-    /// The mean without the extremes, so that a few users who send nonsense move no row far: in
-    /// every coordinate of a row, this share of its senders is left out at either end, rounded up
-    /// to whole senders (Yin et al., Byzantine-Robust Distributed Learning, ICML 2018). A row that
-    /// few have sent moves as far as in the mean.
+    /// The mean without the extremes, so that a few users who send nonsense move no row far. Every
+    /// coordinate of a row leaves out this share of its senders at either end, rounded up to whole
+    /// senders (Yin et al., Byzantine-Robust Distributed Learning, ICML 2018). A row that few have
+    /// sent moves as far as in the mean.
     TrimmedMean {
         /// The share that is left out at either end.
         #[schemars(range(min = 0, max = 0.5))]
@@ -34,13 +34,13 @@ pub enum Combine {
 }
 
 impl Combine {
-    /// Is the median of every coordinate of a row over those who sent it.
+    /// The median of every coordinate of a row over those who sent it.
     pub const MEDIAN: Self = Self::TrimmedMean { share: 0.5 };
 }
 
-/// Says what the server does with the combined update d of a row v. In a block that is a state of
-/// the model, d is the combined difference to what the clients received; in one that is a
-/// statistic, d is the negative of what they sent, which is taken for a gradient.
+/// Says what the server does with the combined update d of a row v. For a block that is a state of
+/// the model, d is the combined difference to what the clients received. For a statistic, d is the
+/// negative of what they sent, which counts as a gradient.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Optimizer {
@@ -70,7 +70,7 @@ pub enum Optimizer {
 }
 
 impl Optimizer {
-    /// Is Adam with the usual constants 0.9, 0.999 and 1e-8.
+    /// Adam with the usual constants 0.9, 0.999 and 1e-8.
     pub const ADAM: Self = Self::Adam {
         beta1: 0.9,
         beta2: 0.999,
@@ -82,14 +82,14 @@ impl Optimizer {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerRule {
-    /// The way in which updates are combined.
+    /// How updates are combined.
     pub combine: Combine,
     /// The step that the server makes with the result.
     pub optimizer: Optimizer,
     /// The server's rate.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub rate: f64,
-    /// The factor by which the rate is multiplied after every step.
+    /// The factor on the rate after every step.
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))]
     pub rate_decay: f64,
     /// The weight decay, which times a sent row is subtracted from its d.
@@ -108,7 +108,7 @@ impl Default for ServerRule {
 }
 
 impl ServerRule {
-    /// Is the rule by which the block becomes the mean of what clients made of it.
+    /// The rule that makes the block the mean of what clients made of it.
     pub const MEAN: Self = Self {
         combine: Combine::Mean,
         optimizer: Optimizer::Plain,
@@ -138,7 +138,7 @@ impl ServerRule {
             *value = match *value {
                 moved if moved > threshold => moved - threshold,
                 moved if moved < -threshold => moved + threshold,
-                // The product keeps a NaN, by which a divergence is noticed.
+                // The product keeps a NaN, so a divergence is noticed.
                 moved => moved * 0.0 + 0.0,
             };
         }

@@ -133,7 +133,7 @@ impl<S> Pass<'_, S> {
     }
 
     /// Checks the values of the model, which the error calls `name`, and the loss, and reports the
-    /// mean of the loss over so many `terms` with `visits` row visits for each.
+    /// mean of the loss over this many `terms` with `visits` row visits for each.
     ///
     /// # Errors
     /// [`Error::Diverged`](fedrecsim_core::Error::Diverged) for a value beyond the limit.
@@ -155,7 +155,7 @@ impl<S> Pass<'_, S> {
     }
 }
 
-/// Is a user with one of its positives and a negative for it (Rendle et al., BPR, UAI 2009).
+/// A user with one of its positives and a negative for it (Rendle et al., BPR, UAI 2009).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Triple {
     /// The user.

@@ -56,10 +56,10 @@ pub trait Server: Send {
     /// Returns an empty accumulator.
     fn accumulator(&self) -> Box<dyn Accumulator>;
 
-    /// Returns an empty accumulator for a step with noise for privacy, if the server makes a sum by
-    /// itself of what it works out from each update, such as a gradient that it back-propagates:
-    /// each part of that sum goes through `noise`, and the sum gets the noise. Other servers have
-    /// none, and the noise is in the sum of their uploads if that is what they use.
+    /// Returns an empty accumulator for a step with noise for privacy, if the server adds up values
+    /// that it computes from each update, such as a gradient that it back-propagates. Each part of
+    /// that sum goes through `noise`, and the sum gets the noise. Other servers have none, and the
+    /// noise is in the sum of their uploads if that is what they use.
     fn noisy_accumulator(&self, _noise: NoisySum) -> Option<Box<dyn Accumulator>> {
         None
     }
@@ -68,7 +68,7 @@ pub trait Server: Send {
     ///
     /// # Errors
     /// [`Error::Update`] if `sums` is not of the kind that [`Self::accumulator`] makes, and
-    /// whatever the method finds wrong, such as a singular system.
+    /// any error of the method, such as a singular system.
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport>;
 
     /// Visits the state besides the model, such as the moments of an optimiser, counts, and
@@ -97,12 +97,12 @@ pub trait PersonalDownloads: Send + Sync + Debug {
     /// Makes the download of `user`. Every call for the same user returns the same bits.
     ///
     /// # Errors
-    /// Whatever the method finds wrong.
+    /// An error of the method.
     fn download(&self, user: UserId) -> Result<Model>;
 
     /// Makes the downloads of `users`, one for each and in their order, with the bits of
-    /// [`Self::download`]. A method for which several users at a time are less work than one after
-    /// another overrides this.
+    /// [`Self::download`]. Override this if several users at a time are less work than one after
+    /// another.
     ///
     /// # Errors
     /// As [`Self::download`].
@@ -133,7 +133,7 @@ pub struct Contribution<'a> {
     pub download_number: u64,
     /// The weight of the update by the run's policy.
     pub weight: f64,
-    /// The weight by which b is subtracted: 0 where the update itself counts, and `weight` where
+    /// The weight of b, which is subtracted: 0 where the update itself counts, and `weight` where
     /// its difference to b does.
     pub base_weight: f64,
     /// Says whether b is the server's present model, so that the two need not be told apart.
@@ -179,7 +179,7 @@ pub trait Accumulator: Any + Send {
     /// several calls.
     ///
     /// # Errors
-    /// Whatever the method finds wrong with one of them.
+    /// An error of the method.
     fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()>;
 
     /// Adds what another accumulator of the same step has absorbed.
@@ -210,8 +210,8 @@ pub struct StepContext<'a> {
     /// Returns what the run's policy keeps and divides by in a step whose weights add up to these
     /// totals.
     pub normalise: &'a dyn Fn(&WeightTotals) -> StepWeights,
-    /// The round of which the step is a part. Where rounds do not wait for everybody, a round may
-    /// have several steps.
+    /// The round of the step. Where rounds do not wait for everybody, a round may have several
+    /// steps.
     pub round: Round,
     /// The largest magnitude that a parameter may have.
     pub divergence_limit: f32,

@@ -62,7 +62,7 @@ impl UploadSums {
         }
     }
 
-    /// Counts every upload as 1, whatever its weight by the run's policy. If uploads say nothing of
+    /// Counts every upload as 1, without its weight by the run's policy. If uploads say nothing of
     /// themselves, only the first one of each user counts, and none of the users `known`.
     pub(crate) fn one_for_each_user(self, known: &BTreeSet<UserId>) -> Self {
         Self {
@@ -72,7 +72,7 @@ impl UploadSums {
         }
     }
 
-    /// Returns whether uploads say which rows they have, and with which weight they are in the sums
+    /// Returns whether uploads list their rows and state their weight in the sums
     /// ([`Counts::RowsAndSender`](super::declare::Counts::RowsAndSender)).
     fn are_told(&self) -> bool {
         self.blocks.len() < self.layout.blocks().len()
@@ -209,7 +209,7 @@ pub(crate) trait StepBySums: Send + 'static {
     /// Completes a model that the server is given.
     ///
     /// # Errors
-    /// Whatever the method finds wrong with it.
+    /// An error of the method.
     fn adopted(&self, model: Model) -> Result<Model> {
         Ok(model)
     }
@@ -223,7 +223,7 @@ pub(crate) trait StepBySums: Send + 'static {
     }
 }
 
-/// Is the server that steps by sums.
+/// The server that steps by sums.
 pub(crate) struct SumServer<S> {
     model: Model,
     upload: Layout,

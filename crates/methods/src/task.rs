@@ -40,8 +40,8 @@ pub struct LocalTask<'a> {
     pub streams: Streams,
     /// The largest magnitude that a parameter may have.
     pub divergence_limit: f32,
-    /// The data and the rule by which the client draws negatives. Without them it trains on the
-    /// samples that its memory holds, such as those of a recording of the authors' code.
+    /// The data and the client's rule for drawing negatives. Without them it trains on the samples
+    /// that its memory holds, such as those of a recording of the authors' code.
     pub negatives: Option<(&'a Dataset, &'a NegativesSpec)>,
 }
 
@@ -204,7 +204,7 @@ pub struct ScoringContext<'a> {
     pub own: OwnData<'a>,
     /// The run's randomness.
     pub streams: Streams,
-    /// The data and the rule by which methods draw negatives that rebuild private state.
+    /// The data and the rule for drawing negatives that rebuild private state.
     pub negatives: Option<(&'a Dataset, &'a NegativesSpec)>,
     /// The buffers of the thread.
     pub scratch: &'a mut Scratch,
@@ -229,9 +229,9 @@ impl<'a> ScoringContext<'a> {
         }
     }
 
-    /// Draws training samples into the buffers, from which a method may rebuild private state before
-    /// it scores: every positive of the user, each followed by its negatives. The samples are the
-    /// same at every scoring, and differ from those of all participations.
+    /// Draws training samples into the buffers, so that a method can rebuild private state before it
+    /// scores: every positive of the user, each followed by its negatives. The samples are the same
+    /// at every scoring, and differ from those of all participations.
     ///
     /// # Errors
     /// [`Error::Dataset`] if there are too few items to draw negatives from, and [`Error::Usage`]
@@ -261,7 +261,7 @@ pub trait Scorer {
     /// better, and the score of an item does not depend on the other items.
     ///
     /// # Errors
-    /// Whatever the method finds wrong. Most methods find it when they make the scorer.
+    /// An error of the method. Most methods find it when they make the scorer.
     fn score(&self, items: &[u32], scores: &mut [f32]) -> Result<()>;
 }
 

@@ -274,7 +274,7 @@ fn scores(client: &dyn Client, model: &Model) -> Vec<f32> {
     score(client, context, &[0, 7, 30, 99])
 }
 
-/// Returns the updates, the scores and the bytes of the private state of a user whom [`train`] has
+/// Returns the updates, the scores and the bytes of the private state of a user that [`train`] has
 /// trained.
 fn trained(name: &str, parameters: &serde_json::Value) -> (Vec<ModelUpdate>, Vec<f32>, Vec<u8>) {
     let (client, model, updates) = train(name, parameters);

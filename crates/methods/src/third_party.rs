@@ -12,7 +12,7 @@ use fedrecsim_core::{InvitationId, Result, UserId};
 use fedrecsim_model::{Layout, ModelUpdate, StateVisitor};
 
 /// Describes what travels between clients and a third party in a phase of a method. Requests and
-/// replies are encoded as lists of rows, whatever codecs the scenario names.
+/// replies are encoded as lists of rows; the scenario's codecs do not apply.
 #[derive(Clone, Debug)]
 pub struct Exchange {
     /// The layout of requests. Rows that a request leaves out are not sent.
@@ -51,14 +51,14 @@ pub trait ThirdParty: CloneThirdParty + Send + Sync {
     /// Returns the reply to a request, from what has been absorbed so far.
     ///
     /// # Errors
-    /// Whatever the method finds wrong with the request.
+    /// An error of the method about the request.
     fn reply(&self, request: &ArrivedRequest<'_>) -> Result<Message>;
 
     /// Absorbs the requests that have arrived since the last step of the server, in the order of
     /// (user, invitation).
     ///
     /// # Errors
-    /// Whatever the method finds wrong with one of them.
+    /// An error of the method.
     fn absorb(&mut self, requests: &[ArrivedRequest<'_>]) -> Result<()>;
 
     /// Visits everything that the third party keeps, in a fixed order, for checkpoints.

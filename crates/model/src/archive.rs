@@ -57,7 +57,8 @@ pub struct Archive {
 /// Numbers shared things, so that each is written once.
 #[derive(Debug, Default)]
 struct Numbers {
-    /// The numbers by place in memory. What is there is kept, so that nothing else gets the place.
+    /// The numbers by place in memory. Existing entries are kept, so that nothing else gets their
+    /// place.
     by_place: BTreeMap<(usize, usize), (u32, Box<dyn Any + Send + Sync>)>,
     /// The numbers by content, so that an archive does not depend on how many equal copies exist.
     by_content: BTreeMap<[u8; blake3::OUT_LEN], u32>,
@@ -194,12 +195,12 @@ impl Archive {
     }
 }
 
-/// Reads an archive, in the order in which it was written.
+/// Reads an archive in the order it was written.
 #[derive(Default)]
 pub struct ArchiveReader {
     /// Where the archive comes from, such as a file that is unpacked; `None` if it is in memory.
     stream: Option<Box<dyn Read + Send>>,
-    /// What is left of an archive in memory. Bytes share it after reading.
+    /// The rest of an archive in memory. Bytes share it after reading.
     memory: Bytes,
     tables: Vec<SharedTable>,
     shared_bytes: Vec<Bytes>,

@@ -193,8 +193,8 @@ impl Model {
         blocks.filter_map(|(block, values)| Some((&*block.name, values.table()?)))
     }
 
-    /// Returns the base of `block`, to which the rows refer that an update leaves out, if this is
-    /// the downloaded model: the block of the same name, or zero if the block is a statistic or was
+    /// Returns the base of `block` if this is the downloaded model: rows that an update leaves out
+    /// refer to it. It is the block of the same name, or zero if the block is a statistic or was
     /// not downloaded.
     pub fn base_of(&self, block: &BlockLayout) -> Option<&Table> {
         let table = self.named(&block.name).filter(|_| !block.is_statistic);

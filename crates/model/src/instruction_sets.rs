@@ -3,11 +3,11 @@
 /// Compiles a function for several instruction sets, and chooses among the copies at run time. The
 /// sets are those with wide vectors, or those that `targets(...):` names in front of the function.
 ///
-/// What a copy computes must not depend on the set (contract 1), so that there is no fused
-/// multiply-add and every sum has a fixed order. With `--cfg fedrecsim_no_simd_dispatch` there is
-/// only the portable copy, for a test that compares the two. rustfmt does not format code inside
-/// the macro. A long function should therefore only call an `#[inline(always)]` function, which is
-/// compiled for the copy's instruction set, as a closure that is not inlined would not be.
+/// The results of a copy must not depend on the set (contract 1), so there is no fused multiply-add
+/// and every sum has a fixed order. With `--cfg fedrecsim_no_simd_dispatch` there is only the
+/// portable copy, for a test that compares the two. rustfmt does not format code inside the macro.
+/// A long function should therefore only call an `#[inline(always)]` function, which is compiled
+/// for the copy's instruction set, as a closure that is not inlined would not be.
 #[macro_export]
 macro_rules! per_instruction_set {
     (targets($($set:tt)*): $($function:tt)*) => {

@@ -31,9 +31,8 @@ pub struct BlockLayout {
     pub shape: TableShape,
     /// The type of its values.
     pub value_type: ValueType,
-    /// Whether the block is a statistic, such as a gradient or a count, in which rows that an
-    /// update leaves out are zero. In a state of the model, they are rows of the download times one
-    /// factor.
+    /// Whether the block is a statistic, such as a gradient or a count: rows that an update leaves
+    /// out are zero. In a state of the model, they are rows of the download times one factor.
     pub is_statistic: bool,
 }
 
@@ -57,7 +56,7 @@ impl BlockLayout {
         }
     }
 
-    /// Returns the same block as a statistic, in which rows that an update leaves out are zero.
+    /// Returns the same block as a statistic: rows that an update leaves out are zero.
     pub fn statistic(self) -> Self {
         Self {
             is_statistic: true,
@@ -113,7 +112,7 @@ impl Layout {
         }
     }
 
-    /// Describes a phase in which no frame travels.
+    /// Describes a phase that sends no frame.
     pub fn none() -> Self {
         Self::new(Vec::new())
     }

@@ -18,7 +18,7 @@ use super::table::Table;
 /// Describes a user's positives by their rows of the item table and their weights.
 #[derive(Clone, Copy, Debug)]
 pub struct Positives<'a> {
-    /// The items, in the order in which they are summed.
+    /// The items, in the order of the sum.
     pub items: &'a [u32],
     /// The weights w_i, which positives have in addition to their weight among all items; 1 for
     /// each if there are none.

@@ -4,11 +4,11 @@
 //! [`layout`] describes what travels, as a list of named blocks, and [`blocks`] holds the values.
 //! [`table`] holds one block, such as FedRAP's C, and its updates. [`row_table`] holds the touched
 //! rows of a private table, such as FedRAP's D, and [`private`] keeps private parameters from being
-//! sent. [`codec`] makes frames of updates. [`kernel`] turns a participation's samples into the rows
-//! to train, trains and scores them, and [`aggregate`] averages updates. [`algebra`] factorises and
-//! decomposes small matrices, and [`least_squares`] uses it to fit user vectors. [`neural`] has small
-//! networks and their optimisers. [`archive`] stores the state of a run, from which it can be
-//! continued.
+//! sent. [`codec`] makes frames of updates. [`kernel`] turns a participation's samples into the
+//! rows to train, trains and scores them, and [`aggregate`] averages updates. [`algebra`]
+//! factorises and decomposes small matrices, and [`least_squares`] uses it to fit user vectors.
+//! [`neural`] has small networks and their optimisers. [`archive`] stores the state of a run, so
+//! that it can go on later.
 
 pub mod aggregate;
 pub mod algebra;

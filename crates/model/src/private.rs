@@ -3,11 +3,11 @@
 /// Holds a parameter that is private to one client, such as a user vector, FedRAP's D or a score
 /// function.
 ///
-/// It can be read and trained, but it is not one of the things that codecs accept, and it neither
-/// serialises nor dereferences to something that does: a private parameter that is handed to a
-/// codec does not compile (contract 4; [`crate::codec`] shows it). To send what training made of
-/// private parameters, a method copies the values into a [`Table`](super::table::Table) explicitly,
-/// at a call of [`Private::get`] that a reader can find.
+/// It can be read and trained, but codecs do not accept it, and it neither serialises nor
+/// dereferences to something that does. A private parameter that is handed to a codec does not
+/// compile (contract 4; [`crate::codec`] shows it). To send what training made of private
+/// parameters, a method copies the values into a [`Table`](super::table::Table) explicitly, at a
+/// call of [`Private::get`] that a reader can find.
 #[derive(Clone)]
 pub struct Private<T>(T);
 

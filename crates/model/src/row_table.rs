@@ -19,11 +19,10 @@ const ROWS_PER_CHUNK: usize = 32;
 /// The purpose of memory for rows.
 const PURPOSE: &str = "more rows of a device's private table";
 
-/// The number of rows by which prefetching is ahead of reading: about as many as memory delivers at
-/// once.
+/// How many rows prefetching runs ahead of reading: about as many as memory delivers at once.
 const ROWS_AHEAD: usize = 16;
 
-/// Holds the touched rows of an m x k table, in the order in which they were first touched.
+/// Holds the touched rows of an m x k table, in the order of their first touch.
 #[derive(Clone, Debug)]
 pub struct RowTable {
     dimension: usize,
@@ -48,7 +47,7 @@ impl RowTable {
         }
     }
 
-    /// Makes a table in which every row is touched and has the values of `table`.
+    /// Makes a table whose rows are all touched and have the values of `table`.
     pub fn holding(table: &Table) -> Self {
         let shape = table.shape();
         let rows: Vec<u32> = (0..shape.rows as u32).collect();
@@ -59,7 +58,7 @@ impl RowTable {
         held
     }
 
-    /// Returns the whole table, in which rows never touched come from `initial`.
+    /// Returns the whole table; rows never touched come from `initial`.
     pub fn whole(&self, initial: &Table) -> Table {
         let mut whole = Table::zeros(initial.shape());
         let rows: Vec<u32> = (0..initial.shape().rows as u32).collect();

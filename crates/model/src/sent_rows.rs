@@ -16,7 +16,7 @@ pub struct SentRows {
     dimension: usize,
     /// For each row of the block, its place among the rows sent.
     places: Vec<u32>,
-    /// The rows sent, in the order in which they first came.
+    /// The rows sent, in the order of their first arrival.
     sent: Vec<SentRow>,
     /// Whether every sender's own row is kept beside the sums.
     keeps_each: bool,

@@ -7,10 +7,11 @@ use super::link::{Link, Parcel};
 use super::wire::{Outbox, Question};
 use fedrecsim_core::{Error, Result};
 
-/// What the ranks of a run must have in common: a name and a text for each, such as the scenario.
+/// The inputs that the ranks of a run must have in common: a name and a text for each, such as the
+/// scenario.
 pub type Identity = Vec<(String, String)>;
 
-/// What a rank says before the first round: what it knows, or why it cannot go on.
+/// A rank's answer before the first round: its data, or why it cannot go on.
 type Hello = std::result::Result<Vec<u8>, String>;
 
 /// What rank 0 answers; `None` if the run does not begin.
@@ -32,8 +33,8 @@ pub fn announce(
     Ok(contribute(link, identity)?.is_some())
 }
 
-/// Tells rank 0 what is known of the users of this rank, or why nothing is, and returns what is
-/// known of all; `None` if the run does not go on.
+/// Tells rank 0 the totals of this rank's users, or why there are none, and returns the totals of
+/// all users; `None` if the run does not go on.
 ///
 /// # Errors
 /// As [`announce`].
@@ -61,8 +62,7 @@ impl Crew {
         Self::of(links, false)
     }
 
-    /// Makes the crew of the other ranks, each of which is about to [`announce`]
-    /// what it runs.
+    /// Makes the crew of the other ranks, which are about to [`announce`] what they run.
     pub fn assembling(links: Vec<Box<dyn Link>>) -> Self {
         Self::of(links, true)
     }
@@ -102,8 +102,8 @@ impl Crew {
         Ok(part)
     }
 
-    /// Hears what every rank is about to run, and has all of them go on if that is what rank 0
-    /// runs. They speak once more unless it is the last time.
+    /// Receives what every rank is about to run, and lets all of them go on if it is the same as on
+    /// rank 0. They speak once more unless it is the last time.
     ///
     /// # Errors
     /// `Error::Usage` for the first rank that is about to run
@@ -113,8 +113,8 @@ impl Crew {
         self.tell(Vec::new(), !is_last)
     }
 
-    /// Hears what every rank knows of its users, gives it to `add`, and tells all ranks the `whole`
-    /// that comes of it. They speak once more.
+    /// Receives the totals of every rank's users, gives them to `add`, and sends the resulting
+    /// `whole` to all ranks. They speak once more.
     ///
     /// # Errors
     /// As [`Self::agree`], and those of `add` and `whole`.
@@ -207,7 +207,7 @@ fn encoded<T: Serialize>(what: &T) -> Result<Vec<u8>> {
 
 fn otherwise(rank: usize) -> Error {
     Error::Usage(format!(
-        "rank {rank} begins in another way; it may be another build of the program"
+        "rank {rank} starts differently; it may be another build of the program"
     ))
 }
 

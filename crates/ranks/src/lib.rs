@@ -101,8 +101,9 @@ pub fn check(scenario: &Scenario) -> Result<()> {
     match scenario.evaluation.item_table {
         ItemTable::Own | ItemTable::Shared => Ok(()),
         ItemTable::AnotherUsers => Err(Error::Usage(
-            "`evaluation.item_table = \"another-users\"` is carried out by one process: on several ranks, the table of a user \
-             of another rank would have to cross for every user who is scored; run it without mpirun"
+            "`evaluation.item_table = \"another-users\"` runs in one process only: on several \
+             ranks, another rank's table would have to be sent for every user who is scored; run \
+             it without mpirun"
                 .to_owned(),
         )),
     }

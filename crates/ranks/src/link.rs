@@ -30,9 +30,8 @@ impl Parcel {
         }
     }
 
-    /// Takes out what was put into an archive. What is put into it for another part must not have
-    /// tables or shared bytes: the archive knows those that it has held, but not the reader of that
-    /// part.
+    /// Takes out what was put into an archive. Data for another part must not have tables or shared
+    /// bytes: the archive knows those that it has held, but not the reader of that part.
     ///
     /// # Errors
     /// As [`Archive::take`].
@@ -55,7 +54,7 @@ impl Parcel {
     }
 }
 
-/// A way to another process of the same simulation, on which parcels travel in order.
+/// A link to another process of the same simulation; parcels arrive in order.
 pub trait Link: Send {
     /// Sends a parcel, which may still wait to be on its way when this returns.
     ///
@@ -74,8 +73,7 @@ pub trait Link: Send {
     fn receive(&mut self) -> Result<Parcel>;
 }
 
-/// A way to another thread of this process, by which tests run several ranks without any other
-/// process.
+/// A link to another thread of this process, so that tests run several ranks in one process.
 struct InMemory {
     other_side: u32,
     to: Sender<Parcel>,

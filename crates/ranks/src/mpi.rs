@@ -25,16 +25,16 @@ use fedrecsim_sim::Stop;
 /// The most bytes of a message of MPI, whose counts have 31 bits. Longer ones are sent in pieces.
 const PIECE: usize = 1 << 30;
 
-/// The time that process 0 waits for an answer once it was told to stop. Whoever is there answers
-/// in it; MPI ends the processes of a group soon after it has told them to stop, since one of them
-/// is lost.
+/// The time that process 0 waits for an answer once it was told to stop. Every rank that is alive
+/// answers in it; MPI ends the processes of a group soon after it has told them to stop, since one
+/// of them is lost.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The time between two looks at whether the processes were told to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The time for which the thread looks for a parcel without a pause if somebody waits for it, and
-/// the longest pause after that.
+/// How long the thread polls for an awaited parcel without a pause, and the longest pause after
+/// that.
 const BUSY: Duration = Duration::from_micros(50);
 const PAUSE: Duration = Duration::from_micros(200);
 
@@ -43,7 +43,7 @@ const PAUSE: Duration = Duration::from_micros(200);
 /// five per cent longer.
 const PAUSE_AT_WORK: Duration = Duration::from_millis(1);
 
-/// What the thread is to do.
+/// A task of the thread.
 enum Order {
     /// Send a parcel.
     Send(i32, Parcel),
@@ -113,7 +113,7 @@ impl Group {
 impl Group {
     /// Ends MPI, which waits until every other process does so.
     pub fn leave(mut self) {
-        // If a process is lost, the thread may wait for it for ever, and so would the end of MPI.
+        // If a process is lost, the thread may wait for it forever, and so would the end of MPI.
         if self.lost.load(Ordering::Relaxed) {
             return;
         }
@@ -191,7 +191,7 @@ impl Link for Way {
     fn expect(&mut self) {
         if self.expected.is_none() {
             let (arrived, expected) = channel();
-            // If this fails, whoever waits for the parcel is told so.
+            // If this fails, the thread that waits for the parcel gets the error.
             let _ = self.order(Order::Receive(self.other, arrived));
             self.expected = Some(expected);
         }
@@ -236,7 +236,7 @@ struct Talk<'a> {
     is_awaited: &'a AtomicBool,
     /// The parcels that wait to be sent.
     outgoing: Vec<(i32, Parcel)>,
-    /// The processes from which an answer is expected, and who is given its parcels.
+    /// The processes that owe an answer, and the receiver of each one's parcels.
     expected: Vec<(i32, Sender<Parcel>)>,
 }
 
@@ -316,7 +316,7 @@ impl Talk<'_> {
                 has_come = true;
                 let parcel = self.receive(*from, &head);
                 let is_last = parcel.is_last;
-                // If this fails, whoever has expected it has given up, and nobody has to know.
+                // This fails only if the receiver has given up, and then nobody needs the parcel.
                 let _ = parcels.send(parcel);
                 if is_last {
                     return false;
@@ -333,7 +333,7 @@ impl Talk<'_> {
         let (is_last, lengths) = opened(head);
         let (own, lengths) = lengths.split_at(lengths.len().min(1));
         let bytes = self.parts(from, own);
-        // What is attached has one piece of memory, as many pieces of different lengths would take
+        // Attachments have one piece of memory, since many pieces of different lengths would take
         // more.
         let mut attached = Bytes::from(self.parts(from, lengths));
         Parcel {

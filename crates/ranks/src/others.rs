@@ -16,9 +16,9 @@ use fedrecsim_sim::workers::{Effort, Invited, StandIns, Upload, put_end, take_de
 /// The ranks after rank 0. A rank's place is one less than its number.
 pub(super) struct Others {
     crew: Crew,
-    /// What the users of each rank are to be told with its next question.
+    /// The messages for the users of each rank, to be sent with its next question.
     notes: Vec<Vec<Note>>,
-    /// What each rank has.
+    /// The state of each rank.
     outboxes: Vec<Outbox>,
     /// The places of the ranks with users who have submitted a training since the last batch.
     to_train: BTreeSet<usize>,
@@ -26,7 +26,7 @@ pub(super) struct Others {
 }
 
 impl Others {
-    /// Makes what is known of ranks whose users have not taken part.
+    /// Makes the state of ranks whose users have not taken part.
     pub(super) fn new(crew: Crew) -> Self {
         let others = crew.ranks() - 1;
         Self {
@@ -191,7 +191,7 @@ impl Others {
 
     /// Sends devices to their owner, and waits until it has them.
     pub(super) fn hand_over(&mut self, place: usize, bag: &mut Archive) -> Result<()> {
-        // What is shared among devices is sent again with the next ones, which are read by
+        // Data that devices share is sent again with the next devices, which are read by
         // themselves.
         let mut devices = std::mem::take(bag);
         put_end(&mut devices);

@@ -22,7 +22,7 @@ use fedrecsim_sim::workers::{
     UserAccuracies, UserAccuracy, Workers, Working, own_downloads, put_device, take_devices,
 };
 
-/// The number of bytes from which on devices of a checkpoint are sent to their owner.
+/// The least number of bytes of a checkpoint's devices that are sent to their owner at once.
 const ADOPTED_AT_ONCE: usize = 16 << 20;
 
 /// The number of users whose own downloads are sent to a rank at once, in order to be scored.

@@ -16,10 +16,10 @@ use fedrecsim_sim::workers::{
 };
 use fedrecsim_sim::{CheckpointStore, Stop, World};
 
-/// The number of bytes from which on a piece of a checkpoint is written to the store.
+/// The least number of bytes that are written to the store as a piece of a checkpoint.
 const WRITTEN_AT_ONCE: usize = 1 << 20;
 
-/// The number of bytes from which on what was trained is sent, while more is trained. Sending takes
+/// The least number of bytes of trained devices that are sent while training goes on. Sending takes
 /// some looks at what has come, which are a millisecond apart, so that shorter parcels would not
 /// all be across by the end of the trainings.
 const SENT_AT_ONCE: usize = 8 << 20;
@@ -128,7 +128,7 @@ struct Serving {
     inbox: Inbox,
     store: Box<dyn CheckpointStore>,
     resumed: Option<ArchiveReader>,
-    /// What rank 0 is told of a part of a checkpoint.
+    /// The report to rank 0 on a part of a checkpoint.
     saved: SavedPart,
 }
 
@@ -235,7 +235,7 @@ impl Serving {
         Ok(scored.into_iter().map(|scored| scored.accuracy).collect())
     }
 
-    /// Writes a part of a checkpoint, and returns what rank 0 has to know of it.
+    /// Writes a part of a checkpoint, and returns the report on it to rank 0.
     fn save(&mut self, rounds: u32) -> Result<SavedPart> {
         let mut digest = blake3::Hasher::new();
         let store = &mut self.store;

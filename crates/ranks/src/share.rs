@@ -24,7 +24,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Divides so many users among so many ranks, of which there is at least one.
+    /// Divides this many users among this many ranks, at least one.
     pub fn new(users: usize, ranks: usize) -> Self {
         // Data sets with 2^32 users or more are refused on reading.
         Self {

@@ -40,12 +40,12 @@ pub(crate) enum Question {
     Baselines,
     /// Return the digests of the private parameters.
     Digests,
-    /// Write a part of the checkpoint after so many rounds.
+    /// Write a part of the checkpoint after this many rounds.
     Save {
         /// The number of rounds that are over.
         rounds: u32,
     },
-    /// Return the device of this user, whom somebody studies.
+    /// Return the device of this user, for a study of the method.
     Show(UserId),
     /// Return the items of this user.
     Items(UserId),
@@ -57,7 +57,7 @@ pub(crate) enum Question {
     Stop,
 }
 
-/// What a rank is told of its users before a question.
+/// The messages to a rank's users before a question.
 pub(crate) enum Note {
     /// A user is invited, and submits its training.
     Submit(Invited),
@@ -196,7 +196,7 @@ impl Outbox {
     }
 }
 
-/// What a rank has been sent, by its number.
+/// The objects that a rank has been sent, by number.
 #[derive(Default)]
 pub(crate) struct Inbox {
     downloads: BTreeMap<u32, Arc<Download>>,

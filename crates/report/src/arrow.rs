@@ -154,8 +154,7 @@ mod tests {
             .collect()
     }
 
-    /// If this fails, whoever reads a table in another language sees other numbers than those of
-    /// the report.
+    /// If this fails, a table read from another language has other numbers than the report.
     #[test]
     fn tables_have_the_cells_of_the_csv_files() {
         let record = sample::with_users(3);

@@ -20,19 +20,19 @@ pub struct Chart {
     pub id: &'static str,
     /// The heading on a page.
     pub title: String,
-    /// What a reader has to know of all figures of the chart, such as their protocol; on a page.
+    /// A note on all figures of the chart, such as their protocol; on a page.
     pub note: String,
-    /// What the chart shows, for whoever does not see it; on a page.
+    /// Describes the chart for readers who cannot see it; on a page.
     pub description: String,
     /// How the series are drawn.
     pub kind: Kind,
-    /// What the horizontal axis may be; the first one is shown at first.
+    /// The choices of a horizontal axis; the first one is shown at first.
     pub across: Vec<Axis>,
     /// The vertical axis.
     pub up: Axis,
-    /// What is drawn.
+    /// The drawing.
     pub series: Vec<Series>,
-    /// What is said if no series has a point.
+    /// The text if no series has a point.
     pub remark: &'static str,
 }
 
@@ -117,7 +117,7 @@ pub struct Axis {
     /// Whether the axis begins elsewhere than at zero, as that of errors, which no error comes
     /// near: all lines would look like one.
     pub is_near: bool,
-    /// What is said if everything is at zero of a horizontal axis.
+    /// The text if everything is at zero of a horizontal axis.
     pub nothing: &'static str,
 }
 

@@ -1,9 +1,9 @@
-//! Columns of tables as data: what a figure is called, in which unit it is measured, what it means,
-//! how it is read out of a row, and where it is shown.
+//! Columns of tables as data: a figure's name, unit and meaning, how it is read from a row, and
+//! where it is shown.
 //!
-//! `columns.csv` lists those of rounds, users and runs: a row is a record as it is serialised, in
-//! which a column has a path. CSV, Arrow, Parquet, Markdown,
-//! pages and the reference in `docs/` read these lists. A [`Cell`] is what a reader sees of a figure.
+//! `columns.csv` lists the columns of rounds, users and runs: a row is a serialised record, and a
+//! column is a path into it. CSV, Arrow, Parquet, Markdown, pages and the reference in `docs/` read
+//! these lists. A [`Cell`] is what a reader sees of a figure.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
@@ -138,7 +138,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// What a table shows at one place.
+/// A cell of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
     /// What is shown.
@@ -206,7 +206,7 @@ pub(crate) struct Column<'a, T> {
     pub(crate) label: Cow<'static, str>,
     /// How it is measured.
     pub(crate) unit: Unit,
-    /// What it is, in a sentence.
+    /// The meaning, in a sentence.
     pub(crate) doc: Cow<'static, str>,
     /// Where it is shown.
     shown_in: Vec<Place>,
@@ -284,7 +284,7 @@ const LIST: &str = include_str!("columns.csv");
 pub(crate) struct Listed {
     #[serde(rename = "shown in", deserialize_with = "places")]
     shown_in: Vec<Place>,
-    /// The name, in which braces stand for what a run has several of.
+    /// The name; braces stand for what a run has several of.
     #[serde(rename = "column")]
     pub name: String,
     label: String,
@@ -292,7 +292,7 @@ pub(crate) struct Listed {
     /// The path in a row, joined by dots.
     #[serde(rename = "read from")]
     of: String,
-    /// What a run has to have so that there is such a column; empty for all runs.
+    /// The condition on a run for this column; empty for all runs.
     #[serde(rename = "if the run has")]
     pub needed: String,
     #[serde(rename = "what it is")]

@@ -29,7 +29,7 @@ const NOT_COMPARED: [&str; 11] = [
     "warnings",
 ];
 
-/// What is compared of a report.
+/// The parts of a report that are compared.
 struct Report {
     /// The name under which it is shown: the path that it was read from.
     shown: String,
@@ -85,7 +85,7 @@ impl Report {
 pub struct Comparison {
     /// The keys of the scenarios that differ.
     pub scenario: Vec<Difference>,
-    /// What the results differ in, in sentences; the first round that differs comes first.
+    /// The differences of the results, in sentences; the first round that differs comes first.
     pub results: Vec<String>,
     /// What could not be compared, as a sentence.
     remark: Option<&'static str>,
@@ -124,7 +124,7 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// Returns in which round and figure two tables differ first, and in what else, as sentences.
+/// Returns the first round and figure where two tables differ, and what else differs, as sentences.
 fn first_round(ours: &Frame, theirs: &Frame, [one, other]: [&str; 2]) -> Vec<String> {
     let mut told = Vec::new();
     let is_in = |frame: &Frame, name: &str| frame.names().any(|other| other == name);
@@ -168,7 +168,7 @@ fn first_round(ours: &Frame, theirs: &Frame, [one, other]: [&str; 2]) -> Vec<Str
     told
 }
 
-/// Returns that so many other things differ as well, as the end of a sentence.
+/// Returns that this many other things differ as well, as the end of a sentence.
 fn and_others(count: usize, [one, several]: [&str; 2]) -> String {
     match count {
         0 => String::new(),
@@ -177,8 +177,8 @@ fn and_others(count: usize, [one, several]: [&str; 2]) -> String {
     }
 }
 
-/// Returns the first figure of `run.json` in which two reports differ, and how many others there
-/// are, as a sentence.
+/// Returns the first figure of `run.json` that differs between two reports, and the number of
+/// others, as a sentence.
 fn first_total(one: &Report, other: &Report) -> Option<String> {
     let [ours, theirs] = [one, other].map(|report| {
         let mut run = report.run.clone();

@@ -30,7 +30,7 @@ pub enum Block {
         /// The rest.
         text: String,
     },
-    /// Terms, each with what is said of it.
+    /// Terms, each with its description.
     List(Vec<(String, String)>),
     /// The figures at the head of a page, which Markdown leaves out: they stand in its tables.
     Facts(Vec<Fact>),
@@ -67,7 +67,7 @@ pub struct Fact {
     pub name: String,
     /// What is shown.
     pub text: String,
-    /// What is said of it in small print.
+    /// The small print.
     pub remark: String,
     /// The key of `run.json` that holds it, with dots.
     pub key: String,
@@ -259,7 +259,7 @@ impl Document {
         parts.join("\n\n") + "\n"
     }
 
-    /// Returns the document for a terminal of so many columns if they are known, without charts and
+    /// Returns the document for a terminal of this many columns if they are known, without charts and
     /// code. Lines are broken between words, and the text of a term goes on below itself.
     pub fn terminal(&self, columns: Option<usize>) -> String {
         let sentence = |text: &str| fitted("", text, 2, columns);

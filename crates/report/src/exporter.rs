@@ -22,7 +22,7 @@ pub struct Exporter {
     pub render: fn(&RunRecord) -> Result<Files>,
 }
 
-/// The exporters of every report, in the order in which their files are written.
+/// The exporters of every report, in the order of their files.
 pub const EXPORTERS: &[Exporter] = &[
     Exporter {
         files: &["rounds.csv"],
@@ -61,8 +61,8 @@ pub const EXPORTERS: &[Exporter] = &[
             one(SCENARIO_FILE, text.map(|text| scenario_text(&text)))
         },
     },
-    // The page and the tables for Parquet are made for whoever asks. Those of an earlier report,
-    // which would show its figures, are removed.
+    // The page and the Parquet tables are written on request. Those of an earlier report, which
+    // would show its figures, are removed.
     Exporter {
         files: &[file_names::PAGE],
         render: |_| Ok(Files::new()),

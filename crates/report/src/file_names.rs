@@ -9,7 +9,7 @@ pub(crate) const PAGE: &str = "report.html";
 /// The tables of a run for Parquet.
 pub(crate) const PARQUET: [&str; 2] = ["rounds.parquet", "users.parquet"];
 
-/// The pictures, of which the last one is left out where no round has figures of sparsity.
+/// The pictures; the last one is left out where no round has figures of sparsity.
 pub(crate) const PICTURES: [&str; 5] = [
     "accuracy-by-round.svg",
     "accuracy-by-bytes.svg",

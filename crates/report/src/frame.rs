@@ -86,7 +86,7 @@ impl Frame {
         self.get(name).get(row).copied().flatten()
     }
 
-    /// Returns the first row in which a column has this number.
+    /// Returns the first row whose value in a column is this number.
     pub(crate) fn find(&self, name: &str, number: f64) -> Option<usize> {
         self.get(name)
             .iter()

@@ -1,9 +1,8 @@
 //! Locks a report folder, so that only one run at a time is at work in it.
 //!
-//! The system holds the lock for the process and releases it when the process ends, in whatever
-//! way, so that a killed run keeps nobody out. The locked file is empty and hidden, and is removed
-//! with the run. If a killed run has left one, it counts neither as a lock nor as content of the
-//! folder.
+//! The system releases the lock however the process ends, so a killed run keeps nobody out. The
+//! locked file is empty and hidden, and is removed with the run. If a killed run has left one, it
+//! counts neither as a lock nor as content of the folder.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -54,8 +53,8 @@ impl FolderLock {
                     folder.display()
                 )));
             }
-            // The former holder may have ended in between and removed the file, in which case the
-            // next one would lock another.
+            // The former holder may have ended in between and removed the file; then the next
+            // process would lock another file.
             if is_still_at(&file, &path).map_err(unwritten)? {
                 return Ok(Self { _file: file, path });
             }

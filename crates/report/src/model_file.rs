@@ -13,7 +13,7 @@ use fedrecsim_methods::PersonalTable;
 use fedrecsim_model::ValueType;
 use fedrecsim_model::blocks::{BlockValues, Model};
 
-/// What the file says of one user.
+/// The arrays of one user in the file.
 #[derive(Clone, Debug)]
 pub struct UserArrays {
     /// The user.

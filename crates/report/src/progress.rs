@@ -20,7 +20,7 @@ const COLUMNS: usize = 80;
 /// How progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Show {
-    /// As a bar, on a terminal of so many columns if that is known.
+    /// As a bar, on a terminal of this many columns if that is known.
     Bar(Option<usize>),
     /// As lines, with at least this time between two of them.
     Lines(Duration),
@@ -80,7 +80,7 @@ impl Shown {
 }
 
 impl Progress {
-    /// Begins the display of a run of so many rounds.
+    /// Begins the display of a run of this many rounds.
     pub fn new(rounds: u32, headline: Option<Metric>, show: Show) -> Self {
         let shown = match show {
             Show::Bar(columns) => {
@@ -98,7 +98,7 @@ impl Progress {
         }
     }
 
-    /// Shows that a round has ended, up to which `total` was sent.
+    /// Shows that a round has ended; `total` was sent so far.
     pub fn round_finished(&mut self, round: &RoundRecord, total: ByDirection<Flow>) {
         let number = round.round;
         if let (Some(metric), Some(accuracy)) = (&self.headline, &round.accuracy)
@@ -257,7 +257,7 @@ mod tests {
         }
     }
 
-    /// Returns what a bar shows after round 12, on a terminal of so many columns.
+    /// Returns what a bar shows after round 12, on a terminal of this many columns.
     fn bar_after(accuracy: Option<(f64, u32)>, columns: usize) -> String {
         let terminal = Line::default();
         let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));

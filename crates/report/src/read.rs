@@ -1,4 +1,4 @@
-//! Reads a report back: what `run.json` and `rounds.csv` say of a run.
+//! Reads a report back from `run.json` and `rounds.csv`.
 //!
 //! `run.json` has the version of its layout. A report of a newer version is refused; one of an
 //! older version is read, and what it does not have has its default.
@@ -33,7 +33,7 @@ pub struct SavedReport {
     pub(crate) figures: OnceLock<Tree>,
 }
 
-/// What `run.json` says of a run, with the scenario as it stands there.
+/// The record in `run.json`, with the scenario as it stands there.
 pub type SavedRun = RunRecord<Value>;
 
 impl SavedReport {
@@ -185,7 +185,7 @@ pub(crate) fn whole(
     let [told, of_rounds, of_network] = [record.rounds as usize, rounds.len(), network.len()];
     if told != of_rounds || told != of_network {
         let reason = format!(
-            "run.json tells of {told} rounds, rounds.csv of {of_rounds} and network.csv of {of_network}"
+            "run.json has {told} rounds, rounds.csv {of_rounds} and network.csv {of_network}"
         );
         return Err(Error::read(folder, reason));
     }

@@ -41,7 +41,7 @@ pub struct RunRecord<S = Scenario> {
     /// none was ever used or none carried a value; absent if not.
     #[serde(default, skip_serializing_if = "is_default")]
     pub learned_nothing: bool,
-    /// Whether updates were used, none of which carried a value; absent if not.
+    /// Whether updates were used but none carried a value; absent if not.
     #[serde(default, skip_serializing_if = "is_default")]
     pub uploads_were_empty: bool,
     /// The round (from 1) that the run is judged by; absent if none was finished.
@@ -69,15 +69,13 @@ pub struct RunRecord<S = Scenario> {
     /// unless it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub versions_cost: Option<VersionsCost>,
-    /// What a probe could read out of the uploads, over all audited rounds; absent without an
-    /// audit.
+    /// The findings of the audit over all audited rounds; absent without an audit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audit: Option<AuditRecord>,
     /// The number of these rounds; 0 also in reports of older programs.
     #[serde(default, skip_serializing_if = "is_default")]
     pub audited_rounds: u32,
-    /// What is claimed of users' privacy after the last finished round; absent where nothing is
-    /// done to protect it.
+    /// The privacy claim after the last finished round; absent without a protection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub privacy: Option<PrivacyRecord>,
     /// Participations of the finished rounds, by what became of them.
@@ -110,23 +108,23 @@ pub struct RunRecord<S = Scenario> {
     #[serde(skip)]
     pub per_round: Vec<RoundRecord>,
     /// The totals of every user, in the order of users; `None` if the scenario does not have them
-    /// kept for so many.
+    /// kept for this many.
     #[serde(skip)]
     pub per_user: Option<Vec<UserRecord>>,
     /// The scenario as resolved: every preset and default filled in.
     pub scenario: S,
-    /// What the scenario file says in vain, a line for each key; absent if there is nothing.
+    /// The keys of the scenario file without effect, a line for each; absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// The command that repeats the run: the program's name and its arguments, without those that
     /// do not change the result; empty where no command line was involved.
     pub command: Vec<String>,
-    /// What the program that made the record was built from: versions of the program (`fedrecsim`)
-    /// and the compiler (`rustc`), the `commit`, and the settings of the `build`.
+    /// The build of the program that made the record: versions of the program (`fedrecsim`) and the
+    /// compiler (`rustc`), the `commit`, and the settings of the `build`.
     #[serde(default)]
     pub versions: BTreeMap<String, String>,
-    /// BLAKE3 (hexadecimal) of the executable, or of the library that holds this crate, by which
-    /// two builds of the same versions are told apart; empty if it cannot be read.
+    /// BLAKE3 (hexadecimal) of the executable, or of the library that holds this crate; it tells
+    /// two builds of the same versions apart. Empty if it cannot be read.
     #[serde(default)]
     pub executable: String,
     /// Other builds of the program that earlier rounds were made by, described; empty unless the
@@ -208,7 +206,7 @@ pub struct FaultLosses {
     /// The preset of the rule, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preset: Option<String>,
-    /// What the rule does: the name of its effect.
+    /// The name of the rule's effect.
     pub effect: String,
     /// The number of participations.
     pub lost: u64,

@@ -163,7 +163,7 @@ pub(crate) fn rows(record: &RunRecord) -> impl Iterator<Item = Tree> {
     })
 }
 
-/// Returns a row as a tree, in which columns have paths.
+/// Returns a row as a tree; columns are paths into it.
 pub(super) fn tree(row: &impl Serialize) -> Tree {
     // It cannot fail: rows consist of numbers and names, and `check` serialises the same records.
     Tree::serialized(row).unwrap_or(Tree::Null)

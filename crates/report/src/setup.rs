@@ -47,7 +47,7 @@ pub(crate) fn claim(privacy: &PrivacyRecord) -> String {
     let (Some(epsilon), Some(delta), Some(adjacency), Some(trust)) = known else {
         let because = privacy
             .no_epsilon
-            .map_or("none was worked out", NoEpsilon::words);
+            .map_or("none was computed", NoEpsilon::words);
         return format!("no epsilon: {because}");
     };
     let whom = match trust {
@@ -196,8 +196,8 @@ fn learned_nothing(record: &RunRecord) -> Option<Block> {
     if record.uploads_were_empty {
         return Some(Block::note(
             "The run has learned nothing: no upload carried a value.",
-            "What `codec.uplink` selects, a threshold perhaps, left nothing of any upload, so that the accuracy says \
-             nothing about training.",
+            "`codec.uplink` selected nothing of any upload (a threshold may be too high), so the \
+             accuracy says nothing about training.",
         ));
     }
     let ParticipationTotals {
@@ -276,8 +276,8 @@ pub(crate) fn assumptions(scenario: &Scenario) -> Option<Block> {
     scenario.devices.assumes_times().then(|| {
         Block::note(
             "Times of devices are assumptions.",
-            "The times per multiply-add and per participation are those of a preset, which nobody has measured. \
-             Replace them by your own before you rely on virtual times.",
+            "The times per multiply-add and per participation come from a preset and were not \
+             measured. Replace them by your own before you rely on virtual times.",
         )
     })
 }

@@ -14,8 +14,8 @@ impl RunRecord {
     /// Returns the record of a run of `scenario`, and why the run failed, if it did: what stopped
     /// it before its last round, or that it learned nothing.
     ///
-    /// `command` is the command line of whoever would repeat the run, the program's name included;
-    /// it may be empty.
+    /// `command` is the command line that repeats the run, the program's name included; it may be
+    /// empty.
     pub fn of(
         scenario: Scenario,
         outcome: Outcome,

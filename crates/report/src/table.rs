@@ -2,8 +2,8 @@
 
 use ndarray::ArrayView2;
 
-/// The magnitudes of which a [`Summary`] says how many values are above them, as in FedRAP's table
-/// of the values of C (arXiv version 1, Table 3).
+/// The thresholds of a [`Summary`], which counts the values above each, as in FedRAP's table of the
+/// values of C (arXiv version 1, Table 3).
 pub const THRESHOLDS: [f64; 6] = [0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2];
 
 /// Describes the values of a table.

@@ -1,5 +1,5 @@
-//! Writes the short summary that a run leaves on the terminal: a few lines, all of which
-//! `summary.md` tells too.
+//! Writes the short summary that a run leaves on the terminal: a few lines that `summary.md` has
+//! too.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use fedrecsim_core::metric::Metric;
 
 /// Returns accuracy beside the baselines with its protocol, bytes, virtual time, wall time, and
 /// where the report is if there is one, in a few lines with a line break at the end. They fit a
-/// terminal of so many columns, if these are known.
+/// terminal of this many columns, if these are known.
 pub fn summary(record: &RunRecord, report: Option<&Path>, columns: Option<usize>) -> String {
     let mut blocks = setup::caveats_of_the_run(record);
     let mut lines = accuracy(record);
@@ -36,7 +36,7 @@ pub fn summary(record: &RunRecord, report: Option<&Path>, columns: Option<usize>
         let [total, unused] = [energy.total_j(), energy.unused_j].map(words::energy);
         entry(
             "energy",
-            format!("{total}, {unused} of it on what was of no use"),
+            format!("{total}, {unused} of it for updates that were not used"),
         );
     }
     if let Some(used) = server_link(record) {

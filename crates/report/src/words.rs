@@ -116,8 +116,8 @@ pub(crate) fn share(share: f64) -> String {
     }
 }
 
-/// Returns an epsilon with so many decimals. One that tells no more than that there is next to no
-/// protection is shown by its magnitude.
+/// Returns an epsilon with this many decimals. A huge one, which means next to no protection, is
+/// shown by its magnitude.
 pub(crate) fn epsilon(epsilon: f64, decimals: usize) -> String {
     match epsilon {
         huge if huge >= 1e6 => format!("{huge:.1e}"),

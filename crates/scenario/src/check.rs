@@ -11,11 +11,11 @@ use super::vocabulary::MethodVocabulary;
 
 /// Collects what is wrong with a scenario, and what has no effect in it.
 pub(super) struct Checker<'a> {
-    /// What was written, for the places of faults.
+    /// The text as written, for the places of faults.
     pub file: &'a Node,
     /// The method's entry in the vocabulary.
     pub method: &'a MethodVocabulary,
-    /// What the method sends in each direction, if that can be told.
+    /// The traffic of the method in each direction, if it is known.
     pub traffic: Option<Traffic>,
     /// The rules of single keys, for their defaults.
     pub rules: &'a Rules<'a>,
@@ -37,8 +37,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Notes a contradiction between two keys, of which one may have been left to its default. It
-    /// is shown at the first of them that was written.
+    /// Notes a contradiction between two keys; one may have been left to its default. It is shown
+    /// at the first of them that was written.
     pub(super) fn contradiction(&mut self, first: &str, second: &str, message: impl AsRef<str>) {
         let (shown, other) = match !self.file.has(first) && self.file.has(second) {
             true => (second, first),

@@ -39,8 +39,8 @@
 /// ```
 ///
 /// A table `with required keys` has no defaults as a whole: a key without `= default` has to be
-/// written. The defaults of the others stand in the schema, from which a scenario is completed
-/// before it is read.
+/// written. The defaults of the others stand in the schema, which completes a scenario before it is
+/// read.
 ///
 /// The crate that uses it needs `serde` (with `derive`) and `schemars` among its dependencies.
 #[macro_export]

@@ -1,4 +1,4 @@
-//! Says in which keys two scenarios differ.
+//! Names the keys that differ between two scenarios.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -24,8 +24,8 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Returns the keys in which two resolved scenarios differ, in the order of their names. Lists are
-/// compared as wholes. Any two tables can be compared in this way.
+/// Returns the keys that differ between two resolved scenarios, in the order of their names. Lists
+/// are compared as wholes. Any two tables can be compared in this way.
 pub fn differences(one: &Value, other: &Value) -> Vec<Difference> {
     let [one, other] = [one, other].map(|table| {
         let mut keys = Vec::new();

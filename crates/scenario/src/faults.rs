@@ -45,8 +45,8 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// Makes a fault with a message of one line, whatever the message quotes of the text: line ends
-    /// and other control characters, which would command a terminal, are escaped.
+    /// Makes a fault with a message of one line: line ends and other control characters in quoted
+    /// text, which would command a terminal, are escaped.
     pub fn new(place: &Place, message: impl AsRef<str>) -> Self {
         let escaped = |character: char| match character.is_control() {
             true => character.escape_default().to_string(),

@@ -1,5 +1,5 @@
-//! Forms in which a value may be written, which are schemas without alternatives: answers questions
-//! about them, and checks single values against them.
+//! Answers questions about the forms of a value, which are schemas without alternatives, and checks
+//! single values against them.
 
 use serde_json::Value as Json;
 

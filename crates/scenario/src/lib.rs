@@ -194,7 +194,7 @@ pub fn parse_with_warnings(
     }
     overrides::leave_out_the_old_source(source.as_deref(), &mut root, &mut warnings);
     let schema = schema(vocabulary);
-    let rules = Rules::new(&schema);
+    let mut rules = Rules::new(&schema);
     faults.extend(rules.check(&root));
     if !faults.is_empty() {
         let besides = across_keys_besides(&root, &faults, &rules, vocabulary);
@@ -253,8 +253,8 @@ fn across_keys(
 /// Returns the faults across keys that a file has besides `faults` of single keys, if nothing is
 /// missing without these.
 ///
-/// What is said of a key that is itself at fault would be a guess and is left out, and so is what is
-/// said of a table in which a key is. A file with more faults than are shown is mended in several
+/// A contradiction with a key that is itself at fault would be a guess and is left out; so is one
+/// with a table that holds such a key. A file with more faults than are shown is mended in several
 /// steps anyway.
 fn across_keys_besides(
     file: &Node,

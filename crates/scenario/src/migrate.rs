@@ -17,12 +17,11 @@ pub struct Migrated {
     pub moves: Vec<String>,
 }
 
-/// Returns what to write instead of the key `key` of `table`, if that has moved.
-pub fn advice(table: &str, key: &str) -> Option<String> {
-    let new = new_name(table, key)?;
-    Some(format!(
+/// Returns what to write instead of the key `key` of `table`, which is `new` there now.
+pub fn advice(table: &str, key: &str, new: &str) -> String {
+    format!(
         "`{key}` stands elsewhere now: write `{table}.{new}`, or have `fedrecsim migrate` rewrite the file"
-    ))
+    )
 }
 
 /// Returns the keys that have moved, by their tables, and where each stands in its table now.
@@ -76,9 +75,15 @@ fn move_keys(name: &str, table: &mut dyn TableLike, moves: &mut Vec<String>) -> 
     let is_word = |table: &dyn TableLike, key: &str, word: &str| {
         table.get(key).and_then(Item::as_str) == Some(word)
     };
+    // A number of candidates has no meaning where all items are ranked, and a validation item none
+    // where parts of all ratings are held out.
     let ranks_all = is_word(table, "ranking", "full-catalogue");
-    // A number of candidates has no meaning where all items are ranked.
-    let has_no_effect = |new: &str| ranks_all && new.starts_with("ranking.");
+    let split = table.get("split").and_then(Item::as_table_like);
+    let is_k_fold = is_word(table, "split", "k-fold")
+        || split.is_some_and(|split| split.contains_key("k-fold"));
+    let has_no_effect = |new: &str| {
+        ranks_all && new.starts_with("ranking.") || is_k_fold && new.starts_with("split.")
+    };
     let moving: Vec<(String, &str)> = table
         .iter()
         .filter_map(|(key, _)| Some((key.to_owned(), new_name(name, key)?)))
@@ -396,14 +401,27 @@ mod tests {
         );
     }
 
+    /// If this fails, a file makes two choices where only one can be made.
     #[test]
-    fn candidates_beside_a_full_ranking_are_left_out() {
-        let old = "[evaluation]\nranking = \"full-catalogue\"\ncandidates = 50\n";
-        let found = migrate(old, "a.toml").unwrap();
-        assert_eq!(found.text, "[evaluation]\nranking = \"full-catalogue\"\n");
-        assert_eq!(
-            found.moves,
-            ["evaluation.candidates had no effect and is left out"]
-        );
+    fn keys_of_a_choice_that_is_not_made_are_left_out() {
+        for (table, choice, key) in [
+            (
+                "evaluation",
+                "ranking = \"full-catalogue\"\n",
+                "candidates = 50",
+            ),
+            ("dataset", "split = \"k-fold\"\n", "validation_item = true"),
+            (
+                "dataset",
+                "split.k-fold.folds = 5\n",
+                "validation_item = false",
+            ),
+        ] {
+            let found = migrate(&format!("[{table}]\n{choice}{key}\n"), "a.toml").unwrap();
+            assert_eq!(found.text, format!("[{table}]\n{choice}"));
+            let name = key.split(' ').next().unwrap();
+            let reason = format!("{table}.{name} had no effect and is left out");
+            assert_eq!(found.moves, [reason]);
+        }
     }
 }

@@ -87,19 +87,19 @@ fn lost_parameters(replaced: &Node, chosen: &Node, place: &Place) -> Option<Faul
         .collect();
     let what = match &lost[..] {
         [] => return None,
-        [one] => format!("`{one}`, a parameter of `{method}`, falls away"),
+        [one] => format!("`{one}`, a parameter of `{method}`, is dropped"),
         many => format!(
-            "{}, parameters of `{method}`, fall away",
+            "{}, parameters of `{method}`, are dropped",
             suggest::list(many)
         ),
     };
     Some(Fault::new(
         place,
-        format!("{what}, as this replaces the method and all that was said of it"),
+        format!("{what}: the override replaces the method and all its parameters"),
     ))
 }
 
-/// Removes what the file says of its own data set, which had the name `before`, if an override names
+/// Removes the file's keys for its own data set, which had the name `before`, if an override names
 /// another one, with a warning for each key. What an override says is never removed.
 pub(super) fn leave_out_the_old_source(
     before: Option<&str>,
@@ -124,7 +124,7 @@ pub(super) fn leave_out_the_old_source(
             && let Some(node) = dataset.remove(key)
         {
             let message =
-                format!("`{key}` falls away, as an override names another data set, `{name}`");
+                format!("`{key}` is dropped: an override names another data set, `{name}`");
             warnings.push(Fault::new(&node.key, message));
         }
     }

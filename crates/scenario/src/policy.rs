@@ -1,4 +1,4 @@
-//! How the server runs its steps, as data: whom it invites when, when a step is due, and what late
+//! How the server runs its steps, as data: when it invites whom, when a step is due, and what late
 //! updates count.
 //!
 //! A scenario names a [`Mode`](super::Mode); [`Policy::of`] is the one place that knows what each mode means.
@@ -13,7 +13,7 @@ use super::weights::{StepWeights, WeightTotals};
 use crate::{choices, variants};
 use fedrecsim_core::{SimDuration, math};
 
-/// The rules by which the server invites users and steps.
+/// The server's rules for invitations and steps.
 ///
 /// ```
 /// use fedrecsim_scenario::{Invitations, LateUpdates, Policy, StalenessWeight, Stragglers, UpdateRule, UpdatesNeeded};
@@ -45,7 +45,7 @@ pub struct Policy {
     pub deadline: Option<SimDuration>,
     /// What an update counts that started from an earlier model than the one that it would change.
     pub late_updates: LateUpdates,
-    /// What becomes of those who still take part when a step is made.
+    /// The treatment of users who still take part when a step is made.
     pub stragglers: Stragglers,
     /// How updates change the shared model.
     pub update_rule: UpdateRule,
@@ -98,7 +98,7 @@ pub enum LateUpdates {
 }
 
 choices! {
-    /// What becomes of a participation that its round did not wait for.
+    /// The treatment of a participation that its round did not wait for.
     pub enum Stragglers {
         /// The server cancels it: its transfer stops, and unfinished training leaves no trace on the
         /// device.
@@ -130,8 +130,8 @@ variants! {
 }
 
 /// How updates change the shared model. In formulas, g is the shared model, x the model that a
-/// client made of b, which is what it received, w(s) the weight of an update of staleness s, and n
-/// the number of updates.
+/// client made of the received model b, w(s) the weight of an update of staleness s, and n the
+/// number of updates.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UpdateRule {
@@ -256,7 +256,7 @@ impl Policy {
         }
     }
 
-    /// Returns the weight with which b, the model that an update of this staleness started from, is
+    /// Returns the weight of b, the model that an update of this staleness started from, which is
     /// subtracted. It is 0 for a fresh update: its b is g, which [`Self::step_weights`] has
     /// counted.
     pub fn base_weight(&self, staleness: u32) -> f64 {
@@ -322,7 +322,7 @@ mod tests {
         })
     }
 
-    /// If this fails, a policy that a program made runs for ever or computes a model that nobody
+    /// If this fails, a policy that a program made runs forever or computes a model that nobody
     /// asked for.
     #[test]
     fn policies_whose_steps_have_no_end_or_no_meaning_are_refused() {

@@ -20,8 +20,7 @@ pub struct Preset {
     keys: Map<String, Json>,
 }
 
-/// The tables that have presets, in the order in which they are listed. `faults` is a list of
-/// tables.
+/// The tables that have presets, in the order of the list. `faults` is a list of tables.
 pub const TABLES: [&str; 5] = [
     "network",
     "network.server",

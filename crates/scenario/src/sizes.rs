@@ -43,8 +43,8 @@ pub fn block_too_large(block: &BlockSize) -> Option<String> {
     ))
 }
 
-/// Returns why so many candidates for so many users are too many, if they are, as a sentence
-/// without a full stop.
+/// Returns why these candidates for all users are too many, if they are, as a sentence without a
+/// full stop.
 pub fn candidates_too_many(users: u64, candidates: u64) -> Option<String> {
     let size = too_large([users as f64, candidates as f64], 4)?;
     Some(format!(

@@ -1,4 +1,4 @@
-//! What a method sends in each direction, as far as scenario files have to know it.
+//! The traffic of a method in each direction, as far as scenario files depend on it.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub struct TrafficBlock {
     pub has_item_rows: bool,
 }
 
-/// What a method sends in each direction.
+/// The traffic of a method in each direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// The blocks of all phases. A block may be named several times.
@@ -29,21 +29,20 @@ pub struct Traffic {
     pub trains_on_sampled_rows: bool,
     /// Whether each user keeps an item table of its own to score with.
     pub keeps_personal_tables: bool,
-    /// What the server uses of the uploads.
+    /// The part of the uploads that the server uses.
     pub upload_use: UploadUse,
     /// Whether the server makes sums of what it works out from each upload, such as gradients that
     /// it back-propagates, and adds noise to these sums by itself.
     pub makes_noisy_sums: bool,
 }
 
-/// What a server uses of the uploads of a step, which says what may be hidden from it.
+/// The part of a step's uploads that a server uses; the rest may be hidden from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UploadUse {
-    /// The sum of their values, in which all of them count alike, so that noise on one of them is
-    /// noise on the sum.
+    /// The sum of their values; all count alike, so noise on one of them is noise on the sum.
     Sum,
-    /// Their sum, to which noise cannot be added: each is multiplied by a weight that it says of
-    /// itself, or has values that are no floating-point numbers.
+    /// Their sum, but noise cannot be added to it: each is multiplied by a weight that it states,
+    /// or has values that are no floating-point numbers.
     WeightedSum,
     /// More than that, such as how many users have sent each row, the median of values, or
     /// something of each user.

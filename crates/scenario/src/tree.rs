@@ -17,7 +17,7 @@ pub(super) struct Node {
     pub(super) value: Value,
 }
 
-/// What was written.
+/// The value as written.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
     Boolean(bool),
@@ -45,8 +45,8 @@ impl Node {
         }
     }
 
-    /// Returns the value as JSON, without the keys at fault, of which a number may be needed and is
-    /// taken to be one.
+    /// Returns the value as JSON, without the keys at fault; a faulty number that may be needed
+    /// counts as 1.
     pub(super) fn to_json(&self, faults: &[Fault]) -> Json {
         match &self.value {
             Value::Boolean(value) => (*value).into(),

@@ -15,7 +15,7 @@ pub type Resolve = dyn Fn(&mut Json) -> Vec<ParameterFault> + Send + Sync;
 /// Returns the sizes of the largest blocks that a method makes with these parameters.
 pub type SizesOf = dyn Fn(&Json, ProblemSize) -> Vec<BlockSize> + Send + Sync;
 
-/// What scenario files have to know of a method.
+/// The properties of a method that scenario files depend on.
 #[derive(Clone)]
 pub struct MethodVocabulary {
     /// Registered name of the method.
@@ -32,7 +32,7 @@ pub struct MethodVocabulary {
     /// Whether there is anything to train. Without training, keys that say how rounds are run have
     /// no meaning.
     pub trains: bool,
-    /// Whether the method trains at the server, to which every user sends its ratings.
+    /// Whether the method trains at the server, from the ratings that every user sends.
     pub runs_at_server: bool,
     /// Whether the server, or a third party as fast as the server, computes something that takes
     /// virtual time.
@@ -43,7 +43,7 @@ pub struct MethodVocabulary {
     pub without_controls: Option<&'static str>,
     /// Returns the sizes of the largest blocks that the method makes with these parameters.
     pub sizes: &'static SizesOf,
-    /// Tells what the method sends in each direction, by which codecs are checked.
+    /// Tells what the method sends in each direction, so that codecs can be checked.
     pub traffic: TrafficOf,
 }
 
@@ -55,7 +55,7 @@ pub struct ParameterFault {
     pub is_wrong: bool,
     /// Keys below the method's table; empty for a fault of the table as a whole.
     pub path: Vec<String>,
-    /// What is wrong, as a sentence without a full stop.
+    /// The reason, as a sentence without a full stop.
     pub message: String,
 }
 

@@ -1,6 +1,6 @@
 //! Adds up the weights of a step's updates.
 
-/// What the step keeps of the shared model g, and what it divides the sum over all updates by.
+/// The part of the shared model g that the step keeps, and the divisor of the sum over all updates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepWeights {
     /// The weight of g.
@@ -9,7 +9,7 @@ pub struct StepWeights {
     pub divisor: f64,
 }
 
-/// The sums of the weights of a step's updates, in the order in which the updates are added.
+/// The sums of the weights of a step's updates, in the order of addition.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WeightTotals {
     /// The number of updates; where the method weighs them, the sum of the method's weights.
@@ -23,8 +23,8 @@ pub struct WeightTotals {
 }
 
 impl WeightTotals {
-    /// Adds an update to which the method gives the weight `by_method` and the policy the weight
-    /// `by_policy`. `is_fresh` says whether the update started from the model of now.
+    /// Adds an update whose weight is `by_method` by the method and `by_policy` by the policy.
+    /// `is_fresh` says whether the update started from the model of now.
     pub fn add(&mut self, by_method: f64, by_policy: f64, is_fresh: bool) {
         let weight = by_policy * by_method;
         self.updates += by_method;

@@ -148,7 +148,7 @@ impl<T> ByUser<T> {
     }
 }
 
-/// Two maps are equal if the same users have the same values, in whatever order these were added.
+/// Two maps are equal if the same users have the same values, added in any order.
 impl<T: PartialEq> PartialEq for ByUser<T> {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len()

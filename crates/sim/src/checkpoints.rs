@@ -19,7 +19,7 @@ pub(crate) struct Save(pub Archive);
 
 /// A place where checkpoints are kept. Like an observer it is only told things, so it cannot affect
 /// a result. An error of a store ends the run at the end of the round: if the run went on, a crash
-/// would cost more than whoever asked for checkpoints has allowed for.
+/// would cost more work than the interval of checkpoints allows.
 pub trait CheckpointStore {
     /// Says whether there should be a checkpoint now that `rounds` rounds are over.
     fn is_due(&self, rounds: u32) -> bool;

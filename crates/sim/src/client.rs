@@ -35,7 +35,7 @@ enum Parameters {
     Away,
 }
 
-/// What the user does in a participation before its upload starts.
+/// The user's part of a participation before its upload starts.
 #[derive(Default)]
 enum Part {
     /// The user takes no part, or its upload is on its way.

@@ -1,5 +1,5 @@
-//! The exchange between a client and a peer before its training: a request and the reply, both of
-//! which are really encoded and decoded.
+//! The exchange between a client and a peer before its training: a request and the reply, both
+//! really encoded and decoded.
 
 use std::sync::Arc;
 
@@ -89,7 +89,7 @@ pub(crate) fn decode(frame: &Bytes, layout: &Layout) -> Result<ModelUpdate> {
 /// the reply.
 ///
 /// # Errors
-/// Whatever error the client or the third party returns.
+/// Any error of the client or the third party.
 pub(crate) fn with_third_party(
     reply_source: &ReplySource,
     exchange: &Exchange,

@@ -11,7 +11,7 @@ use fedrecsim_model::codec::CodecMemory;
 pub struct Device {
     /// The method's private side.
     pub client: Box<dyn Client>,
-    /// What the uplink's codec remembers.
+    /// The memory of the uplink's codec.
     pub memory: CodecMemory,
 }
 

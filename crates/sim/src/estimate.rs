@@ -33,7 +33,7 @@ pub struct RehearsalLength {
     pub at_most: Duration,
 }
 
-/// What a run is expected to take. Everything but the memory is the mean of a round.
+/// The expected cost of a run. Everything but the memory is the mean of a round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     /// The bytes that are sent in a round.
@@ -77,7 +77,7 @@ pub fn estimate(world: &Arc<World>, threads: usize, length: RehearsalLength) -> 
     Ok(rehearse(world, threads, length)?.estimate(world, threads))
 }
 
-/// What a rehearsal has shown.
+/// The measurements of a rehearsal.
 struct Shown {
     /// The first rounds.
     rounds: Vec<RoundRecord>,
@@ -123,7 +123,7 @@ impl Differences {
         })
     }
 
-    /// Returns the bytes that a participant downloads on average after so many rounds.
+    /// Returns the bytes that a participant downloads on average after this many rounds.
     fn after(&self, rounds: u32) -> f64 {
         let (mut sum, mut is_left) = (0.0, 1.0);
         // With the probability `is_left`, the participant has not taken part in any of the last
@@ -144,7 +144,7 @@ impl Differences {
         sum + is_left * of_others
     }
 
-    /// Returns the bytes that a participant downloads, as the mean of so many rounds from the first
+    /// Returns the bytes that a participant downloads, as the mean of this many rounds from the first
     /// one on.
     fn mean(&self, rounds: u32) -> f64 {
         (0..rounds).map(|before| self.after(before)).sum::<f64>() / f64::from(rounds.max(1))
@@ -237,7 +237,7 @@ fn mean_of_a_round(
 }
 
 impl World {
-    /// Returns how often a user takes part in the whole run, if so many are invited in a round.
+    /// Returns how often a user takes part in the whole run, if this many are invited in a round.
     fn participations_of_a_user(&self, invited_per_round: f64) -> f64 {
         let rounds = f64::from(self.scenario.training.rounds);
         rounds * invited_per_round / self.dataset.users().max(1) as f64
@@ -245,8 +245,8 @@ impl World {
 }
 
 impl Shown {
-    /// Returns how many uploads are held at the same time: those of a step, of which a round may
-    /// have several, or those of all who take part at any time.
+    /// Returns how many uploads are held at the same time: those of one step (a round may have
+    /// several steps), or those of all who take part at a time.
     fn uploads_at_once(&self, world: &World) -> u32 {
         let most_invited = self
             .rounds
@@ -427,8 +427,8 @@ mod tests {
         assert_eq!(shown(29).uploads_at_once(&small::world(&asynchronous)), 9);
     }
 
-    /// If this fails, a run in which few users take part in a round is expected to send them the
-    /// whole model each time.
+    /// If this fails, a run with few users a round is expected to send them the whole model each
+    /// time.
     #[test]
     fn downloads_become_differences_as_users_come_back() {
         let differences = Differences {

@@ -58,7 +58,7 @@ thread_local! {
 ///
 /// # Errors
 /// [`Error::Unscorable`] if a score is NaN, since a rank would make a diverged model look perfect;
-/// and whatever error the method returns when it makes a scorer.
+/// and any error of the method when it makes a scorer.
 pub(crate) fn user_accuracy(
     world: &World,
     position: usize,

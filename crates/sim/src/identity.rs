@@ -6,7 +6,7 @@ use super::world::World;
 use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::Policy;
 
-/// The parts of a world by which a saved simulation is checked. A command compares the whole
+/// The parts of a world that a saved simulation is checked against. A command compares the whole
 /// scenario and the data as well.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Identity {

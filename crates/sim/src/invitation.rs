@@ -18,7 +18,7 @@ pub struct Invitation {
     pub download: Arc<Download>,
 }
 
-/// An invitation as its user has it. A training depends on this and on the user's device alone.
+/// An invitation on its user's device. A training depends on this and on the user's device alone.
 #[derive(Clone)]
 pub struct Invited {
     pub user: UserId,

@@ -15,8 +15,8 @@ use fedrecsim_model::codec::FrameParts;
 /// The bytes by direction: of the run, of the open round and of each client.
 ///
 /// A frame is booked when its way ends, whether it arrives, is lost or is still under way when the
-/// run ends. So it belongs to the round in which that happens, and of a frame that is lost, `sent`
-/// is what a link really carried.
+/// run ends. So it belongs to the round when that happens, and a lost frame counts in `sent` with
+/// the bytes that a link really carried.
 ///
 /// The events of one user are booked together: its [`Account`] is taken out, and must balance when
 /// it is put back.
@@ -48,7 +48,7 @@ impl AddAssign for BytesByPeer {
     }
 }
 
-/// A frame on its way, with the invitation to which it belongs and the peer at its other end.
+/// A frame on its way, with its invitation and the peer at its other end.
 type OnItsWay = (InvitationId, Peer, FrameParts);
 
 /// The account of one user, which is open while events are booked in it.
@@ -60,8 +60,7 @@ pub(crate) struct Account {
     on_their_way: ByDirection<Option<OnItsWay>>,
 }
 
-/// Returns the first `carried` bytes of a frame, by purpose. What is modelled travels in
-/// proportion.
+/// Returns the first `carried` bytes of a frame, by purpose. Modelled bytes travel in proportion.
 fn prefix(parts: FrameParts, carried: u64) -> FrameParts {
     let modelled =
         u128::from(parts.modelled) * u128::from(carried) / u128::from(parts.total().max(1));
@@ -332,7 +331,7 @@ mod tests {
         }
     }
 
-    /// Returns the ledger of one frame of [`PARTS`], of which `carried` bytes were carried.
+    /// Returns the ledger of one frame of [`PARTS`] with `carried` bytes carried.
     fn of_one_frame(direction: Direction, ending: Ending, carried: u64) -> Ledger {
         let (mut ledger, of, user) = (Ledger::default(), InvitationId(0), UserId(1));
         ledger.sends(of, user, direction, PARTS).unwrap();

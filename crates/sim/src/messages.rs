@@ -1,6 +1,6 @@
-//! The messages between actors, in the order in which a step uses them.
+//! The messages between actors, in the order of a step.
 //!
-//! Every message is a question with a typed answer, for which the asker waits.
+//! Every message is a question with a typed answer, and the asker waits for it.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(crate) struct Happened {
     pub news: News,
 }
 
-/// What the server is told of, besides the frames that arrive.
+/// The events that the server is told of, besides the frames that arrive.
 pub(crate) enum News {
     /// A new step begins.
     StepBegins(Step),
@@ -79,13 +79,13 @@ impl Effort {
     }
 }
 
-/// What the network asks the server.
+/// A question of the network to the server.
 pub(crate) trait AskServer:
     Ask<Happened> + Ask<RequestArrived> + Ask<UploadArrived> + Ask<CloseStep> + Ask<Save>
 {
 }
 
-/// What the network asks the third party.
+/// A question of the network to the third party.
 pub(crate) trait AskThirdParty:
     Ask<ConsultThirdParty> + Ask<RequestArrived> + Ask<AbsorbRequests> + Ask<Save>
 {
@@ -102,7 +102,7 @@ pub(crate) struct ConsultThirdParty;
 #[rtype(result = "Result<bool>")]
 pub(crate) struct RequestArrived {
     pub participant: Participant,
-    /// The phase of the method in which the sender takes part.
+    /// The phase of the method that the sender takes part in.
     pub phase: Phase,
     /// The frame as it came over the link.
     pub frame: Bytes,
@@ -159,12 +159,12 @@ pub(crate) struct StepOutcome {
     /// The model after the step, and the download that participants will have of it; `None` unless
     /// a round ends here.
     pub model: Option<(Model, Arc<Download>)>,
-    /// What it has cost so far to keep versions of the model; `None` if that is not done.
+    /// The cost so far of keeping versions of the model; `None` if that is not done.
     pub versions: Option<VersionsCost>,
     /// What an audit has found in the uploads of the round; `None` unless a round ends here and was
     /// looked at.
     pub audit: Option<AuditRecord>,
-    /// What is claimed of users' privacy so far; `None` if nothing is done to protect it.
+    /// The privacy claim so far; `None` if nothing is done to protect it.
     pub privacy: Option<PrivacyRecord>,
 }
 
@@ -178,8 +178,7 @@ pub(crate) struct Book(pub Vec<Booking>);
 #[derive(Message)]
 #[rtype(result = "Result<RoundBooked>")]
 pub(crate) struct RoundEnded {
-    /// What the network has counted, and when the round began and ended. The metrics fill in the
-    /// rest.
+    /// The counts of the network, and when the round began and ended. The metrics fill in the rest.
     pub record: RoundRecord,
     /// The waits in the line for a connection that ended in the round; `None` if there were none.
     pub waits: Option<Box<Durations>>,

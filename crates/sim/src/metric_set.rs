@@ -1,4 +1,4 @@
-//! The metrics of a run, and what has to be known of every user to compute them.
+//! The metrics of a run, and the data of every user that they are computed from.
 
 use fedrecsim_core::metric::{Metric, Needs};
 use fedrecsim_core::{Error, Result};
@@ -14,7 +14,7 @@ pub(crate) struct MetricSet {
     pub among_candidates: bool,
     /// Whether one of them needs ranks in the catalogue.
     pub in_catalogue: bool,
-    /// The range to which predicted ratings are clipped; `None` where no ratings are predicted.
+    /// The range that predicted ratings are clipped to; `None` where no ratings are predicted.
     pub scale: Option<RatingScale>,
 }
 

@@ -5,15 +5,15 @@
 
 use super::outcome::{Booking, ByDirection, Flow, GaugesSince, RoundRecord, RoundSpan};
 
-/// Somebody who is told of every finished round.
+/// An observer of every finished round.
 pub trait RoundObserver {
     /// Takes note that `round` is over; `total` are the bytes of the run so far.
     fn round_finished(&mut self, round: &RoundRecord, total: ByDirection<Flow>);
 
     /// Takes note of what has happened on links and devices since the last call, in the order of
     /// time. For each round there is a call with its span before
-    /// [`round_finished`](Self::round_finished). Calls with `None` come in the middle of a round in
-    /// which much happens, and when the run ends.
+    /// [`round_finished`](Self::round_finished). Calls with `None` come in the middle of a busy
+    /// round, and when the run ends.
     fn happened(&mut self, round: Option<RoundSpan>, bookings: &[Booking]) {
         let _ = (round, bookings);
     }

@@ -18,7 +18,7 @@ pub(crate) struct Overheads {
 }
 
 impl Overheads {
-    /// Returns the overheads of `spec` where so many clients are invited to a round.
+    /// Returns the overheads of `spec` where this many clients are invited to a round.
     pub(crate) fn new(spec: &OverheadsSpec, invited: u32) -> Self {
         let OverheadsSpec {
             transport,
@@ -37,7 +37,7 @@ impl Overheads {
     /// Returns the parts of a frame with what travels with it.
     pub(crate) fn added_to(&self, route: Route, parts: FrameParts) -> FrameParts {
         let mut modelled = 0;
-        // What is hidden is hidden from the server.
+        // Encryption hides content from the server, so only its transfers carry this overhead.
         if route.peer == Peer::Server {
             let ciphertexts = self.paillier.map(|spec| {
                 let values = parts.values.div_ceil(VALUE_BYTES);
@@ -59,9 +59,9 @@ impl Overheads {
     }
 }
 
-/// Returns the bytes that one of `clients` sends and receives (Bonawitz et al., CCS 2017): two
-/// public keys for everybody, a share of each of two secrets for each of the others, and in the end
-/// one share of everybody's secret to the server.
+/// Returns the bytes that one of `clients` sends and receives (Bonawitz et al., CCS 2017). It sends
+/// two public keys to everybody, a share of each of two secrets to each of the others, and in the
+/// end one share of everybody's secret to the server.
 fn keys_and_shares(spec: &SecureAggregationSpec, clients: u64) -> (u64, u64) {
     let (key, share) = (
         u64::from(spec.public_key_bytes),

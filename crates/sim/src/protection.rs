@@ -16,7 +16,7 @@ pub(super) fn check_delta(scenario: &Scenario, users: usize) -> Result<()> {
     }
 }
 
-/// Checks that a policy makes sums to which noise can be added, if that is asked for.
+/// Checks that noise can be added to a policy's sums, if that is asked for.
 ///
 /// # Errors
 /// [`Error::Usage`] if it does not.

@@ -1,8 +1,8 @@
 //! Sends messages to an actor of the same thread by a function call, past a mailbox.
 //!
-//! All actors of a simulation live on one thread, and whoever asks waits for the answer. So a
-//! mailbox keeps no order that would not be kept without it, but it costs a queue, a wake-up and a
-//! poll of two tasks (200 to 700 ns). Only the metrics have one, since they wait for the workers.
+//! All actors of a simulation live on one thread, and the asker waits for the answer. So a mailbox
+//! keeps no order that would not be kept without it, but it costs a queue, a wake-up and a poll of
+//! two tasks (200 to 700 ns). Only the metrics have one, since they wait for the workers.
 
 use std::cell::RefCell;
 

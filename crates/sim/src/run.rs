@@ -78,7 +78,7 @@ pub fn run_to_end(
 
 fn leave_checkpoint(simulation: &mut Simulation, store: &mut dyn CheckpointStore) -> Result<()> {
     store.begin(simulation.rounds())?;
-    // What the store itself could not write is told already.
+    // An error of the store itself has been reported already.
     simulation
         .save_in_pieces(&mut |piece| store.write(piece))
         .map_err(|error| store.part_unwritten(error))?;

@@ -75,7 +75,7 @@ pub enum Stop {
     },
     /// A round without anybody to invite.
     #[error(
-        "nobody can be invited to round {}: the server has waited since {:.0} s, and within {:.0} s of virtual time (training.waiting_limit_s) nobody becomes available whom it may pick{}",
+        "nobody can be invited to round {}: the server has waited since {:.0} s, and no user whom it may pick becomes available within {:.0} s of virtual time (training.waiting_limit_s){}",
         round.0 + 1, at.as_secs_f64(), limit.as_secs_f64(), who_rests(*resting)
     )]
     NobodyAvailable {
@@ -106,7 +106,7 @@ pub enum Stop {
         /// Number of rounds that are over.
         rounds: u32,
     },
-    /// The run has reached the virtual time up to which it was to go.
+    /// The run has reached the virtual time that it was to reach.
     #[error("stopped at {} s of virtual time, as asked", at.as_secs_f64())]
     Stopped {
         /// The virtual time that it has reached.
@@ -149,10 +149,10 @@ fn way_on(path: &Path, left: Option<u32>) -> String {
     let folder = path.parent().unwrap_or(path).display();
     match left {
         Some(rounds) => format!(
-            "that after round {rounds} is left: see to the cause, and go on from there with `fedrecsim resume {folder}`"
+            "the one after round {rounds} is still there: remove the cause, then go on with `fedrecsim resume {folder}`"
         ),
         None => {
-            "there is none before it: see to the cause, and begin anew with --overwrite".to_owned()
+            "there is none before it: remove the cause, then begin anew with --overwrite".to_owned()
         }
     }
 }

@@ -1,7 +1,6 @@
-//! What a worker thread does for a client: decode the download, train, encode the upload.
+//! The work of a thread for a client: decode the download, train, encode the upload.
 //!
-//! An [`Invited`] and the device are everything on which the result depends, so the result does not
-//! depend on the thread or the time.
+//! The result depends on an [`Invited`] and the device alone, so not on the thread or the time.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -30,9 +29,9 @@ pub struct WorkedOut {
     pub invited: Invited,
     /// The device before the training, if a copy was to be kept; `None` if it had not been made.
     pub before: Option<Box<Device>>,
-    /// What the training takes.
+    /// The cost of the training.
     pub effort: Effort,
-    /// What comes of it.
+    /// The result.
     pub result: Result<(Box<Device>, Upload)>,
 }
 
@@ -173,7 +172,7 @@ fn train(
                 let round = task.round.0 + 1;
                 error.within(format_args!("the upload of {user} in round {round}"))
             })?;
-            // What a mechanism has changed is not what the client returned.
+            // A mechanism changes the update that the client returned.
             let held = match world.privacy {
                 None => frame.hold_values_of(&world.uplink, &mut update, layout),
                 Some(_) => None,

@@ -39,7 +39,7 @@ enum Content {
     Postponed(Arc<ModelUpdate>),
 }
 
-/// Returns the randomness with which the upload of a participation is encoded.
+/// Returns the randomness for encoding the upload of a participation.
 pub(crate) fn randomness(user: UserId, invitation_id: InvitationId, world: &World) -> Randomness {
     Randomness::new(
         world.streams,

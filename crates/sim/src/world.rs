@@ -63,7 +63,7 @@ pub struct World {
     pub privacy: Option<Arc<dyn Mechanism>>,
     /// The noise that the server adds to the sum of a step's updates, if it does.
     pub sum_noise: Option<SumNoise>,
-    /// What is claimed of users' privacy, if something is done to protect it.
+    /// The privacy claim, if there is a protection.
     pub(crate) claim: Option<PrivacyClaim>,
 }
 
@@ -94,9 +94,9 @@ impl World {
     /// that it names.
     ///
     /// # Errors
-    /// An error if the data do not have what the scenario asks for (enough users, candidates,
-    /// evaluated users or negatives, or the users whom a rule of faults names), if a table is
-    /// beyond `MAX_ENTRIES`, and if a trace was not read.
+    /// An error if the data have too few users, candidates, evaluated users or negatives for the
+    /// scenario, or lack the users that a rule of faults names; if a table is beyond `MAX_ENTRIES`;
+    /// and if a trace was not read.
     pub fn with_traces(runnable: Runnable, dataset: Arc<Dataset>, traces: &Traces) -> Result<Self> {
         let (scenario, entry) = runnable.into_parts();
         let streams = Streams::new(scenario.seed);

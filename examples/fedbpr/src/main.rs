@@ -84,7 +84,7 @@ fn main() -> ExitCode {
 mod tests {
     use fedrecsim::testing::{Breach, contract};
 
-    /// If this fails, the method breaks a promise on which the simulator relies, such as that a run
+    /// If this fails, the method breaks a promise that the simulator relies on, such as that a run
     /// repeats its digest or that private state stays on the device.
     #[test]
     fn the_method_keeps_the_contract() -> Result<(), Breach> {

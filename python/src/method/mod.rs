@@ -2,8 +2,7 @@
 //! objects a method and its clients.
 //!
 //! The module `fedrecsim._bridge` has what is easier to say in Python. An exception there, or in
-//! the code of a method, ends a run in the way in which training that diverges does, with the round
-//! and the user.
+//! the code of a method, ends a run as a divergence does, with the round and the user.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,7 +32,7 @@ use server::PythonServer;
 pub use server::Received;
 pub use task::Task;
 
-/// What every user of a method shares.
+/// The state that all users of a method share.
 #[derive(Debug)]
 pub struct Shared {
     name: &'static str,
@@ -50,7 +49,7 @@ pub struct Shared {
     version: String,
 }
 
-/// What a class says of its method.
+/// The declarations of a class about its method.
 #[derive(Clone, Copy, Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 struct Facts {
@@ -203,7 +202,7 @@ pub fn seed_of(streams: Streams, name: &str, user: u64, number: u64) -> u64 {
     draw(streams.named(&format!("python/{name}"), user, number))
 }
 
-/// What a method is told of its problem.
+/// The problem as a method sees it.
 #[pyclass(frozen, module = "fedrecsim._native")]
 pub struct ProblemFacts {
     /// The number of users.
@@ -369,7 +368,7 @@ impl MethodEntry {
 #[pymethods]
 impl MethodEntry {
     /// Makes the entry of a class with this name, summary and source, and this JSON schema of its
-    /// parameters. What it takes is kept for as long as the program runs.
+    /// parameters. Its memory is kept for as long as the program runs.
     #[new]
     fn new(
         class: Py<PyAny>,

@@ -157,8 +157,8 @@ pub struct Received {
     /// The weight of the update by the run's mode and by the method.
     #[pyo3(get)]
     weight: f64,
-    /// The weight by which what the sender had received is subtracted: 0 where updates count
-    /// themselves, and `weight` where their differences do.
+    /// The weight of the model that the sender had received, which is subtracted: 0 where updates
+    /// count themselves, and `weight` where their differences do.
     #[pyo3(get)]
     base_weight: f64,
     rows: u64,

@@ -94,8 +94,8 @@ impl Task {
     }
 }
 
-/// What a method's code has returned from `train`, as the bridge puts it: the blocks, the loss, the
-/// weight, the row visits and the multiply-adds.
+/// The result of a method's `train`, from the bridge: the blocks, the loss, the weight, the row
+/// visits and the multiply-adds.
 type Returned<'py> = (Bound<'py, PyDict>, f64, Option<f32>, Option<u64>, u64);
 
 /// Reads what `train` has returned.

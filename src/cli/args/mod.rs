@@ -63,8 +63,8 @@ pub(crate) enum Command {
     /// `run --max-wall-time` leave checkpoints. The scenario is in the checkpoint; the ratings, the
     /// traces and the build of the program must be those that the run began with.
     Resume(ResumeArgs),
-    /// Compare two runs: say in which keys the scenarios differ, and the first round and metric in
-    /// which the results do.
+    /// Compare two runs: the keys that differ between the scenarios, and the first round and figure
+    /// that differ between the results.
     ///
     /// What does not belong to a result is not compared: name, command, versions, and what the
     /// host took. The exit code is 0 if the runs are equal, 1 if they differ, and 2 if a report
@@ -87,8 +87,8 @@ pub(crate) enum Command {
     /// Run a scenario and write what happens on links and devices: downloads, trainings, uploads,
     /// and how they end.
     ///
-    /// A participation is written whole, whatever round it ends in. The run stops when nothing that
-    /// is asked for can come any more.
+    /// A participation is written whole, even if it ends in a later round. The run stops when
+    /// nothing that is asked for can come any more.
     Events(EventsArgs),
     /// Run a scenario up to an instant of virtual time and print its state there.
     Replay(ReplayArgs),
@@ -132,7 +132,7 @@ pub(crate) enum Command {
     Man(ManArgs),
 }
 
-/// What is run.
+/// The scenario to run.
 #[derive(Debug, Default, Args)]
 pub(crate) struct InputArgs {
     /// The scenario file.
@@ -153,7 +153,7 @@ pub(crate) struct InputArgs {
 }
 
 impl InputArgs {
-    /// Returns all overrides of the scenario in the order in which they are applied. The seed comes
+    /// Returns all overrides of the scenario in the order of their application. The seed comes
     /// last, because it is the more specific of two ways to say the same.
     pub(crate) fn overrides(&self) -> Vec<String> {
         let seed = self.seed.map(|seed| format!("seed={seed}"));
@@ -164,7 +164,7 @@ impl InputArgs {
 /// Arguments of `run`.
 #[derive(Debug, Default, Args)]
 pub(crate) struct RunArgs {
-    /// What is run.
+    /// The scenario to run.
     #[command(flatten)]
     pub input: InputArgs,
     /// Folder for the report [default: reports/SCENARIO-SEED].
@@ -215,8 +215,8 @@ pub(crate) struct RunOptions {
     /// The last two are kept until the run is complete. A crash loses N rounds at most.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = from_one())]
     pub checkpoint_every: Option<u32>,
-    /// Stop after the round in which this wall-clock time is over (such as 55m), with a checkpoint
-    /// for `resume`.
+    /// Stop after the round when this wall-clock time is over (such as 55m), with a checkpoint for
+    /// `resume`.
     ///
     /// The time counts from the start of the command. The finished rounds are reported, and the
     /// exit code is 1, as after Ctrl-C. Leave time for the longest round and for writing the
@@ -243,8 +243,8 @@ pub(crate) struct RunOptions {
     /// keeps for itself, if any.
     ///
     /// Users are named by their numbers, from 0, as in users.csv. The arrays of user 7 are D-7, if
-    /// the table is called D, and items-7, which has a number for each item: 1 if it is trained on,
-    /// 2 and 3 if it is held out for validation and test, else 0.
+    /// the table is called D, and items-7. The latter has a number for each item: 1 if it is
+    /// trained on, 2 and 3 if it is held out for validation and test, else 0.
     #[arg(
         long,
         value_name = "USER,...",
@@ -307,7 +307,7 @@ pub(crate) struct DiffArgs {
 /// Arguments of `events`.
 #[derive(Debug, Args)]
 pub(crate) struct EventsArgs {
-    /// What is run.
+    /// The scenario to run.
     #[command(flatten)]
     pub input: InputArgs,
     /// How the events are written.
@@ -346,7 +346,7 @@ pub(crate) enum EventFormat {
 /// Arguments of `replay`.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
-    /// What is run.
+    /// The scenario to run.
     #[command(flatten)]
     pub input: InputArgs,
     /// The virtual time, in seconds; what happens at that instant has happened.

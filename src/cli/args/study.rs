@@ -91,7 +91,7 @@ pub(crate) struct CompareArgs {
     /// Folder for tables and pictures [default: only the tables, on standard output].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// The arm to which differences are paired, by its name in the tables.
+    /// The arm that differences are paired with, by its name in the tables.
     #[arg(long, value_name = "ARM")]
     pub to: Option<String>,
     /// Metrics that the tables show [default: the headline and its companion].

@@ -15,7 +15,7 @@ use fedrecsim_data::dataset::public::Archive;
 /// The file in a data folder with the checksums of first downloads, in the format of `sha256sum`.
 pub(crate) const RECORDS: &str = "SHA256SUMS";
 
-/// What the checksums of a file were compared with, in words.
+/// The origin of the checksums that a file was compared with, in words.
 pub(crate) struct Checked {
     words: String,
     /// The line for the records, if this is the first download.
@@ -72,12 +72,12 @@ pub(crate) fn check(file: &Path, archive: &Archive, folder: &Path) -> Result<Che
                     format!("its SHA-256 is that of the first download, which is in {shown}")
                 }
                 None => format!(
-                    "fedrecsim knows no SHA-256 of it, so that it is taken as it is, and {kept}"
+                    "fedrecsim knows no SHA-256 for it, so the file is accepted unchecked, and {kept}"
                 ),
             };
             match offered {
                 Some(Err(reason)) => {
-                    format!("its provider's checksum cannot be had ({reason}); {words}")
+                    format!("its provider's checksum cannot be fetched ({reason}); {words}")
                 }
                 _ => words,
             }

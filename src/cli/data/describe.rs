@@ -65,7 +65,7 @@ pub(crate) fn describe(
     if tied > 0 {
         let users = counted(tied, "user");
         lines.push(format!(
-            "{users} whose latest time is that of several ratings: their order in the file decides"
+            "{users} with several ratings at their latest time: the order in the file decides"
         ));
     }
     lines.push(values(&kept));
@@ -202,7 +202,7 @@ timestamp = 4
              ratings of a user: 3 to 5, median 4, mean 4.0\n  \
              ratings of an item: 1 to 3, median 2, mean 1.7\n  \
              1 rating of a pair that occurred before\n  \
-             2 users whose latest time is that of several ratings: their order in the file decides\n  \
+             2 users with several ratings at their latest time: the order in the file decides\n  \
              ratings from 1 to 4, mean 2.67\n  \
              5 of them to train on, after the split\n"
         );

@@ -20,11 +20,11 @@ use crate::{Error, Result};
 /// The attempts in a row that may end without a new byte.
 const FRUITLESS_MAX: u32 = 3;
 
-/// What a user can do without a network.
+/// A user's options without a network.
 const WITHOUT_NETWORK: &str = ". Without a network, let another machine download the file, and give it with `--archive FILE`; \
      a copy of it elsewhere is named with `--from URL`";
 
-/// What a user can do if the provider does not give the file.
+/// A user's options if the provider does not give the file.
 const FROM_ELSEWHERE: &str = "; a copy of the file elsewhere is named with `--from URL`";
 
 /// Is told how many bytes have arrived, and of how many, where that is known.
@@ -196,7 +196,7 @@ fn range_start(response: &Response<Body>) -> Option<u64> {
     start.trim().parse().ok()
 }
 
-/// Returns the length of the whole file, of which no part was sent (`bytes */10`).
+/// Returns the length of the whole file from an answer without any part of it (`bytes */10`).
 fn whole_length(response: &Response<Body>) -> Option<u64> {
     header(response, CONTENT_RANGE)?
         .strip_prefix("bytes */")?

@@ -107,7 +107,7 @@ fn bar(name: &str, visible: bool) -> ProgressBar {
 
 /// A data set to be fetched.
 pub(super) struct Job<'a> {
-    /// What the provider offers.
+    /// The provider's offer.
     pub archive: &'a Archive,
     /// The data set, which tells the layout of the ratings file.
     pub set: &'a KnownDataset,
@@ -125,10 +125,10 @@ impl Job<'_> {
     /// Fetches the data set, and says what was done.
     ///
     /// # Errors
-    /// [`Error::Fetch`] if the provider's file cannot be had or is not the right one, which is then
-    /// removed, [`Error::Read`] or [`Error::MalformedLine`] if a file that somebody else has
-    /// downloaded is not, which stays, [`Error::Write`] if the data folder cannot be written,
-    /// [`Error::Usage`] if something else is in its place.
+    /// [`Error::Fetch`] if the provider's file cannot be fetched, or is the wrong one and was
+    /// removed. [`Error::Read`] or [`Error::MalformedLine`] if a file that somebody else has
+    /// downloaded is the wrong one; it stays. [`Error::Write`] if the data folder cannot be
+    /// written, and [`Error::Usage`] if something else is in its place.
     pub(crate) fn run(&self, progress: super::download::Progress) -> Result<String> {
         fs::create_dir_all(self.folder).map_err(|reason| Error::write(self.folder, reason))?;
         let _lock = FolderLock::take_for("the data sets in", self.folder)?;

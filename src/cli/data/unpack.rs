@@ -26,8 +26,8 @@ pub(crate) struct Limits {
     pub files: usize,
 }
 
-/// The limits of the public data sets, the largest of which has 1.2 GB and 10 files, and the one
-/// with the most files 23.
+/// The limits of the public data sets: the largest has 1.2 GB in 10 files, and the most files are
+/// 23.
 pub(crate) const LIMITS: Limits = Limits {
     bytes: 4 << 30,
     files: 1000,
@@ -122,9 +122,9 @@ fn copy(source: impl Read, archive: &Path, path: &Path, most: u64) -> Result<u64
     }
 }
 
-const TOO_MUCH: &str = "more comes out of it than out of any data set; it is not what it should be";
+const TOO_MUCH: &str = "it holds more than any data set, so it is not the expected file";
 
-/// What comes out of an archive. To read more than is allowed is an error, and not the end.
+/// The contents of an archive. To read more than is allowed is an error, and not the end.
 struct Limited<R> {
     source: R,
     /// The bytes that may still come.
@@ -142,7 +142,7 @@ impl<R: Read> Read for Limited<R> {
     }
 }
 
-/// Unpacks the folder of a zip archive in which `ratings` is.
+/// Unpacks the folder of a zip archive that holds `ratings`.
 fn unzip(archive: &Path, folder: &Path, ratings: &str, limits: Limits) -> Result<()> {
     let unreadable = |reason: zip::result::ZipError| Error::read(archive, reason);
     let mut zip = ZipArchive::new(BufReader::new(open(archive)?)).map_err(unreadable)?;

@@ -1,4 +1,4 @@
-//! Reads the data of a run in several processes, each of which keeps the ratings of its own users.
+//! Reads the data of a run in several processes; each keeps the ratings of its own users.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::{Error, Result, Streams};
 use fedrecsim_data::dataset::{self, Dataset, Totals, share};
 use fedrecsim_ranks::{Crew, Other, Shares, contribute, server_needs_ratings};
 
-/// The side of a process on which data are read.
+/// The reading side of a process.
 pub(crate) enum Side<'a> {
     /// That of process 0.
     Zero(&'a mut Crew),
@@ -18,14 +18,12 @@ pub(crate) enum Side<'a> {
     Other(&'a mut Other),
 }
 
-/// What a process says of its part of the data: a digest of the file, and what is known of its
-/// users.
+/// A process's report on its part of the data: a digest of the file, and the totals of its users.
 type Share = ([u8; blake3::OUT_LEN], Totals);
 
 /// Reads the ratings and traces of a scenario, as [`Inputs::load`] does, and keeps the ratings of
-/// the users of this process, which alone are drawn or kept of a file on the way where that can be
-/// done. Process 0 keeps those of all users if the server needs them. Returns `None` if the run
-/// does not go on.
+/// this process's users. Where it can, it draws or reads these ratings alone. Process 0 keeps those
+/// of all users if the server needs them. Returns `None` if the run does not go on.
 ///
 /// # Errors
 /// Those of reading, and of talking to the other processes.
@@ -72,8 +70,8 @@ pub(crate) fn load(
         .transpose()
 }
 
-/// Returns what is known of the users of all processes, and tells it to all. Where process 0 has
-/// the ratings of all users, it knows that by itself.
+/// Returns the totals of the users of all processes, and sends them to all. Where process 0 has the
+/// ratings of all users, it knows that by itself.
 fn combined((digest, own): Share, whole: Option<&Dataset>, crew: &mut Crew) -> Result<Totals> {
     let (totals, mut rank) = (std::cell::RefCell::new(own), 0);
     crew.combine(
@@ -98,8 +96,8 @@ fn combined((digest, own): Share, whole: Option<&Dataset>, crew: &mut Crew) -> R
     Ok(totals.into_inner())
 }
 
-/// Returns the data set of another process with what is known of the users of all; `None` if the
-/// run does not go on.
+/// Returns the data set of another process with the totals of all users; `None` if the run does not
+/// go on.
 fn contributed(
     own: Result<(Dataset, [u8; blake3::OUT_LEN])>,
     other: &mut Other,
@@ -118,5 +116,5 @@ fn contributed(
 }
 
 fn unreadable() -> Error {
-    Error::Usage("what another process knows of its users cannot be read".to_owned())
+    Error::Usage("the data of another process's users cannot be read".to_owned())
 }

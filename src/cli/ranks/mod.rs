@@ -17,13 +17,13 @@ use fedrecsim_ranks::{Identity, Place};
 
 pub(crate) use data::{Side, load};
 
-/// The variables with which launchers tell a process how many there are.
+/// The variables that launchers tell the number of processes in.
 const SIZES: [&str; 2] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];
 
-/// The variables with which launchers that do not tell this number tell a process which one it is.
+/// The variables that other launchers tell a process its own number in.
 const NUMBERS: [&str; 2] = ["PMIX_RANK", "PMI_RANK"];
 
-/// The variable with which Slurm's `srun` tells how many processes it has started.
+/// The variable that Slurm's `srun` tells the number of its processes in.
 const SIZE_OF_STEP: &str = "SLURM_STEP_NUM_TASKS";
 
 /// Leaves the group of a run, which waits until all other processes do so. A process that ends

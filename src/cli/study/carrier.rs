@@ -81,7 +81,7 @@ impl Start {
     }
 
     /// Starts a process. `program` are the words that start this program, and what comes before
-    /// them. What it prints goes to its log.
+    /// them. Its output goes to its log.
     ///
     /// # Errors
     /// [`Error::Write`] for a folder or a log that cannot be made, [`Error::Usage`] for a command
@@ -134,10 +134,7 @@ impl Start {
             ToDo::Resume => "goes on from its last checkpoint",
             ToDo::Begin | ToDo::BeginAnew | ToDo::Nothing => "begins",
         };
-        let noted = writeln!(
-            log,
-            "{begins}, with {every} rounds from one checkpoint to the next"
-        );
+        let noted = writeln!(log, "{begins}, with a checkpoint every {every} rounds");
         noted.map_err(|reason| Error::write(log_of(&self.folder), reason))?;
         let session = Session {
             interrupted: Arc::clone(interrupted),

@@ -26,8 +26,7 @@ struct Waiting {
     name: String,
     start: Start,
     memory_bytes: u64,
-    /// What it counts in the progress over all runs: the seconds that it is expected to take, or
-    /// its rounds.
+    /// Its weight in the progress over all runs: its expected seconds, or its rounds.
     weight: f64,
     /// The share of that time that more threads may not shorten.
     serial_share: f64,
@@ -117,8 +116,7 @@ fn program(work: &OpenStudy) -> Result<Vec<OsString>> {
     Ok(words)
 }
 
-/// Returns the words that start this program, of which there are several where an interpreter runs
-/// it.
+/// Returns the words that start this program; there are several where an interpreter runs it.
 ///
 /// # Errors
 /// [`Error::Usage`] if the program's own file is to start it, and the system does not say which one
@@ -128,7 +126,9 @@ pub(super) fn own_words(session: &Session) -> Result<Vec<OsString>> {
         return Ok(session.itself.clone());
     }
     let own = std::env::current_exe().map_err(|reason| {
-        Error::Usage(format!("the program does not know where it is: {reason}"))
+        Error::Usage(format!(
+            "the program cannot find its own executable: {reason}"
+        ))
     })?;
     Ok(vec![own.into()])
 }
@@ -165,8 +165,8 @@ fn waiting(
     }
 }
 
-/// Starts runs as others end, until none is left, or until all are told to stop. A run on which
-/// another process is at work waits for the end of that.
+/// Starts runs as others end, until none is left, or until all are told to stop. A run that another
+/// process is working on waits for the end of that process.
 fn carry_on(
     work: &OpenStudy,
     mut waiting: VecDeque<Waiting>,
@@ -201,7 +201,7 @@ fn carry_on(
                 held.push(run);
                 continue;
             }
-            // What is to be done may have changed, as another process may have been at work on it.
+            // The task may have changed, since another process may have been at work on it.
             run.start.to_do = work.to_do(run.id)?;
             if run.start.to_do == ToDo::Nothing {
                 let folder = &run.start.folder;

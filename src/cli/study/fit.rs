@@ -13,7 +13,7 @@ use fedrecsim_report::study::{ArmRecord, StudyRecord};
 const BYTES_OF_A_PROCESS: u64 = 16 << 20;
 
 impl OpenStudy<'_> {
-    /// Looks for the ratings files of `arms`, rehearses their first rounds with so many `threads` as a
+    /// Looks for the ratings files of `arms`, rehearses their first rounds with this many `threads` as a
     /// run does before it begins, and notes in the record what they take. Without a number of
     /// threads, and for arms that have an estimate already, nothing is rehearsed.
     ///
@@ -49,7 +49,7 @@ impl OpenStudy<'_> {
     }
 }
 
-/// Rehearses the first rounds of an arm with so many threads, and notes what they take. This
+/// Rehearses the first rounds of an arm with this many threads, and notes what they take. This
 /// process holds so many bytes that a process of the run's own would not have.
 fn rehearse(inputs: &Inputs, threads: usize, beside_bytes: u64, known: &mut ArmRecord) {
     // If the first round fails, the run will say why.
@@ -70,7 +70,7 @@ fn beside_bytes() -> u64 {
     resident.saturating_sub(BYTES_OF_A_PROCESS)
 }
 
-/// Refuses arms of which a single run needs more than `budget_bytes`.
+/// Refuses arms whose single runs need more than `budget_bytes`.
 ///
 /// # Errors
 /// [`Error::Usage`] with all of them.

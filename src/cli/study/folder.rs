@@ -16,14 +16,14 @@ use fedrecsim_report::study::{
 use fedrecsim_report::{FolderLock, SavedReport, SavedRun};
 use fedrecsim_sim::checkpoint::{self, Build};
 
-/// What is to be done for a run.
+/// The task of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ToDo {
     /// Nothing: its report is complete.
     Nothing,
     /// The run goes on from a checkpoint.
     Resume,
-    /// The run begins, and replaces whatever is in its folder.
+    /// The run begins, and replaces the contents of its folder.
     Begin,
     /// The run begins although there is a checkpoint of it, since another build of the program has
     /// left that.

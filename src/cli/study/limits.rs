@@ -1,6 +1,6 @@
 //! Decides which run of a study starts next, and with how many threads.
 
-/// What the runs of a study may take together.
+/// The limits of all runs of a study together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// The most runs at once, at least 1.
@@ -13,7 +13,7 @@ pub(crate) struct Limits {
     pub by_length: bool,
 }
 
-/// What the runs take that are under way.
+/// The usage of the runs under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
     runs: usize,
@@ -61,8 +61,8 @@ impl Limits {
     /// `of_all` of the time of all runs that are left, and more threads would not shorten the share
     /// `serial` of its time.
     ///
-    /// A run that is much longer than the others would go on alone after their end, so it has the
-    /// number of threads with which the whole study ends earliest, as far as they are free. A run
+    /// A run that is much longer than the others would go on alone after their end, so it gets the
+    /// number of threads that makes the whole study end earliest, as far as they are free. A run
     /// that gains little by them leaves them to the others. A run that is the only one left has all
     /// of them.
     pub(crate) fn threads_for(&self, (of_all, serial): (f64, f64), taken: Taken) -> usize {

@@ -99,11 +99,11 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     copied.map(drop).map_err(|reason| Error::write(to, reason))
 }
 
-/// Copies those of `runs` that are still to begin from the folders of other studies, where a
-/// complete run has the same scenario and seed and was made by this executable and no other one,
-/// and returns how many they are. Such a run would come to the same result; its wall times are
-/// those of the study that made it. Runs with methods of other crates or of Python are made again,
-/// since such a method may have changed while the executable has not.
+/// Copies those of `runs` that are still to begin from the folders of other studies, and returns
+/// how many. It takes complete runs with the same scenario and seed that were made by this
+/// executable alone. Such a run would come to the same result; its wall times are those of the
+/// study that made it. Runs with methods of other crates or of Python are made again, since such a
+/// method may have changed while the executable has not.
 ///
 /// # Errors
 /// [`Error::Read`] for a folder without a study, and for runs that cannot be read;

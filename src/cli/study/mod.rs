@@ -232,7 +232,7 @@ impl<'a> OpenStudy<'a> {
         Ok(format!("{}\nwritten to {folder}\n", texts.join("\n")))
     }
 
-    /// Returns what starts a run with so many threads.
+    /// Returns what starts a run with this many threads.
     fn start(&self, run: RunId, to_do: ToDo, threads: usize) -> Start {
         let (arguments, planned) = (self.arguments, &self.plan.arms[run.arm]);
         let every = planned.scenario.training.rounds.div_ceil(CHECKPOINTS);

@@ -114,7 +114,7 @@ fn described(work: &OpenStudy, record: &StudyRecord) -> Result<Vec<Prepared>> {
 ///
 /// # Errors
 /// [`Error::Interrupted`] if the session was interrupted, after a checkpoint that was due;
-/// [`Error::Usage`] for a run that the study does not have, or on which another process is at work.
+/// [`Error::Usage`] for a run that the study does not have, or that another process is working on.
 pub fn carry_out(
     words: Vec<OsString>,
     session: &Session,

@@ -39,7 +39,7 @@ pub(crate) struct StudyProgress<'a> {
 }
 
 impl<'a> StudyProgress<'a> {
-    /// Begins to show the progress of so many runs, which together have this weight.
+    /// Begins to show the progress of this many runs, which together have this weight.
     pub(crate) fn new(
         runs: usize,
         weight: f64,

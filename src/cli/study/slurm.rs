@@ -1,5 +1,5 @@
-//! Writes the job script with which the scheduler Slurm runs a study: an array of parts, and a job
-//! that puts them together.
+//! Writes the job script of a study for the scheduler Slurm: an array of parts, and a job that puts
+//! them together.
 
 use std::path::Path;
 
@@ -116,7 +116,7 @@ fn limits(
 }
 
 /// Returns the longest time that the runs of a part take if `jobs` of them are under way at once,
-/// in whatever order they start.
+/// for any order of starts.
 fn seconds_of(part: &[Taken], jobs: usize) -> f64 {
     let longest = part.iter().map(|run| run.seconds).fold(0.0, f64::max);
     let all: f64 = part.iter().map(|run| run.seconds).sum();

@@ -34,12 +34,12 @@ fn browser() -> Option<PathBuf> {
         std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name)));
     let found = places.find(|place| place.is_file());
     if found.is_none() {
-        eprintln!("skipped: there is no Chromium, in which the page would be opened");
+        eprintln!("skipped: there is no Chromium to open the page in");
     }
     found
 }
 
-/// Opens a copy of `page` in a frame that is so wide, uses it, and returns what was seen; `None`
+/// Opens a copy of `page` in a frame of this width, uses it, and returns what was seen; `None`
 /// without a browser. No window of the browser is as narrow as a phone.
 fn opened(page: &Path, width: u32) -> Option<Value> {
     let browser = browser()?;
@@ -301,8 +301,7 @@ fn a_page_of_an_earlier_report_does_not_stay() {
     assert!(!workshop.report().join("report.html").exists());
 }
 
-/// If this fails, the name of a method or an arm runs as a script in the browser of whoever reads a
-/// report.
+/// If this fails, the name of a method or an arm runs as a script in the reader's browser.
 #[test]
 fn markup_in_names_does_not_run() {
     let attack = "</script><script>seen.errors.push(\"it ran\")</script><img src=x onerror='seen.errors.push(1)'><b>\\";

@@ -456,7 +456,7 @@ fn what_only_the_data_tell_is_refused_when_they_are_read() {
     );
 }
 
-/// If this fails, whoever reads a report does not see what is claimed, or on what it depends.
+/// If this fails, a report does not show the privacy claim, or what the claim depends on.
 #[test]
 fn reports_state_epsilon_with_all_that_it_depends_on() {
     let workshop = Workshop::new();

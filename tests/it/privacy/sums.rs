@@ -51,8 +51,8 @@ fn a_sum_has_the_noise_once() {
     assert!((found / (0.1 / 40f64.sqrt()) - 1.0).abs() < 0.1, "{found}");
 }
 
-/// If this fails, a step in which nobody takes part tells that nobody did, or what a step divides
-/// by tells how many there were.
+/// If this fails, a step without participants shows that there were none, or the divisor of a step
+/// shows how many there were.
 #[test]
 fn a_step_of_nobody_has_noise_as_any_other() {
     let nobody = [
@@ -99,9 +99,9 @@ fn contributed(update: &ModelUpdate, layout: &Layout, base: &Model) -> Vec<f64> 
     values
 }
 
-/// If this fails, an upload adds more to a sum that has noise than the sensitivity for which the
-/// noise is made: all of it, the counts of FedGram, FedSpec and FedRec included, is to be no longer
-/// than the clip. In FedPerGNN a user is in others' uploads as well, and has no epsilon.
+/// If this fails, an upload adds more to a noisy sum than the sensitivity that the noise is made
+/// for: all of it, the counts of FedGram, FedSpec and FedRec included, must be no longer than the
+/// clip. In FedPerGNN a user is in others' uploads as well, and has no epsilon.
 #[test]
 fn no_upload_moves_a_sum_by_more_than_the_clip() {
     const CLIP: f64 = 0.5;
@@ -187,8 +187,8 @@ fn no_upload_moves_a_sum_by_more_than_the_clip() {
 }
 
 /// If this fails, a method that counts rows learns something else from sums and counts than from
-/// uploads one by one, a secure sum is refused or changes what is learned, or what is claimed for
-/// noise on such sums is not what the accountant computes.
+/// single uploads, a secure sum is refused or changes the model, or the claim for noise on such
+/// sums differs from the accountant's.
 #[test]
 fn methods_that_count_learn_the_same_from_sums_alone_which_can_have_noise() {
     for method in ["fedgram", "fedspec", "fedrec-pmf", "fedrec-svdpp"] {
@@ -209,7 +209,7 @@ fn methods_that_count_learn_the_same_from_sums_alone_which_can_have_noise() {
             [1, 2, 3, 4, 5, 6, 7].map(|times| curve.epsilon(times, 1e-5)),
             "{method}"
         );
-        // FedSpec waits for 36 uploads of 40, of which eight are expected in each round.
+        // FedSpec waits for 36 uploads of 40; eight are expected in each round.
         let start = world(small_with(method, &[])).method.initial();
         assert_ne!(
             start.table(0),

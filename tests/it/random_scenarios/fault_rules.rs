@@ -5,8 +5,7 @@ use toml::Value;
 use super::rules::Draft;
 
 impl Draft {
-    /// Makes rules concern users whom there are, of `count` in all, and no transfers if they are
-    /// outages.
+    /// Limits rules to the `count` users that exist; outages then concern no transfers.
     pub(super) fn mend_faults(&mut self, count: i64) {
         let names = |classes: &Value| {
             classes

@@ -47,8 +47,7 @@ const FEWEST_RATINGS: u32 = 6;
 pub const MOST_RATINGS: i64 = 10;
 
 /// Returns user, item, rating, time, label and weight of every rating. Users have from 6 to 10 of
-/// them, of which one or two are no positives; those with 10 have rated one item twice. Some times
-/// tie.
+/// them; one or two are no positives. Those with 10 have rated one item twice. Some times tie.
 fn rows() -> impl Iterator<Item = [u32; 6]> {
     (0..USERS).flat_map(|user| {
         let count = FEWEST_RATINGS + user % (MOST_RATINGS as u32 - FEWEST_RATINGS + 1);

@@ -1,4 +1,5 @@
-//! Data sets of which every rank holds the ratings of its own users, and what is refused.
+//! Data sets split by rank, where each rank holds the ratings of its own users, and what is
+//! refused.
 
 use std::fmt::Write as _;
 

@@ -133,7 +133,7 @@ fn what_only_one_process_does_is_refused_before_the_first_round() {
     );
 }
 
-/// If this fails, all processes of a run wait for each other for ever because one of them has
+/// If this fails, all processes of a run wait for each other forever because one of them has
 /// panicked.
 #[test]
 fn a_rank_that_panics_ends_the_run_with_its_reason() {

@@ -102,18 +102,17 @@ pub fn checkpoint(files: &Files, (rounds, ranks): (u32, u32)) -> ArchiveReader {
 /// What goes wrong in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// This rank is lost after so many messages.
+    /// This rank is lost after this many messages.
     Lost(u32, u32),
     /// This rank panics while it writes its part of a checkpoint.
     Panic(u32),
     /// This rank has no room for its part of a checkpoint.
     FullDisk(u32),
-    /// Rank 0 has no memory for a message to this rank, after so many.
+    /// Rank 0 has no memory for a message to this rank, after this many.
     NoMemory(u32, u32),
 }
 
-/// Returns the world of one rank, in which there are the ratings of its users alone, unless the
-/// server needs all.
+/// Returns the world of one rank, with the ratings of its users alone unless the server needs all.
 fn world_of(scenario: Scenario, directories: &[PathBuf], (rank, ranks): (u32, u32)) -> World {
     let whole = dataset::load(&scenario.dataset, directories, Streams::new(scenario.seed)).unwrap();
     let needs_all = ranks::server_needs_ratings(&scenario, &methods()).unwrap();
@@ -137,7 +136,8 @@ pub struct Way {
     pub ends_after: Option<u32>,
     /// The folders with data sets.
     pub directories: Vec<PathBuf>,
-    /// Whether whoever sends a message waits until it is received, as processes do with large ones.
+    /// Whether the sender of a message waits until it is received, as processes do with large
+    /// messages.
     pub waits: bool,
     pub fault: Option<Fault>,
     /// What has crossed between rank 0 and the others: messages and bytes from rank 0, and to it.
@@ -178,7 +178,7 @@ impl Link for Counted {
     }
 }
 
-/// A way on which the other side hears nothing more after some messages.
+/// A link that goes silent after some messages.
 struct Fragile {
     link: Box<dyn Link>,
     messages: AtomicU32,
@@ -199,7 +199,7 @@ impl Link for Fragile {
     }
 }
 
-/// A way on which whoever sends waits until the message is received.
+/// A link whose sender waits until the message is received.
 struct Waiting {
     to: SyncSender<Parcel>,
     from: Receiver<Parcel>,

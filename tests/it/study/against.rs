@@ -2,8 +2,8 @@
 
 use super::{STUDY, assert_ends, fedrecsim, lines, run_json, study, workshop};
 
-/// If this fails, whoever wants intervals against several arms has to change the study for each of
-/// them, or runs change with what they are compared to.
+/// If this fails, intervals against several arms need a change of the study for each of them, or a
+/// run depends on the arm that it is compared to.
 #[test]
 fn runs_that_are_there_are_compared_to_other_arms() {
     let workshop = workshop();

@@ -9,7 +9,7 @@ use fedrecsim_report::FolderLock;
 use super::{assert_ends, assert_same_tables, command, fedrecsim, run_json, study, workshop};
 use crate::support::Workshop;
 
-/// Two arms, of which the second one goes on for long enough to be stopped in the middle.
+/// Two arms; the second one goes on for long enough to be stopped in the middle.
 const STUDY: &str = r#"
 base = "small.toml"
 seeds = [1]
@@ -119,7 +119,7 @@ fn a_study_that_is_stopped_goes_on_to_the_same_tables() {
 fn a_study_that_is_killed_goes_on_to_the_same_tables() {
     let workshop = workshop();
     let mut child = started(&workshop);
-    // This sends SIGKILL, for which no process can prepare.
+    // This sends SIGKILL, which no process can prepare for.
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(

@@ -20,7 +20,7 @@ use fedrecsim_model::{BlockLayout, Layout, Model, ModelUpdate, Private, StateVis
 ///
 /// In the first phase, which lasts one step, nothing is downloaded and every client uploads the
 /// number of its ratings. From then on clients download p, ask the third party for each item that
-/// they rated, and move p by what it replies. What a client has been told is its private state.
+/// they rated, and move p by what it replies. A client's private state is what it has been told.
 #[derive(Clone, Debug)]
 struct Acquainted {
     items: usize,
@@ -227,7 +227,7 @@ struct TwoPhases {
     ratings: f32,
 }
 
-/// What the server takes in of either phase. Late counts of ratings are of no use any more.
+/// The server's input from either phase. Late counts of ratings are of no use any more.
 struct OfBothPhases {
     ratings: f32,
     averages: Box<dyn Accumulator>,

@@ -20,8 +20,7 @@ mod fedpergnn;
 
 use acquainted::{ACQUAINTED, LEAKING};
 
-/// Overrides with which all users are alike: 8 Mbit/s, 10 ms of latency, 1 microsecond per row
-/// visit.
+/// Overrides that make all users alike: 8 Mbit/s, 10 ms of latency, 1 microsecond per row visit.
 const ALIKE: [&str; 5] = [
     "network.rates.lognormal.downlink_median_mbit_per_s=8",
     "network.rates.lognormal.uplink_median_mbit_per_s=8",

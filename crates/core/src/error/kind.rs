@@ -1,10 +1,10 @@
-//! Says in which way an error ends a run or a command.
+//! Says how an error ends a run or a command.
 
 use serde::{Deserialize, Serialize};
 
 use super::Error;
 
-/// The ways in which an error ends a run or a command.
+/// How an error ends a run or a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ErrorKind {
     /// The input was refused before anything ran.
@@ -18,8 +18,7 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// Returns in which way an error ends a run or a command. Exit codes and runs go by this one
-    /// list.
+    /// Returns how an error ends a run or a command. Exit codes and runs go by this one list.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Scenario { .. }

@@ -65,7 +65,7 @@ pub enum Error {
         path: PathBuf,
         /// Line, counted from one.
         line: u64,
-        /// What is wrong there.
+        /// The reason.
         message: String,
     },
     /// A data set that is readable but does not allow the requested evaluation or training.
@@ -89,8 +89,8 @@ pub enum Error {
         /// The largest magnitude that the scenario allows.
         limit: f32,
     },
-    /// A user for whom no ranking or prediction can be made, because what the server has sent is no
-    /// longer finite.
+    /// No ranking or prediction can be made for a user, because the server sent values that are not
+    /// finite.
     #[error(
         "training diverged: {place} cannot be computed from what {user} has received; lower the learning rates or the regulariser's weight, or send values with finer steps"
     )]
@@ -111,7 +111,7 @@ pub enum Error {
         round: Option<Round>,
         /// The user whose device has the system; `None` for a step of the server.
         user: Option<UserId>,
-        /// What was to be solved for.
+        /// The system of equations.
         system: Cow<'static, str>,
         /// Why that cannot be done.
         cause: String,
@@ -124,7 +124,7 @@ pub enum Error {
         method: String,
         /// The round, numbered from zero, if it is known.
         round: Option<Round>,
-        /// The user for whom the method was at work; `None` for a step of the server.
+        /// The user that the method was at work for; `None` for a step of the server.
         user: Option<UserId>,
         /// What went wrong.
         reason: String,
@@ -138,7 +138,7 @@ pub enum Error {
         place: String,
         /// The value.
         value: f32,
-        /// What the codec asks of a value.
+        /// Why the codec cannot represent the value.
         reason: Cow<'static, str>,
     },
     /// A frame cannot be decoded.
@@ -214,7 +214,7 @@ impl Error {
         }
     }
 
-    /// Returns the reason for which a layer above ended a run early, if it is of type `R`.
+    /// Returns why a layer above ended a run early, if the reason is of type `R`.
     pub fn ended_by<R: std::error::Error + 'static>(&self) -> Option<&R> {
         match self {
             Self::Ended(reason) => reason.downcast_ref(),

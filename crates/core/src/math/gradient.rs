@@ -25,7 +25,7 @@ pub fn numeric_gradient(parameters: &[f64], mut loss: impl FnMut(&[f64]) -> f64)
 }
 
 /// Compares `gradient`, which an author has derived, with the gradient of `loss` at `parameters` by
-/// central differences. Returns the coordinate in which the two differ most.
+/// central differences. Returns the coordinate where the two differ most.
 ///
 /// A difference is relative to the larger of the two derivatives, or to a hundredth of the largest
 /// derivative if both are smaller. A correct gradient of single precision keeps a tolerance of

@@ -7,7 +7,7 @@ pub mod gradient;
 
 pub use libm::{expm1 as exp_m1, log1p as ln_1p, log2, pow, sin, sqrt, tanh};
 
-/// Is a number of single or double precision.
+/// A number of single or double precision.
 pub trait Real: Copy {
     /// Returns what `function` makes of the number, which is rounded if that is of single precision.
     fn through(self, function: impl Fn(f64) -> f64) -> Self;

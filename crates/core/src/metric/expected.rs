@@ -119,8 +119,7 @@ mod tests {
         }
     }
 
-    /// If this fails, the expectation differs from the mean over all draws, for which this test
-    /// makes all C(7, 3) of them.
+    /// If this fails, the expectation differs from the mean over all C(7, 3) draws.
     #[test]
     fn the_expectation_is_the_mean_over_all_draws() {
         let (items, drawn) = (7u32, 3u32);

@@ -1,10 +1,10 @@
 //! Defines the metrics: what each is called, which direction is better, what it needs, and how it is
 //! computed.
 //!
-//! A metric is a mean over users (or over their test ratings) of what one held-out item (or rating)
-//! is worth. A new one is a function of a rank or of an error, and one line in [`FAMILIES`];
-//! scenario files, the choice of the round and every report then know it. Sums are taken in the
-//! order in which they are added, in double precision, so metrics are the same on every machine.
+//! A metric is a mean over users (or over their test ratings) of the value of one held-out item (or
+//! rating). A new one is a function of a rank or of an error, and one line in [`FAMILIES`];
+//! scenario files, the choice of the round and every report then know it. Sums are taken in a fixed
+//! order and in double precision, so metrics are the same on every machine.
 
 use std::cmp::Ordering;
 
@@ -18,7 +18,7 @@ pub use sums::{MetricSums, RatingErrors};
 
 use Formula::{Error, ExpectedRank, Rank};
 
-/// Every metric that a scenario can ask for, in the order in which reports list them.
+/// Every metric that a scenario can ask for, in the order of the reports.
 pub const FAMILIES: &[Family] = &[
     Family::new("hr", "HR", Rank(ranking::hit), true),
     Family::new("ndcg", "NDCG", Rank(ranking::discounted_gain), true),
@@ -106,7 +106,7 @@ pub enum Formula {
     },
 }
 
-/// What has to be known of a user's held-out part to compute a metric.
+/// The data of a user's held-out part that a metric is computed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
     /// The rank of held-out items among the candidates.
@@ -135,8 +135,9 @@ impl Better {
         }
     }
 
-    /// Returns whether `value` is at least as good as `share` (at most 1) of `best`: at least that
-    /// share of a metric that is to be high, and at most `2 - share` times one that is to be low.
+    /// Returns whether `value` is at least as good as `share` (at most 1) of `best`. If high is
+    /// good, that is at least `share` times `best`; if low is good, at most `2 - share` times
+    /// `best`.
     pub fn reaches(self, value: f64, share: f64, best: f64) -> bool {
         match self {
             Self::Higher => value >= share * best,

@@ -1,5 +1,5 @@
-//! Opens ratings files, compressed or not. What a file is shows in its first bytes, whatever it is
-//! called.
+//! Opens ratings files, compressed or not. The first bytes of a file tell its format; its name does
+//! not matter.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -58,7 +58,7 @@ fn text_of(mut file: impl BufRead + 'static, path: &Path) -> Result<Box<dyn BufR
     Ok(Box::new(file))
 }
 
-/// What a decoder unpacks. Its errors say what to do about them.
+/// The input of a decoder. Its errors say what to do about them.
 struct Unpacked<D>(D);
 
 impl<D: Read> Read for Unpacked<D> {

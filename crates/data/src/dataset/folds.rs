@@ -1,12 +1,12 @@
 //! Draws the divisions of k-fold: which part of a random division into equal parts each row belongs
 //! to.
 //!
-//! FedRec shuffles all ratings and cuts the list into five parts. Drawing the part of every row in
-//! turn, each with a probability in proportion to the places that the part has left, gives the same
-//! distribution (every division into parts of these sizes is equally likely) and needs no list. The
-//! division depends on the seed and the number of folds, not on the fold: together, the runs of all
-//! folds with one seed test on every row once. A scenario can name a division, which then stands in
-//! the place of the seed.
+//! FedRec shuffles all ratings and cuts the list into five parts. The part of every row is drawn in
+//! turn, each part with a probability in proportion to the places that it has left. This gives the
+//! same distribution (every division into parts of these sizes is equally likely) and needs no
+//! list. The division depends on the seed and the number of folds, not on the fold: together, the
+//! runs of all folds with one seed test on every row once. A scenario can name a division, which
+//! then stands in the place of the seed.
 
 use fedrecsim_core::{Error, PortableDraws, Purpose, Result, Stream, Streams};
 

@@ -4,9 +4,9 @@
 //! Item j has weight 1/rank(j)^s (Zipf) and a taste vector v_j, user u a taste vector t_u, all
 //! uniform on the unit sphere of dimension d. A user proposes items by weight and rates a proposed
 //! one with probability sigmoid(strength (a - 1)), where the affinity a = sqrt(d) t_u . v_j has
-//! unit variance: so a sixth of the catalogue is to a user's taste, whatever the strength, and all
-//! items are to the taste of equally many users, which leaves popularity to the weights. The cost
-//! is a few proposals per rating, whatever the size of the catalogue.
+//! unit variance. So a user likes a sixth of the catalogue (a > 1) at any strength. Equally many
+//! users like each item, so popularity comes from the weights alone. The cost is a few proposals
+//! per rating, independent of the size of the catalogue.
 //!
 //! Items come from one stream and every user from a stream of its own, so one more user changes
 //! nobody's ratings.
@@ -165,7 +165,7 @@ fn unit_vector(stream: &mut Stream, dimension: u32) -> Vec<f32> {
     vector.iter().map(|value| (value / length) as f32).collect()
 }
 
-/// Gives the ratings their times, in the order in which they stand.
+/// Gives the ratings their times, in their order in the list.
 fn stamp(interactions: &mut [Interaction], stream: &mut Stream) {
     let mut seconds = stream.open_unit() * SECONDS_PER_YEAR;
     for interaction in interactions {

@@ -6,7 +6,7 @@ use super::column::Values;
 use super::user_rows::UserRows;
 use fedrecsim_core::{ItemId, UserId};
 
-/// What is held out of every user's ratings.
+/// The held-out part of every user's ratings.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum HeldOut {
     /// Single items that are ranked (leave-one-out).

@@ -4,8 +4,8 @@
 //! Everything here is a pure function of the specification, the ratings file and the seed. Methods
 //! and actors see only [`Dataset`], [`negatives`] and [`Candidates`].
 //!
-//! In reading order: [`public`] lists the usual data sets, [`registry`] finds where they lie,
-//! [`delimited`] reads any delimited text, [`Ratings`] leaves out users with too few ratings,
+//! In reading order: [`public`] lists the usual data sets and [`registry`] finds where they lie.
+//! [`delimited`] reads any delimited text, and [`Ratings`] leaves out users with too few ratings.
 //! `generator` generates a population, and [`split`] holds out what accuracy is measured on. A
 //! device is given its [`OwnData`].
 
@@ -61,15 +61,16 @@ mod real_data_tests;
 pub struct Dataset {
     /// Number of items in the catalogue.
     items: u32,
-    /// What every user trains on; a repeated (user, item) pair stands as often as it occurs.
+    /// The training ratings of every user; a repeated (user, item) pair stands as often as it
+    /// occurs.
     train: UserRows,
     /// What accuracy is measured on.
     held_out: HeldOut,
-    /// What the file calls every user; empty for a generated population.
+    /// The name of every user in the file; empty for a generated population.
     user_names: Vec<Box<str>>,
     /// The first of the users whose ratings are here.
     first: u32,
-    /// What is known of all users. Some may have their ratings in another process.
+    /// Totals over all users. Some may have their ratings in another process.
     totals: Totals,
 }
 
@@ -109,8 +110,8 @@ pub fn look_for(spec: &DatasetSpec, data_directories: &[PathBuf]) -> Result<()> 
     }
 }
 
-/// Splits the ratings of a file, from which inactive users have been left out, as `spec` says. If
-/// `ordered_by_item` is true, an item's first appearance stands for the time of its ratings.
+/// Splits the ratings of a file without its inactive users, as `spec` says. If `ordered_by_item` is
+/// true, an item's first appearance stands for the time of its ratings.
 ///
 /// # Errors
 /// Those of [`split::split`].
@@ -177,7 +178,7 @@ impl Dataset {
         let place = user.0.wrapping_sub(self.first);
         assert!(
             (place as usize) < self.train.users(),
-            "the ratings of {user} are in another process; what looks at those of all users can run in one process alone"
+            "the ratings of {user} are in another process; what needs the ratings of all users runs in one process only"
         );
         UserId(place)
     }
@@ -197,8 +198,7 @@ impl Dataset {
         self.own_data(user).items
     }
 
-    /// Returns what the device of `user` knows of its own user: the training part, and nothing that
-    /// is held out.
+    /// Returns the data on the device of `user`: the training part, and nothing that is held out.
     pub fn own_data(&self, user: UserId) -> OwnData<'_> {
         self.train.own_data(self.place(user))
     }

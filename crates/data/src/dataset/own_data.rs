@@ -1,5 +1,4 @@
-//! Holds what a device knows of its own user: the training part of the user's ratings, and nothing
-//! of anybody else's.
+//! Holds a device's data: the training part of its own user's ratings, and nobody else's.
 
 use super::column::{Ranks, Values};
 

@@ -107,8 +107,8 @@ impl Pool {
         }
     }
 
-    /// Appends the result of the first steps of a Fisher-Yates shuffle, which is a uniform sample
-    /// whatever order the list is in. So the order need not be restored.
+    /// Appends the result of the first steps of a Fisher-Yates shuffle, a uniform sample for any
+    /// order of the list. So the order need not be restored.
     fn append_from_list(&mut self, stream: &mut impl Rng, sample: u32, out: &mut Vec<u32>) {
         for place in 0..sample {
             let chosen = place + stream.below(self.list.len() as u32 - place);
@@ -178,8 +178,7 @@ mod tests {
 
     #[test]
     fn a_list_is_kept_where_less_than_a_quarter_stays_free() {
-        // The samples are uniform either way, but they are different ones, and every digest depends
-        // on which.
+        // Both samples are uniform, but they differ, and every digest depends on them.
         let list = |excluded: u32, sample| {
             let mut pool = Pool::new(100);
             pool.restrict(0..excluded, sample);

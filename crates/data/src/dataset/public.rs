@@ -41,7 +41,7 @@ pub fn by_hand() -> &'static [ByHand] {
     &LISTS.by_hand
 }
 
-/// Returns the public data set of this name, if it is that of one.
+/// Returns the public data set of this name, if it is known.
 pub fn known(name: DatasetName) -> Option<&'static KnownDataset> {
     datasets().iter().find(|set| set.id == name)
 }
@@ -52,18 +52,18 @@ pub struct KnownDataset {
     /// The data set.
     #[serde(rename = "name")]
     pub id: DatasetName,
-    /// The name by which scenarios and commands call it.
+    /// Its name in scenarios and commands.
     #[serde(skip)]
     pub name: String,
     /// The data set's name in prose.
     pub title: String,
-    /// What it holds, in numbers of its provider.
+    /// Its size, in the numbers of its provider.
     pub holds: String,
     /// Usual places of the ratings file below a data folder, tried in this order.
     pub usual_files: Vec<String>,
     /// What its provider offers.
     pub archive: Archive,
-    /// What the licence allows, in one line.
+    /// The terms of the licence, in one line.
     pub licence: String,
     /// The work to cite.
     pub citation: String,
@@ -106,7 +106,7 @@ pub struct Archive {
     /// The address of the checksum that the provider offers beside the file, an MD5 or a SHA-256;
     /// `None` where none is offered, or none is needed since the SHA-256 is known.
     pub checksum_url: Option<String>,
-    /// What it is.
+    /// Its description.
     pub content: Content,
 }
 
@@ -117,7 +117,7 @@ impl Archive {
     }
 }
 
-/// What a provider's file is.
+/// The format of a provider's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Content {
@@ -132,15 +132,15 @@ pub enum Content {
 /// A public data set that nobody but its user can fetch.
 #[derive(Debug, Deserialize)]
 pub struct ByHand {
-    /// The name by which commands call it.
+    /// Its name in commands.
     pub name: String,
     /// The data set's name in prose.
     pub title: String,
-    /// What it holds, in numbers of its provider.
+    /// Its size, in the numbers of its provider.
     pub holds: String,
     /// The page of its provider.
     pub page: String,
-    /// What the licence allows, in one line.
+    /// The terms of the licence, in one line.
     pub licence: String,
     /// The work to cite.
     pub citation: String,

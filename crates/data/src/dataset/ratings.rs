@@ -39,7 +39,7 @@ pub struct Ratings {
     pub users: Vec<u32>,
     /// The ratings, one for each of [`Self::users`].
     pub interactions: Vec<Interaction>,
-    /// What the file calls every user.
+    /// The name of every user in the file.
     pub user_names: Vec<Box<str>>,
     /// Number of different items.
     pub items: u32,
@@ -91,7 +91,7 @@ impl Ratings {
         kept
     }
 
-    /// Returns where the interactions of each of so many users begin (one more number than there
+    /// Returns where the interactions of each of this many users begin (one more number than there
     /// are users), and the interactions grouped by user, in file order within each.
     pub(super) fn by_user(&self, users: usize) -> (Vec<usize>, Vec<Interaction>) {
         let mut starts = vec![0; users + 1];
@@ -131,7 +131,7 @@ pub(super) fn nobody_left(minimum: u32, most: usize) -> Error {
     ))
 }
 
-/// Gives new numbers for old ones, in the order in which they are asked for.
+/// Gives new numbers for old ones, in the order of the requests.
 pub(super) struct Numbering {
     numbers: Vec<u32>,
     next: u32,
@@ -141,7 +141,7 @@ impl Numbering {
     /// The number of what has none.
     pub(crate) const NONE: u32 = u32::MAX;
 
-    /// Starts without any new number for so many old ones.
+    /// Starts without any new number for this many old ones.
     pub(crate) fn of(count: usize) -> Self {
         Self {
             numbers: vec![Self::NONE; count],

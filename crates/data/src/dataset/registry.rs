@@ -22,9 +22,9 @@ pub struct RatingsFile {
 
 /// Finds the ratings file of `spec`.
 ///
-/// Its `path` (absolute, or relative to the working directory or to one of `data_directories`, tried
-/// in this order) names the file or a folder that holds it under its usual name; without it the
-/// usual places below each of `data_directories` are tried.
+/// Its `path` names the file, or a folder that holds it under its usual name. A path is absolute,
+/// or relative to the working directory or to one of `data_directories`, tried in this order.
+/// Without it the usual places below each of `data_directories` are tried.
 ///
 /// # Errors
 /// [`Error::Read`] if there is no such file, with the places that were tried and where the data set
@@ -59,9 +59,8 @@ pub fn locate(spec: &DatasetSpec, data_directories: &[PathBuf]) -> Result<Rating
     }
 }
 
-/// Returns whether there is nothing at any of the places in which [`locate`] looks for the ratings
-/// file of `spec`. A file that is there and cannot be read is not missing, and neither is one of
-/// generated ratings.
+/// Returns whether all places where [`locate`] looks for the ratings file of `spec` are empty. A
+/// file that is there and cannot be read is not missing, and neither is one of generated ratings.
 pub fn is_missing(spec: &DatasetSpec, data_directories: &[PathBuf]) -> bool {
     let (known, path) = (known(spec.name), spec.path.as_deref());
     let is_absent = |place: &PathBuf| matches!(place.try_exists(), Ok(false));
@@ -69,7 +68,7 @@ pub fn is_missing(spec: &DatasetSpec, data_directories: &[PathBuf]) -> bool {
         && places(known, path, data_directories).iter().all(is_absent)
 }
 
-/// Returns the places in which a ratings file is looked for, in this order.
+/// Returns the places to look for a ratings file, in this order.
 fn places(
     known: Option<&KnownDataset>,
     path: Option<&Path>,
@@ -104,8 +103,8 @@ fn within(base: PathBuf, usual_files: &[String]) -> Vec<PathBuf> {
     places
 }
 
-/// Returns a message that says where a file was looked for, and how it can be had if it is that of a
-/// known data set.
+/// Returns a message that says where a file was looked for, and how to get it if it is a known data
+/// set.
 pub(crate) fn missing(
     places: &[PathBuf],
     known: Option<&KnownDataset>,

@@ -1,5 +1,4 @@
-//! Data sets of a process that holds the ratings of its own users, and what all processes know of
-//! everybody's ratings.
+//! Data sets of a process that holds the ratings of its own users and the totals over all users.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -13,8 +12,7 @@ use fedrecsim_scenario::{DatasetSpec, SplitSpec};
 const FEWEST_GENERATED: u32 = 3;
 
 /// Returns the number of users of the data set that `spec` names, if each process can draw its own
-/// users and nobody else's: a generated population from which nobody is left out, split user by
-/// user.
+/// users alone: a generated population without a filter of users, split user by user.
 pub fn users_drawn_by_owner(spec: &DatasetSpec) -> Option<u32> {
     let is_split_by_user = matches!(spec.split, SplitSpec::LeaveOneOut { .. });
     let leaves_nobody_out = spec.minimum_interactions <= FEWEST_GENERATED;
@@ -22,8 +20,8 @@ pub fn users_drawn_by_owner(spec: &DatasetSpec) -> Option<u32> {
         .filter(|_| is_split_by_user && leaves_nobody_out)
 }
 
-/// Draws the ratings of the users `own` of a data set for which [`users_drawn_by_owner`] says that
-/// this can be done. What is known of all users is yet to be added ([`Dataset::knowing`]).
+/// Draws the ratings of the users `own` of a data set that [`users_drawn_by_owner`] allows this
+/// for. The totals over all users are yet to be added ([`Dataset::knowing`]).
 ///
 /// # Errors
 /// Those of [`split::Splitter::finish`].
@@ -34,11 +32,11 @@ pub fn draw(spec: &DatasetSpec, own: Range<u32>, streams: Streams) -> Result<Dat
     }
 }
 
-/// Reads the ratings of some users of a file: `own_of` picks them, given the number of users. What is
-/// known of all users is yet to be added. Also returns a digest of the whole file, so that processes
-/// can check that they have all read the same one. Returns `None` for a data set that has to be read
-/// as a whole: a subset, which goes by the ratings of all, or ratings with fractions whose sum
-/// depends on the order.
+/// Reads the ratings of some users of a file: `own_of` picks them, given the number of users. The
+/// totals over all users are yet to be added. Also returns a digest of the whole file, so that
+/// processes can check that they have all read the same one. Returns `None` for a data set that has
+/// to be read as a whole: a subset, which goes by the ratings of all, or ratings with fractions
+/// whose sum depends on the order.
 ///
 /// # Errors
 /// As [`load`](super::load).
@@ -81,7 +79,7 @@ impl Dataset {
         self.first..self.first + self.train.users() as u32
     }
 
-    /// Returns the data set with the ratings of these users alone, and what is known of all.
+    /// Returns the data set with the ratings of these users alone, and the totals over all users.
     #[must_use]
     pub fn of_users(self, own: Range<u32>) -> Self {
         let users = own.start as usize..own.end as usize;

@@ -2,14 +2,14 @@
 //!
 //! **Leave-one-out**: a user's latest positive is the test item, the one before it (if asked for)
 //! the validation item, the rest is for training. Ties in time go to the row that stands first in
-//! the file, as `rank(method="first", ascending=False)` in the authors' code has it: among equal
+//! the file, as with `rank(method="first", ascending=False)` in the authors' code. Among equal
 //! latest timestamps the first row is the test item, the second the validation item. (In ML-100K
 //! 415 of 943 users have such a tie.)
 //!
-//! Where a (user, item) pair repeats, as in a listening history, two rules keep a held-out item out
-//! of training, where the authors' code would let it in: the validation item is the latest rating
-//! of an item *other than* the test item, and further rows with a held-out item are left out of
-//! training.
+//! A (user, item) pair may repeat, as in a listening history. Two rules then keep a held-out item
+//! out of training, where the authors' code would let it in. The validation item is the latest
+//! rating of an item *other than* the test item, and further rows with a held-out item are left out
+//! of training.
 //!
 //! **K-fold**: all rows of all users are divided at random into equal parts; one part is the test part, the others are for training. See [`folds`](super::folds).
 

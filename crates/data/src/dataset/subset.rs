@@ -43,7 +43,7 @@ impl Ratings {
 }
 
 /// Returns which of `count` users or items are kept; `of_rows` has the one of each rating, and
-/// `name` is that of the stream from which a random part is drawn.
+/// `name` is the name of the stream that draws a random part.
 fn kept(
     of_rows: impl Iterator<Item = u32>,
     count: usize,

@@ -1,4 +1,4 @@
-//! What is known of the ratings of all users.
+//! Totals over the ratings of all users.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,8 +6,8 @@ use super::held_out::HeldOut;
 use super::user_rows::UserRows;
 use fedrecsim_core::UserId;
 
-/// What is known of the ratings of users. Some may be in another process, so these are sums of
-/// integers, which are the same in whatever order they are added.
+/// Totals over the ratings of users. Some may be in another process, so these are sums of integers,
+/// which do not depend on the order of addition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
     /// The number of users.
@@ -27,7 +27,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Returns what is known of some of `users` users, who have these ratings of `items` items.
+    /// Returns the totals of some of `users` users, who have these ratings of `items` items.
     pub(super) fn of(items: u32, (train, held_out): (&UserRows, &HeldOut), users: u32) -> Self {
         let training = train.all_ratings();
         let test = match held_out {
@@ -51,7 +51,7 @@ impl Totals {
         }
     }
 
-    /// Adds what is known of other users.
+    /// Adds the totals of other users.
     pub fn add(&mut self, other: &Self) {
         self.ratings += other.ratings;
         let counts = self.popularity.iter_mut().zip(&other.popularity);

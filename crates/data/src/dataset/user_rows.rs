@@ -1,5 +1,5 @@
-//! Stores the rows of all users, user by user, with items ascending and beside each what the file
-//! says of it.
+//! Stores the rows of all users, user by user, with items ascending and beside each item its values
+//! in the file.
 
 use super::column::{Column, RankColumn, Values};
 use super::own_data::OwnData;
@@ -76,7 +76,7 @@ impl UserRows {
         counts
     }
 
-    /// Returns all that is known of the rows of `user`.
+    /// Returns the rows of `user` with all their values.
     pub(crate) fn own_data(&self, user: UserId) -> OwnData<'_> {
         let range = self.range(user);
         OwnData {
@@ -88,7 +88,7 @@ impl UserRows {
         }
     }
 
-    /// Feeds all that is known of the rows of `user` to `sink`, as little-endian bytes in a fixed
+    /// Feeds the rows of `user` with all their values to `sink`, as little-endian bytes in a fixed
     /// order.
     pub(crate) fn visit_user(&self, user: UserId, sink: &mut dyn FnMut(&[u8])) {
         let own = self.own_data(user);

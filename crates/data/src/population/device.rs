@@ -23,7 +23,7 @@ pub struct Device {
 #[derive(Clone, Debug)]
 pub(super) struct Devices {
     spec: DevicesSpec,
-    /// What was read of the file that `spec` names, if it names one.
+    /// The contents of the file that `spec` names, if it names one.
     trace: Option<Arc<DeviceTrace>>,
     streams: Streams,
 }

@@ -11,14 +11,14 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What becomes of a transfer.
+/// The fate of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
     /// The frame arrives whole, but so much later.
     Delay(SimDuration),
     /// The frame is sent and never arrives.
     Drop,
-    /// The transfer ends after so many bytes; a shorter frame arrives whole.
+    /// The transfer ends after this many bytes; a shorter frame arrives whole.
     CutAt(Bytes),
     /// One bit of the frame arrives wrong.
     Corrupt {
@@ -27,12 +27,12 @@ pub enum Verdict {
     },
 }
 
-/// What the first rule that hits a transfer does to it.
+/// The effect of the first rule that hits a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hit {
     /// The number of the rule in the scenario, counted from 0.
     pub rule: u32,
-    /// What becomes of the transfer.
+    /// The fate of the transfer.
     pub verdict: Verdict,
 }
 

@@ -1,8 +1,8 @@
 //! Describes the users as machines: device, link and dropout, when they are available, and what
 //! goes wrong with their transfers.
 //!
-//! What is not read from a trace is drawn from the user's own streams when it is asked for, so a
-//! population of any size costs no memory, and one more user changes nobody else (contract 1).
+//! Properties without a trace are drawn from the user's own streams on request, so a population of
+//! any size costs no memory, and one more user changes nobody else (contract 1).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub struct Population {
     pub faults: FaultRules,
 }
 
-/// What can be known of one participation before training: speeds, and when a dropout ends it.
+/// The properties of one participation before training: speeds, and when a dropout ends it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conditions {
     /// The link of the download.

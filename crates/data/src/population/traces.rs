@@ -16,7 +16,7 @@ use crate::records::as_given_or_below;
 use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::{AvailabilityPattern, RatesSpec, Scenario, SpeedSpec};
 
-/// What was read of the files that a scenario names for its population.
+/// The contents of the files that a scenario names for its population.
 #[derive(Clone, Debug, Default)]
 pub struct Traces {
     pub(super) devices: Option<Arc<DeviceTrace>>,

@@ -10,10 +10,10 @@
 //!
 //! B has orthogonal rows of length sqrt(k / r), and the gradient with respect to A is multiplied by
 //! sqrt(r / k), both as in the authors' code. Two things are otherwise. The code divides each row
-//! of the sum by the number of clients who trained it, which they send encrypted beside A; here the
-//! mean is over all participants, so that nothing travels but A, and the rates are FedMF's. And the
-//! code hands every client the whole model, while it counts A alone; here `download` says which of
-//! the two travels.
+//! of the sum by the number of clients who trained it, which they send encrypted beside A. Here the
+//! mean is over all participants, so nothing travels but A, and the rates are FedMF's. And the code
+//! hands every client the whole model, while it counts A alone; here `download` says which of the
+//! two travels.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -39,8 +39,8 @@ choices! {
     pub(crate) enum Downloaded {
         /// The whole item table.
         Table,
-        /// The mean of A of the step before, by which devices bring their own copy of the item
-        /// table up to date. Every user must take part in every step, and a user who has missed one
+        /// The mean of A of the step before; devices bring their own copy of the item table up to
+        /// date with it. Every user must take part in every step, and a user who has missed one
         /// ends the run with an error.
         Aggregate,
     }
@@ -115,7 +115,7 @@ fn add_product(table: &mut Table, basis: &[f32], a: &Table, rows: impl Iterator<
     }
 }
 
-/// Is the item table as it was at a step, where devices keep it; `None` before the first one.
+/// The item table as it was at a step, where devices keep it; `None` before the first one.
 #[derive(Clone, Default)]
 pub(crate) struct Held(Option<(u64, SharedTable)>);
 

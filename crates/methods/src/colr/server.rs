@@ -107,8 +107,8 @@ impl Server for LowRankServer {
 
 /// Holds the sums of a step.
 struct ByStep {
-    /// The sums of A of those who trained in the basis of the same step, in the order in which they
-    /// first came.
+    /// The sums of A of those who trained in the basis of the same step, in the order of their
+    /// first arrival.
     sums: Vec<(u64, UploadSums)>,
     upload: Layout,
     totals: WeightTotals,

@@ -33,7 +33,7 @@ fn parameters(download: Downloaded) -> ColrParameters {
     }
 }
 
-/// Returns samples of five items, of which two occur more than once.
+/// Returns samples of five items; two occur more than once.
 fn samples() -> RoundRows {
     let mut rows = RoundRows::default();
     rows.collect(

@@ -122,7 +122,7 @@ pub fn constant(value: f32) -> Start {
     each(move |_| value)
 }
 
-/// Starts with orthonormal columns, of which there are no more than rows.
+/// Starts with orthonormal columns, at most as many as rows.
 pub(crate) fn orthonormal() -> Start {
     Start::table(|stream, shape| {
         let columns = orthonormal_columns(stream, shape.rows, shape.dimension);
@@ -130,8 +130,7 @@ pub(crate) fn orthonormal() -> Start {
     })
 }
 
-/// Returns the orthonormal columns of a matrix of normal draws, of which there are no more than
-/// rows.
+/// Returns the orthonormal columns of a matrix of normal draws, at most as many as rows.
 pub(crate) fn orthonormal_columns(stream: &mut Stream, rows: usize, columns: usize) -> Array2<f64> {
     let drawn = Array2::from_shape_simple_fn((rows, columns), || stream.standard_normal());
     // There are at least as many rows as columns, and all draws are finite, so that this cannot
@@ -249,10 +248,10 @@ impl Block {
 
     /// Sets the learning rate of the block on the device.
     ///
-    /// A batch's gradient is a mean over its samples, so that a row moves by the share of its item
-    /// in the batch, and the server takes the mean over all clients, of whom few have touched the
-    /// row. The rate of a shared item table is therefore about the number of items times the rate
-    /// of a private vector.
+    /// A batch's gradient is a mean over its samples, so a row moves by the share of its item in
+    /// the batch. The server takes the mean over all clients, and few have touched the row. The
+    /// rate of a shared item table is therefore about the number of items times the rate of a
+    /// private vector.
     pub fn rate(self, rate: f64) -> Self {
         Self { rate, ..self }
     }

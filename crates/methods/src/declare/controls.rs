@@ -23,7 +23,7 @@ pub fn controlled(method: Box<dyn Method>, aggregation: Aggregation) -> Box<dyn 
     }
 }
 
-/// Is a method whose server takes the mean of what devices send, or whose devices train alone. The
+/// A method whose server takes the mean of what devices send, or whose devices train alone. The
 /// server is that of [`Method::server`]'s default, which has nothing to do where devices are alone.
 #[derive(Debug)]
 struct Controlled {
@@ -89,7 +89,7 @@ impl Method for Controlled {
     }
 }
 
-/// Is the device of a user who trains alone: it goes on from its own version of the model, and
+/// The device of a user who trains alone: it goes on from its own version of the model, and
 /// sends nothing of it.
 struct AloneClient {
     client: Box<dyn Client>,

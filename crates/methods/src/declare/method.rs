@@ -1,4 +1,4 @@
-//! Is the method that follows from a declaration: what travels, and the sides of server and client.
+//! The method that follows from a declaration: what travels, and the sides of server and client.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn upload_layout<M: Declare>(method: &M, blocks: &[Block], items: usize) -> Layo
     }
 }
 
-/// Is the method that follows from a declaration.
+/// The method that follows from a declaration.
 pub struct Declared<M> {
     method: Arc<M>,
     plan: Arc<Plan>,

@@ -115,7 +115,7 @@ pub trait Declare: Send + Sync + Sized + 'static {
         !matches!(self.score(), Score::Own)
     }
 
-    /// Completes the initial model, in which `drawn` has the start of every block.
+    /// Completes the initial model; `drawn` has the start of every block.
     fn initial(&self, drawn: Model) -> Model {
         drawn
     }
@@ -139,7 +139,7 @@ pub trait Declare: Send + Sync + Sized + 'static {
     /// Makes the scorer of a user.
     ///
     /// # Errors
-    /// Whatever the method finds wrong, such as a singular system.
+    /// An error of the method, such as a singular system.
     fn scorer<'a>(
         &'a self,
         own: &'a Own<Self::Memory>,
@@ -177,13 +177,13 @@ pub trait Declare: Send + Sync + Sized + 'static {
     /// Makes the request to the third party.
     ///
     /// # Errors
-    /// Whatever the method finds wrong; the default finds that its devices ask nobody.
+    /// An error of the method; the default finds that its devices ask nobody.
     fn request(&self, _own: &Own<Self::Memory>, task: &LocalTask<'_>) -> Result<Message> {
         Err(super::no_request(task.user))
     }
 }
 
-/// Is what a device remembers beside its private blocks.
+/// A device's state beside its private blocks.
 pub trait Memory: Clone + Default + Send + 'static {
     /// Visits it, as [`Client::visit_state`](super::Client::visit_state) does.
     ///
@@ -218,7 +218,7 @@ pub fn table_of<'m>(model: &'m Model, name: &str) -> &'m SharedTable {
         .unwrap_or_else(|| panic!("the model has no table {name}"))
 }
 
-/// Returns the layout of the blocks for which `is_meant` is true.
+/// Returns the layout of the blocks that `is_meant` accepts.
 pub(crate) fn layout_of(blocks: &[Block], is_meant: impl Fn(&Block) -> bool) -> Layout {
     let meant = blocks.iter().filter(|block| is_meant(block));
     Layout::new(meant.map(|block| block.layout.clone()).collect())

@@ -165,7 +165,7 @@ impl Default for Training {
 }
 
 impl Training {
-    /// Makes so many passes in batches of this size, by gradient descent.
+    /// Makes this many passes in batches of this size, by gradient descent.
     pub fn of(epochs: u32, batch_size: u32) -> Self {
         Self {
             epochs,

@@ -306,7 +306,7 @@ fn weight_decay_shrinks_every_value_of_a_product() {
     }
 }
 
-/// Trains FedNCF on forty items, of which every third is a positive and item 0 occurs twice.
+/// Trains FedNCF on forty items; every third is a positive and item 0 occurs twice.
 fn train_network(method: &FedNcf, epochs: u32) -> (Own<()>, Trained, Model) {
     let size = ProblemSize {
         users: 1,
@@ -489,7 +489,7 @@ fn rows_start_with_the_stated_length() {
     assert!((length / 0.3 - 1.0).abs() < 0.05, "{length}");
 }
 
-/// Trains FedRecon on thirty items, of which the first half are positives.
+/// Trains FedRecon on thirty items; the first half are positives.
 fn reconstruct(method: &FedRecon) -> (Trained, Model) {
     let size = ProblemSize {
         users: 1,

@@ -105,8 +105,8 @@ mod tests {
         })
     }
 
-    /// If this fails, a user's scores come from rows of somebody else, or differ with the way in
-    /// which they are read.
+    /// If this fails, a user's scores come from another user's rows, or depend on how they are
+    /// read.
     #[test]
     fn tuned_rows_replace_those_that_were_downloaded_and_others_decay() {
         let shape = TableShape::new(4, 2);

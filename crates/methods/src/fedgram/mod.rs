@@ -134,7 +134,7 @@ pub(super) fn tell(model: &mut Model, name: &str, values: Vec<f32>) -> Result<()
     }
 }
 
-/// Is FedGram, and the devices of the central method with its loss.
+/// FedGram, and the devices of the central method with its loss.
 #[derive(Clone, Debug)]
 pub(crate) struct FedGram {
     pub(super) parameters: FedGramParameters,

@@ -11,8 +11,8 @@
 //!
 //! with n users, m items, n_u positives of user u and n_i users with item i among their positives.
 //! Devices minimise it over x_u exactly. The server needs two sums for its gradient with respect to
-//! Y, all negatives included: the sum of (x_u . y_i - 1) x_u over the users with i among their
-//! positives, for each item, and the sum G of x_u x_u^T over all users.
+//! Y, all negatives included: for each item i, the sum of (x_u . y_i - 1) x_u over the users with i
+//! among their positives; and the sum G of x_u x_u^T over all users.
 
 use ndarray::ArrayViewMut2;
 

@@ -243,7 +243,7 @@ fn triangles_survive_their_way_and_a_step_of_nobody_moves_nothing() {
     assert_eq!(moved, before, "a step without participants");
 }
 
-/// If this fails, noise in G makes a step large in directions of which G says nothing, or rounding
+/// If this fails, noise in G makes a step large in directions that G knows nothing of, or rounding
 /// counts as noise.
 #[test]
 fn a_matrix_with_a_negative_eigenvalue_is_raised_by_it() {
@@ -276,14 +276,14 @@ fn a_matrix_with_a_negative_eigenvalue_is_raised_by_it() {
 }
 
 /// Returns how far one user can move the sums of a step: bounds of the length of all its gradients
-/// together, and of its x x^T as a matrix, of which the upper triangle is a part. `count` is the
+/// together, and of its x x^T as a matrix (the upper triangle is a part of it). `count` is the
 /// number of its positives and `ridge` that of [`Constants::ridge`]. What a device says, if it
 /// does, moves the counts by the root of `count` and the participants by 1.
 ///
 /// x minimises a0 sum of (x . y_j)^2 over all items + sum of (x . y_i - 1)^2 over the positives +
 /// ridge |x|^2, which is `count` at x = 0. So |x|^2 is at most count / ridge, and the errors of the
-/// positives have squares that add up to at most `count`. Where uploads are clipped to C, one user
-/// moves both sums together by at most C, whatever it has.
+/// positives have squares that add up to at most `count`. Where uploads are clipped to C, any user
+/// moves both sums together by at most C.
 fn largest_contribution(count: f64, ridge: f64) -> (f64, f64) {
     let square = count / ridge;
     (fedrecsim_core::math::sqrt(square * count), square)

@@ -14,16 +14,16 @@
 //! - alpha = softmax over j of L(v_item-attention . \[u; z_j\] + b),
 //! - g = W_expanded \[sum over j of alpha_j h_j; u\] + b_expanded,
 //! - the output sigma(v_output . \[g; i\] + b), which adds up what user and item contribute, or
-//!   sigma(v_output . (g * i) + b), in which the two interact.
+//!   sigma(v_output . (g * i) + b), where the two interact.
 //!
-//! Neighbours' embeddings enter linearly, so that n' is never computed: a device keeps the sums of
-//! a_jn n and of a_jn over the neighbours of each own item ([`Gathered`]), from which s_j follows.
+//! Neighbours' embeddings enter linearly, so n' is never computed: a device keeps the sums of a_jn
+//! n and of a_jn over the neighbours of each own item ([`Gathered`]), and s_j follows from them.
 //! Everything is in single precision with sums in a fixed order (contract 1).
 //!
 //! Source: Wu et al., A federated graph neural network framework for privacy-preserving
 //! personalization, Nature Communications 2022, and the authors' code wuch15/FedPerGNN, `model.py`
 //! at 290e966. That code gives the places of absent neighbours the attention -99 instead of none,
-//! by which their common bias would count; here they do not count.
+//! so their common bias would count; here they do not count.
 
 use crate::choices;
 use crate::declare::{Block, layer};
@@ -90,7 +90,7 @@ pub(super) fn blocks(dimension: usize, predictor: Predictor) -> impl Iterator<It
     named.flat_map(|(of, (name, ..))| layer([format!("{name}-W"), format!("{name}-b")], &of))
 }
 
-/// Is the network, with its parameters.
+/// The network, with its parameters.
 #[derive(Clone, Debug)]
 pub(crate) struct GraphNetwork {
     /// The length k of all embeddings.

@@ -4,10 +4,10 @@
 //! A device knows its user's embedding, its ratings, and up to a hundred own items of them. Before
 //! it trains, it asks a third party for neighbours, which are other users who have rated the same
 //! items ([`matching`]). It then computes one gradient of the mean squared error over all of its
-//! ratings through a network with attention to own items and neighbours ([`graph`], [`gradient`]),
-//! clips it, moves the user's embedding by it, and uploads the rest among rows of items that the
-//! user has not rated, with Laplace noise. The server steps by the mean over devices, weighted by
-//! their numbers of ratings unless all are to weigh the same.
+//! ratings through a network with attention to own items and neighbours ([`graph`], [`gradient`]).
+//! It clips the gradient, moves the user's embedding by it, and uploads the rest among rows of
+//! items that the user has not rated, with Laplace noise. The server steps by the mean over
+//! devices, weighted by their numbers of ratings unless all are to weigh the same.
 //!
 //! Between participations a device keeps what it has gathered from its neighbours, which is one
 //! vector for each own item, and not their embeddings. It scores with that: its attention to
@@ -22,8 +22,8 @@
 //! epsilon)). Noise in a thousand unrated rows of each device stands for noise in the whole table.
 //!
 //! Slips of that code are not followed: only the last own item gets neighbours there, and users are
-//! looked up by the numbers of their items. Neighbours are the users whom the third party has
-//! already heard of, and never the user itself.
+//! looked up by the numbers of their items. Neighbours are users that the third party has already
+//! heard of, and never the user itself.
 
 use self::gradient::LocalData;
 use self::graph::{Gathered, GraphNetwork, ITEM, OWN, Predictor, USER};
@@ -63,15 +63,15 @@ parameters! {
         /// Share of the values of user and item vectors that are dropped in training, anew for
         /// every rating.
         dropout: f64 = 0.2, >= 0, < 1.0;
-        /// Number of unrated items with which an upload hides the rated ones.
+        /// Number of unrated items that hide the rated ones in an upload.
         pseudo_items: u32 = 1_000, >= 0;
         /// Budget epsilon of the Laplace noise on uploads and on embeddings for the third party,
         /// whose scale is 2 `clip_norm` / epsilon for gradients. 0 adds no noise.
         epsilon: f64 = 1.0, >= 0;
         /// The rating that an output of 1 stands for.
         rating_scale: f64 = 5.0, > 0.0;
-        /// Whether ratings are divided by 100 and cut down to integers, as the published code does,
-        /// by which every label from 1 to 99 becomes 0.
+        /// Whether ratings are divided by 100 and cut down to integers, as the published code does:
+        /// every label from 1 to 99 becomes 0.
         as_published_labels: bool = false;
         /// Whether all uploads weigh the same, which noise on the sum needs. Otherwise an upload
         /// says its number of ratings, and weighs as much.
@@ -82,7 +82,7 @@ parameters! {
 /// The rating that the published code divides all ratings by.
 const PUBLISHED_SCALE: f64 = 100.0;
 
-/// The reach of the uniform distribution from which embeddings start, which is Keras's.
+/// The reach of the uniform distribution of initial embeddings, as in Keras.
 const INITIAL_REACH: f64 = 0.05;
 
 impl FedPerGnnParameters {

@@ -27,7 +27,7 @@ fn numbers(name: &str, count: usize) -> Vec<f32> {
         .collect()
 }
 
-/// Returns the neighbours of the own items, of which the second has none.
+/// Returns the neighbours of the own items; the second item has none.
 fn neighbours() -> Vec<Vec<f32>> {
     let values = numbers("neighbours", 6 * K);
     let (first, third) = values.split_at(2 * K);

@@ -14,7 +14,7 @@ pub(super) struct Epochs<'a> {
     pub b: f32,
     /// The next step.
     step: AdditiveStep,
-    /// The factor by which the steps have scaled the rows that none of them touched.
+    /// The factor that the steps have scaled untouched rows by.
     pub others_scale: f32,
     /// The running mean of the batch losses, weighted by batch size and never reset, as in the
     /// published code.
@@ -70,7 +70,7 @@ impl<'a> Epochs<'a> {
         let (mut loss_sum, mut occurrences) = (0.0, 0.0);
         for _ in 0..epochs {
             let before = self.loss;
-            // A single batch is the same in whatever order, and in every epoch.
+            // A single batch is the same in any order, and in every epoch.
             if !has_one_batch {
                 order.shuffle_portably(&mut round_rows.samples);
             }

@@ -28,7 +28,7 @@ pub(super) struct MovingRows<'a> {
 }
 
 impl<'a> MovingRows<'a> {
-    /// Prepares to gather so many rows of D and C into `packed`, which gets room for them. A table
+    /// Prepares to gather this many rows of D and C into `packed`, which gets room for them. A table
     /// that is left out is zero. The memory of `uploaded` is reused.
     pub(crate) fn new(
         (rows, dimension): (usize, usize),

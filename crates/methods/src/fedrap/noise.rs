@@ -1,14 +1,13 @@
 //! Clips what a client of FedRAP does to C and adds Gaussian noise to it (FedRAP-noise; section 3.3
 //! of the paper).
 //!
-//! The paper limits the gradient with respect to C of every step to a length tau, and concludes
-//! that the averaged C can change by 2 eta tau / n_s at most if one of the n_s participants is
-//! another one. The standard deviation of the noise is z times this. The paper does not say where
-//! the noise enters, so [`NoiseAt`] does. The noise covers all rows of C, touched or not, and all
-//! rows are sent, since the rows that an upload leaves out would tell what the user has rated.
-//! [`worth`] says how much of a user this hides from somebody who sees the uploads. That is next to
-//! nothing: the noise of one device is made for an average over n_s devices, and for one step of
-//! many.
+//! The paper limits the gradient of every step with respect to C to a length tau. It concludes that
+//! replacing one of the n_s participants changes the averaged C by 2 eta tau / n_s at most. The
+//! standard deviation of the noise is z times this. The paper does not say where the noise enters,
+//! so [`NoiseAt`] does. The noise covers all rows of C, touched or not, and all rows are sent,
+//! since the rows that an upload leaves out would tell what the user has rated. [`worth`] says how
+//! much of a user this hides from somebody who sees the uploads. That is next to nothing: the noise
+//! of one device is made for an average over n_s devices, and for one step of many.
 //!
 //! Rows that no sample touches only decay, all by the same factor. As long as no noise reaches
 //! them, they are not packed with the others: one number says what has become of them.
@@ -32,9 +31,8 @@ impl Noise {
 /// Returns what the noise is worth where all ratings of a user are replaced; `None` if there is
 /// none, or nothing travels.
 ///
-/// A step with the rate eta_t moves C by eta_t tau at most, whatever the data and the user's
-/// private parameters are, so that two data sets lead to results of the step that are 2 eta_t tau
-/// apart at most.
+/// A step with the rate eta_t moves C by eta_t tau at most, for any data and private parameters. So
+/// the results of the step on two data sets are 2 eta_t tau apart at most.
 ///
 /// - In an upload, steps add up: two uploads that begin with the same C are 2 tau (eta_1 + eta_2 +
 ///   ...) apart at most. An early stop leaves steps out, and the bound holds. The noise is z 2
@@ -82,7 +80,7 @@ pub(super) struct Disturbance<'a> {
     row_draws: Vec<f32>,
     /// The sum of the squares of the downloaded rows that are not packed.
     square_of_others: f64,
-    /// The factor by which the steps have scaled these rows.
+    /// The factor that the steps have scaled these rows by.
     others_scale: f64,
 }
 
@@ -120,9 +118,9 @@ impl<'a> Disturbance<'a> {
         let of_others = self.others_scale * decay;
         let mut square = square_of_moves(packed, &self.before);
         square += of_others * of_others * self.square_of_others;
-        // The step is the rate times the gradient, whatever the gradient consists of.
+        // The step is the rate times the whole gradient.
         let length = math::sqrt(square) / rate_of_c;
-        // A NaN stays one, by which a divergence is noticed.
+        // A NaN stays one, so a divergence is noticed.
         let factor = match length <= self.noise.clip_norm {
             true => 1.0,
             false => self.noise.clip_norm / length,
@@ -176,8 +174,8 @@ fn square_of_others(table: &Table, rows: &[u32]) -> f64 {
 }
 
 per_instruction_set! {
-    /// Returns the sum of the squares by which the packed rows of C differ from what they were. It
-    /// has sixteen partial sums, one for each lane.
+    /// Returns the sum of the squared changes of the packed rows of C. It has sixteen partial sums,
+    /// one for each lane.
     fn square_of_moves(packed: &PackedRows, before: &PackedRows) -> f64 {
         let mut sums = [0.0f64; LANES];
         for position in 0..before.rows() {

@@ -1,5 +1,5 @@
-//! Implements probabilistic matrix factorisation and SVD++ at the server, with which FedRec in its
-//! batch style is compared.
+//! Implements probabilistic matrix factorisation and SVD++ at the server, which FedRec in its batch
+//! style is compared with.
 //!
 //! The server has the ratings and vectors of all users, and makes the steps that FedRec's devices
 //! and server make without virtual items, in the same order. From the same initial values, U and

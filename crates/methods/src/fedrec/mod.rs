@@ -2,7 +2,7 @@
 //! from explicit ratings and hides which items a user has rated among virtual ratings.
 //!
 //! The user vector U_u is private and the item table V is shared. Devices upload gradients of rows
-//! of V. SVD++ has a second item table O, from which a device takes the rows of its rated items
+//! of V. SVD++ has a second item table O; a device takes the rows of its rated items from it
 //! ([`profile`]). The device moves these rows and uploads how far it has moved them. Without
 //! virtual items they reveal I_u a second time.
 //!
@@ -61,9 +61,9 @@ choices! {
 
     /// Which of two readings of hybrid filling is followed.
     pub(crate) enum HybridFilling {
-        /// The authors' code: a temporary copy of U, and in SVD++ of O, takes the local steps, gives
-        /// the virtual ratings and is discarded; it is made only in iterations that predict, which are
-        /// those numbered above T_predict when the first has number 0.
+        /// The authors' code: a temporary copy of U, and in SVD++ of O, takes the local steps,
+        /// gives the virtual ratings and is discarded. It is made only in iterations that predict:
+        /// those numbered above T_predict, from 0.
         Code,
         /// The slides' Algorithm 3: U itself takes the local steps, over the rated items, in every
         /// iteration, and O stays as it is; iterations from number T_predict on predict when the first
@@ -95,7 +95,7 @@ parameters! {
         strategy: Strategy = Strategy::UserAveraging;
         /// Which reading of hybrid filling is followed.
         hybrid_filling: HybridFilling = HybridFilling::Code;
-        /// T_predict: the iteration from which hybrid filling predicts.
+        /// T_predict: hybrid filling predicts from this iteration on.
         predict_from: u32 = 10, >= 0, <= 1_000_000;
         /// T_local: steps over the rated items that hybrid filling takes before it predicts.
         local_steps: u32 = 10, >= 0, <= 10_000;
@@ -109,7 +109,7 @@ parameters! {
     }
 }
 
-/// Is FedRec, with SVD++ if `WITH_O`.
+/// FedRec, with SVD++ if `WITH_O`.
 #[derive(Clone, Debug)]
 pub(crate) struct FedRec<const WITH_O: bool> {
     parameters: FedRecParameters,
@@ -206,7 +206,7 @@ impl<const WITH_O: bool> FedRec<WITH_O> {
 
 impl<const WITH_O: bool> Declare for FedRec<WITH_O> {
     type Parameters = FedRecParameters;
-    /// The number of the user's participations, by which its own learning rate falls in the
+    /// The number of the user's participations; its own learning rate falls with it in the
     /// stochastic style.
     type Memory = Remembered<u32>;
 

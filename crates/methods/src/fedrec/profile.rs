@@ -2,7 +2,7 @@
 //! factorisation, and U with the rated items' rows of O in SVD++.
 //!
 //! In SVD++ the profile of a user for item i is p = U + (sum over I_u without i of O_i') /
-//! sqrt(|I_u without i|), in which I_u are the rated items. With the error e = p . V_i - r, the
+//! sqrt(|I_u without i|), where I_u are the rated items. With the error e = p . V_i - r, the
 //! gradient with respect to each of these rows of O is e V_i / sqrt(|I_u without i|) + lambda O_i'.
 //! A virtual item is not in I_u. Its own row takes the same step besides, so that rows of O do not
 //! give the rated items away.
@@ -14,7 +14,7 @@
 use fedrecsim_core::math;
 use fedrecsim_model::neural::dense::add_scaled;
 
-/// Is what predicts a user's ratings: U, and in SVD++ the rows of O. Items are meant by their place
+/// What predicts a user's ratings: U, and in SVD++ the rows of O. Items are meant by their place
 /// among the rows of a participation.
 ///
 /// A step of the stochastic style moves all rated rows but one by the same amount, apart from the
@@ -40,7 +40,7 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
-    /// Makes the profile from U and the rows of O, of which the first `rated` are those of the rated
+    /// Makes the profile from U and the rows of O; the first `rated` rows belong to the rated
     /// items.
     pub(crate) fn new(user: &[f32], rated: usize, rows: Vec<f32>) -> Self {
         let zeros = || vec![0.0; user.len()];
@@ -58,8 +58,8 @@ impl Profile {
         profile
     }
 
-    /// Returns a copy for the local steps of hybrid filling, in which, as in the authors' code, a
-    /// rated item's own row moves with the others.
+    /// Returns a copy for the local steps of hybrid filling. As in the authors' code, a rated
+    /// item's own row moves with the others.
     pub(crate) fn for_local_steps(&self) -> Self {
         Self {
             spares_own: false,

@@ -5,8 +5,8 @@
 //! K_u x_u^T D with D = diag(n^(-d)), d being 1/4 unless `damping_exponent` says otherwise, by
 //! block power iteration. A device gets the rows of A = D U and sends, for each positive p, the sum
 //! of K_pq A_q over its positives q. So uploads have the rows of positives alone, no negatives are
-//! drawn, and a device keeps no state. The server makes a Nystroem step of the sums, so that two to
-//! four rounds in which everybody takes part are enough.
+//! drawn, and a device keeps no state. The server makes a Nystroem step of the sums, so two to four
+//! rounds with everybody are enough.
 //!
 //! For scoring, the eigenvectors are weighted by a filter (s^2 / (s^2 + lambda))^(1/2) per column,
 //! as in a regression of items on items with a ridge of lambda (EASE), and by n_j^(d + b2) / (1 -
@@ -42,11 +42,11 @@ parameters! {
         latent_dimension: u32 = 48, >= 1, <= MAX_DIMENSION;
         /// The ridge lambda, as a multiple l0 of the least of the r eigenvalues.
         ridge: f64 = 2.0, >= 0;
-        /// Exponent d by which an item's count n_i damps its part in the eigenvectors, D =
-        /// diag(n^(-d)). 0 damps nothing: counts enter scores by `popularity_exponent` and
-        /// `popularity_weight` alone then, and still take their share of a clip.
+        /// Exponent d: an item's count n_i damps its part in the eigenvectors by D = diag(n^(-d)).
+        /// 0 damps nothing: counts enter scores by `popularity_exponent` and `popularity_weight`
+        /// alone then, and still take their share of a clip.
         damping_exponent: f64 = 0.25, >= 0, <= 1;
-        /// Exponent b2 by which an item's count weights its score, beside that of the filter.
+        /// Exponent b2: an item's count weights its score, beside the weight of the filter.
         popularity_exponent: f64 = 0.0, >= 0;
         /// Weight beta of an item's popularity, its share of the users, in its score. Above 0, the
         /// other part of the score is scaled to a standard deviation of 0.05 over all items.
@@ -71,7 +71,7 @@ parameters! {
     }
 }
 
-/// The standard deviation to which scores are scaled where popularity is added to them.
+/// The standard deviation that scores are scaled to where popularity is added to them.
 const DEVIATION: f64 = 0.05;
 
 impl Declare for FedSpec {

@@ -56,9 +56,8 @@ pub(crate) fn kernel_sums(
     whole.map(|value| value as f32).collect()
 }
 
-/// Returns the sum over `items` of their weight times their row of A, with the square of the filter
-/// for each column: the vector whose product with a row of A is that of both rows of the filtered
-/// table.
+/// Returns the sum over `items` of their weight times their row of A, times the squared filter of
+/// each column. Its product with a row of A is the product of both rows of the filtered table.
 pub(crate) fn profile(table: &Table, items: &[u32], weights: &[f64], filter: &[f32]) -> Vec<f32> {
     let mut sums = vec![0.0; filter.len()];
     for (&item, weight) in items.iter().zip(weights) {

@@ -10,10 +10,10 @@ use crate::row_counts::noise_on;
 use crate::sums::{StepBySums, UploadSums};
 use fedrecsim_model::algebra::nystroem;
 
-/// The least 1 - |Z_i|^2 by which a score is divided.
+/// The least 1 - |Z_i|^2 that divides a score.
 const LEAST_REST: f64 = 1e-3;
 
-/// Is what the server keeps besides the model.
+/// The server's state besides the model.
 pub(super) struct Spectral {
     parameters: FedSpec,
     /// The number n_i of users with item i among their positives, at least 1 and at least as large
@@ -36,8 +36,8 @@ impl Spectral {
     /// Returns n^(-d) of every item, as a column.
     fn damping(&self) -> Array2<f64> {
         let damping = |count: &f64| match self.parameters.damping_exponent {
-            // Roots are faster than a power, and differ from it in the last bits, on which results
-            // depend.
+            // Roots are faster than a power, but differ from it in the last bits, and results
+            // depend on these.
             0.25 => 1.0 / math::sqrt(math::sqrt(*count)),
             exponent => math::pow(*count, -exponent),
         };

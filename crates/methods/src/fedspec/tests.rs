@@ -177,14 +177,14 @@ fn a_profile_has_the_filter_of_both_sides() {
 }
 
 /// Returns how far one user can move the sum of all uploads: a bound of the length of its rows o
-/// together, for so many positives and columns of A.
+/// together, for this many positives and columns of A.
 ///
 /// K is positive semidefinite with ones on its diagonal, so that it stretches by at most its trace,
 /// which is the number of positives. A has rows of a matrix with orthonormal columns, times n^(-d),
 /// which is at most 1, since d is not negative and n at least 1: a row is no longer than 1, and all
 /// rows together no longer than the root of the number of columns. What a device says, if it does,
 /// moves the counts by the root of `positives` and the participants by 1. Where uploads are clipped
-/// to C, one user moves all sums together by at most C, whatever it has.
+/// to C, any user moves all sums together by at most C.
 fn largest_contribution(positives: f64, columns: f64) -> f64 {
     positives * math::sqrt(positives.min(columns))
 }
@@ -350,7 +350,7 @@ fn a_sum_counts_uploads_or_as_many_as_were_expected() {
     );
 }
 
-/// If this fails, directions in which there is nothing but noise come out as the strongest of all.
+/// If this fails, directions of pure noise come out as the strongest of all.
 #[test]
 fn eigenvectors_that_noise_is_larger_than_are_left_out() {
     let start = Array2::from_shape_fn((4, 3), |(i, j)| if i == j { 1.0 } else { 0.0 });

@@ -1,7 +1,7 @@
 //! Implements methods whose model is a matrix of weights between items: users send their ratings
 //! once, the server makes the matrix of them, and a device adds up the rows of its own positives.
 //!
-//! An item that a user has rated is a positive, whatever the rating. The matrix has m x m values in
+//! Every item that a user has rated is a positive, with any rating. The matrix has m x m values in
 //! single precision. It is made in one step, and further steps change nothing and cost nothing. A
 //! device may weight recent positives more; times never leave it.
 
@@ -33,10 +33,11 @@ pub(crate) trait ByMatrix: Parameters + Send + Sync + 'static {
     /// Returns how recent positives count more.
     fn recency(&self) -> Option<&Recency>;
 
-    /// Returns the matrix for the ratings, with the number of multiply-adds that it takes. Row i holds what a positive i adds to the scores of all items.
+    /// Returns the matrix for the ratings, with the number of multiply-adds that it takes. Row i holds
+    /// what a positive i adds to the scores of all items.
     ///
     /// # Errors
-    /// Whatever the method finds wrong, such as a singular system.
+    /// An error of the method, such as a singular system.
     fn weigh(&self, pass: &Pass<'_, Remembered<usize>>) -> Result<(Table, u64)>;
 }
 

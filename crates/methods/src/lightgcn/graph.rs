@@ -72,8 +72,8 @@ impl Graph {
         u64::from(layers) * (self.ends.len() * dimension) as u64
     }
 
-    /// Replaces `mean` by the mean of E, M E, M^2 E and so on for this number of layers besides E,
-    /// where M is the matrix of the graph and E has a row of `dimension` values for each node.
+    /// Replaces `mean` by the mean of E, M E, M^2 E and so on, with this number of layers besides
+    /// E. M is the matrix of the graph, and E has a row of `dimension` values for each node.
     ///
     /// M is symmetric, so that the gradient with respect to E is the same mean of the gradient with
     /// respect to `mean`.
@@ -113,8 +113,8 @@ impl Graph {
 }
 
 per_instruction_set! {
-    /// Replaces `rows`, the first of which is that of node `first`, by the weighted sums of the
-    /// rows of their neighbours.
+    /// Replaces `rows`, which begin with node `first`, by the weighted sums of the rows of their
+    /// neighbours.
     fn add_neighbours(graph: &Graph, from: &[f32], dimension: usize, first: usize, rows: &mut [f32]) {
         for (node, row) in (first..).zip(rows.chunks_exact_mut(dimension)) {
             let edges = graph.starts[node]..graph.starts[node + 1];

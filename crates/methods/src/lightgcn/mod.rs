@@ -1,8 +1,8 @@
 //! Implements LightGCN at the server, which propagates embeddings along the ratings and learns to
 //! score the positives of a user above other items.
 //!
-//! With the embeddings E of users and items and the adjacency matrix A of the graph whose edges are
-//! their ratings, normalised to M = D^-1/2 A D^-1/2 by the degrees D, the vectors of users and
+//! E has the embeddings of users and items, A is the adjacency matrix of the graph whose edges are
+//! the ratings, and M = D^-1/2 A D^-1/2 normalises it by the degrees D. The vectors of users and
 //! items are the mean of E, M E, M^2 E and M^3 E. The score of an item is the product of its vector
 //! with the user's. For a batch of B triples of a user u, a positive i and a negative j, Adam
 //! minimises over E
@@ -11,7 +11,7 @@
 //! (1 / B) sum over triples of ( -ln sigmoid(s_ui - s_uj) + (lambda / 2) (|E_u|^2 + |E_i|^2 + |E_j|^2) )
 //! ```
 //!
-//! Every positive stands in a pass once with each of its negatives, of which the paper has one
+//! Every positive stands in a pass once with each of its negatives; the paper has one
 //! (`dataset.negatives.per_positive`). A device scores with the vectors of the last pass.
 //!
 //! Source: He et al., LightGCN: Simplifying and Powering Graph Convolution Network for
@@ -55,7 +55,7 @@ parameters! {
     pub(crate) struct LightGcn {
         /// Latent dimension k.
         latent_dimension: u32 = 32, >= 1, <= MAX_DIMENSION;
-        /// Number of layers, by which embeddings are propagated.
+        /// Number of layers that propagate embeddings.
         layers: u32 = 3, <= 16;
         /// Triples per batch.
         batch_size: u32 = 2048, >= 1;

@@ -26,8 +26,8 @@ pub(crate) struct HyperShape {
     pub hidden: usize,
     /// The rank of the generated item tables.
     pub rank: usize,
-    /// The network for which every device gets parameters of its own, W2 relu(W1 e + b1) + b2 for
-    /// an item row e. The parameters are W1 (row-major, a row for each hidden unit), b1, W2, b2.
+    /// The network W2 relu(W1 e + b1) + b2 of an item row e; every device gets parameters of its
+    /// own for it. The parameters are W1 (row-major, a row for each hidden unit), b1, W2, b2.
     pub prediction: Perceptron,
     /// The heads map the memory's output to W1 and b1, to W2 and b2, and to the item table's
     /// factors.

@@ -46,7 +46,7 @@ pub struct BlockContribution<'a> {
     pub base_number: u64,
     /// The weight of x.
     pub weight: f64,
-    /// The weight with which b is subtracted: 0 for a mean of tables, `weight` for a mean of
+    /// The weight of b, which is subtracted: 0 for a mean of tables, `weight` for a mean of
     /// differences x - b.
     pub base_weight: f64,
 }
@@ -109,7 +109,7 @@ struct Part {
     sums: Vec<f64>,
     /// `listed[origin][row]` is the number of contributions that listed the row.
     listed: Vec<Vec<u32>>,
-    /// What is counted of the values.
+    /// The counts of values.
     tally: Tally,
 }
 

@@ -141,8 +141,7 @@ fn without_updates_the_model_stays() {
     assert_eq!(mean(&base, &[]).table, *base);
 }
 
-/// If this fails, the order in which an average is summed depends on which tables happen to share
-/// their memory.
+/// If this fails, the order of an average's sum depends on which tables share memory.
 #[test]
 fn contributions_share_an_origin_by_number_and_not_by_memory() {
     let shape = TableShape {

@@ -64,5 +64,5 @@ pub enum AlgebraError {
     },
 }
 
-/// Is the result of an operation of the algebra.
+/// The result of an operation of the algebra.
 pub type Result<T, E = AlgebraError> = std::result::Result<T, E>;

@@ -49,7 +49,7 @@ pub(super) fn left_singular_vectors(
     Ok((vectors, values))
 }
 
-/// Returns the squared length up to which a column is pure rounding error. The squares of such
+/// Returns the largest squared length of a column of pure rounding error. The squares of such
 /// columns may vanish, so that they never become orthogonal to others.
 fn rounding_squared(columns: &[f64]) -> f64 {
     dot(columns, columns) * (f64::EPSILON * f64::EPSILON) * (f64::EPSILON * f64::EPSILON)

@@ -266,7 +266,7 @@ fn what_cannot_be_done_is_an_error_that_says_why() {
 }
 
 /// If this fails, an operation sums in another order than before, or depends on the processor, and
-/// the digests of whatever is trained by it change.
+/// the digests of methods that use it change.
 #[test]
 fn results_are_pinned_to_the_bit() {
     let matrix = positive_definite(37, 4);

@@ -7,8 +7,8 @@ pub const fn triangle_values(dimension: usize) -> usize {
     dimension * (dimension + 1) / 2
 }
 
-/// Returns the upper triangle of a square matrix, row after row, in single precision, which is the
-/// form in which it travels.
+/// Returns the upper triangle of a square matrix, row after row, in single precision, as it is
+/// sent.
 pub fn packed_triangle(matrix: &Array2<f64>) -> Vec<f32> {
     let upper = matrix
         .indexed_iter()

@@ -6,7 +6,7 @@ use super::{AlgebraError, Result};
 /// The most sweeps of Jacobi rotations. Matrices of a hundred rows need about ten.
 const SWEEPS_MAX: usize = 64;
 
-/// The number of partial sums of a scalar product, whatever the width of the machine's vectors.
+/// The number of partial sums of a scalar product, the same for any width of the machine's vectors.
 const LANES: usize = 8;
 
 /// Returns the scalar product, in eight partial sums that are added as ((0+4)+(2+6))+((1+5)+(3+7)).

@@ -33,7 +33,7 @@ static SHARED: Mutex<Shared> = Mutex::new(Shared {
 /// Memory that any thread may use.
 struct Shared {
     free: Vec<Vec<f32>>,
-    /// The number of values for which there is room in it.
+    /// The number of values that fit in it.
     values: usize,
 }
 

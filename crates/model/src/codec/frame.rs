@@ -117,8 +117,7 @@ impl Header {
 pub enum Integrity {
     /// They may have, so that the checksum is computed again.
     Unknown,
-    /// They are the very bytes to which the checksum was added in this run, and nothing had a way
-    /// to change them.
+    /// These are the very bytes that this run checksummed, and nothing could change them since.
     Intact,
 }
 

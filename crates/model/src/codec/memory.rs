@@ -8,8 +8,8 @@ use fedrecsim_core::error::Result;
 /// never travels.
 #[derive(Clone, Debug, Default)]
 pub struct CodecMemory {
-    /// For each block, what earlier uploads left out, for error feedback. A table has only rows of
-    /// which something was left out.
+    /// For each block, what earlier uploads left out, for error feedback. A table has only rows
+    /// with something left out.
     residuals: Vec<Option<RowTable>>,
 }
 

@@ -35,10 +35,10 @@
 //! | | 0 or 8 | f32, u32 | mean local loss, number of training ratings |
 //! | | | | the blocks, one after the other |
 //!
-//! A block has a header of 28 bytes: codec and index encoding (as at offset 3 of format 1), type of
-//! the values (0 f32, 1 u32, 2 u64, 3 bytes), 2 bytes of 0, then rows, columns, entries held and
-//! `others_scale` as at offsets 4 to 23 of format 1, then the bytes of the index (u32). Index and
-//! entries follow as in format 1.
+//! A block has a header of 28 bytes. It begins with codec and index encoding (as at offset 3 of
+//! format 1), type of the values (0 f32, 1 u32, 2 u64, 3 bytes) and 2 bytes of 0. Then come rows,
+//! columns, entries held and `others_scale` as at offsets 4 to 23 of format 1, and the bytes of the
+//! index (u32). Index and entries follow as in format 1.
 //!
 //! | codec | an entry is | of | e | held are |
 //! |---|---|---|---|---|
@@ -198,7 +198,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Makes the frame of a phase in which nothing travels.
+    /// Makes the frame of a phase that sends nothing.
     pub fn none() -> Self {
         Self {
             bytes: Bytes::new(),
@@ -334,7 +334,7 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
         None
     }
 
-    /// Decodes a block. `base` is the table with which the block was encoded: rows that are not
+    /// Decodes a block. `base` is the table that the block was encoded against: rows that are not
     /// listed refer to it, and codecs that send differences add them to it. The result's values
     /// share the frame's buffer where the format allows it. Memory is bounded by
     /// [`decode_bound_bytes`], or by six times that for a composition.
@@ -381,8 +381,8 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
 pub struct BlockContext<'a> {
     /// The position of the block in its layout.
     pub position: usize,
-    /// The table to which rows refer that are not listed. Codecs that send whole tables read those
-    /// rows from it.
+    /// The table that unlisted rows refer to. Codecs that send whole tables read those rows from
+    /// it.
     pub base: Option<&'a Table>,
     /// The memory of the codec on this device.
     pub memory: &'a mut CodecMemory,
@@ -404,9 +404,9 @@ pub fn read_scalars((frame, integrity): (&Bytes, Integrity), layout: &Layout) ->
     Ok(scalars)
 }
 
-/// Returns an upper bound of the bytes that any decoder allocates for a frame of a table of
-/// `shape`, whatever the frame says: 4 m k for the table (`sparse-f32`), or 4 m for the list of
-/// rows (`rows-f32`). The frame itself is not counted, and `dense-f32` allocates nothing.
+/// Returns an upper bound of the bytes that any decoder allocates for any frame of a table of
+/// `shape`: 4 m k for the table (`sparse-f32`), or 4 m for the list of rows (`rows-f32`). The frame
+/// itself is not counted, and `dense-f32` allocates nothing.
 pub const fn decode_bound_bytes(shape: TableShape) -> usize {
     let entries = if shape.dimension == 0 {
         shape.rows

@@ -271,7 +271,7 @@ impl<'a> OpenedBlock<'a> {
             (PositionCode::All, _) => 0,
             (PositionCode::Bitmap, _) => bitmap::byte_length(universe),
             (_, Some(said)) => said,
-            // In format 1 the list of gaps takes whatever the values leave, and at least a byte for
+            // In format 1 the list of gaps takes the bytes that the values leave, at least one for
             // each gap. Reading the list shows whether it fills its place.
             (_, None) => available.saturating_sub(values).max(count),
         };

@@ -15,7 +15,7 @@ use fedrecsim_core::memory;
 pub struct FrameWriter {
     bytes: Vec<u8>,
     format: u8,
-    /// The number of bytes of headers. What is neither a header nor an index is values.
+    /// The number of bytes of headers. All other bytes are values.
     header: usize,
     /// The number of bytes of indices.
     index: usize,
@@ -58,7 +58,7 @@ impl FrameWriter {
     }
 
     /// Starts a block whose index takes `index_bytes`, and allocates all its memory at once.
-    /// Returns the buffer, to which the caller must append the index and the values.
+    /// Returns the buffer; the caller must append the index and the values.
     ///
     /// # Panics
     /// If the block has more than 2^32 - 1 rows or columns. It unwinds if there is no memory for

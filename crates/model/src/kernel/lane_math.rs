@@ -2,7 +2,7 @@
 //!
 //! They are polynomials without fused multiply-add, so that every instruction set rounds alike.
 
-/// Number of lanes of a kernel's partial sums, whatever the width of the machine's vectors.
+/// Number of lanes of a kernel's partial sums, the same for any width of the machine's vectors.
 pub const LANES: usize = 16;
 
 /// One value per lane.

@@ -11,8 +11,7 @@ use super::lanes::{Block, PackedRows, pack_into, unpack_into};
 use crate::kernel::lane_math::{LANES, Lanes};
 use crate::per_instruction_set;
 
-/// The number of rows by which prefetching is ahead of gathering, which is about as many as memory
-/// delivers at once.
+/// How many rows prefetching runs ahead of gathering: about as many as memory delivers at once.
 const ROWS_AHEAD: usize = 16;
 
 /// Provides the rows that are gathered.

@@ -60,7 +60,7 @@ pub struct AdamMoments {
 }
 
 impl AdamMoments {
-    /// Returns moments of zero for so many parameters.
+    /// Returns moments of zero for this many parameters.
     pub fn zeros(parameters: usize) -> Self {
         let [first, second] = [(); 2].map(|()| vec![0.0; parameters]);
         Self { first, second }

@@ -26,8 +26,8 @@ impl SampleMatrix {
         self.blocks.fill(Block::ZERO);
     }
 
-    /// Gives the matrix this shape for a caller that will set every block. What the blocks hold is
-    /// unspecified.
+    /// Gives the matrix this shape for a caller that will set every block. The contents of the
+    /// blocks are unspecified.
     pub(super) fn reset_for_overwriting(&mut self, samples: usize, features: usize) {
         (self.samples, self.features) = (samples, features);
         self.blocks

@@ -60,7 +60,7 @@ impl std::fmt::Display for TableShape {
 }
 
 impl TableShape {
-    /// Returns the shape of a table of so many rows and columns.
+    /// Returns the shape of a table of this many rows and columns.
     pub const fn new(rows: usize, dimension: usize) -> Self {
         Self { rows, dimension }
     }
@@ -106,7 +106,7 @@ impl Clone for Table {
     }
 }
 
-/// Is a table that several actors read.
+/// A table that several actors read.
 pub type SharedTable = Arc<Table>;
 
 impl Table {
@@ -137,7 +137,7 @@ impl Table {
         Self { shape, values }
     }
 
-    /// Makes a table from an array (m x k), in whatever order this stores its values.
+    /// Makes a table from an array (m x k) of any memory order.
     pub fn from_array(array: &Array2<f32>) -> Self {
         let shape = TableShape {
             rows: array.nrows(),

@@ -8,7 +8,7 @@ use fedrecsim_core::work::Work;
 use fedrecsim_core::{InvitationId, SimTime, UserId};
 use fedrecsim_sim::outcome::{Booking, Ending, LinkEvent};
 
-/// What a client is doing.
+/// The activity of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     /// It waits for one of the server's connections.
@@ -39,7 +39,7 @@ pub(crate) struct Stretch {
     pub invitation_id: InvitationId,
     /// The round of the invitation, from 1.
     pub round: u32,
-    /// What the client was doing.
+    /// The activity of the client.
     pub phase: Phase,
     /// When it began.
     pub from: SimTime,
@@ -78,13 +78,12 @@ struct Open {
 }
 
 impl Participations {
-    /// Returns the round, from 1, in which the current participation of `user` began, if there is
-    /// one.
+    /// Returns the round, from 1, when the current participation of `user` began, if there is one.
     pub(crate) fn round_of(&self, user: UserId) -> Option<u32> {
         self.open.get(&user).map(|open| open.round)
     }
 
-    /// Returns the earliest round in which one of the current participations began.
+    /// Returns the earliest round when one of the current participations began.
     pub(crate) fn earliest_round(&self) -> Option<u32> {
         self.open.values().map(|open| open.round).min()
     }

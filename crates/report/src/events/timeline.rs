@@ -18,7 +18,7 @@ use fedrecsim_sim::outcome::{Ending, RoundSpan};
 /// The most rows that a reader can tell apart.
 const ROWS_MAX: usize = 60;
 
-/// The latest deadline that is drawn, as a multiple of the time in which something happens.
+/// The latest deadline that is drawn, as a multiple of the time that has events.
 const DEADLINE_MAX: f64 = 1.5;
 
 /// The contents of a picture.
@@ -77,7 +77,7 @@ fn mark(end: Ending) -> Option<Mark> {
 }
 
 impl Timeline {
-    /// Returns a picture of a scenario, in which the command line has changed the keys in `set`.
+    /// Returns a picture of a scenario; the command line has changed the keys in `set`.
     pub fn of(scenario: &Scenario, set: &[String]) -> Self {
         let Scenario {
             name,
@@ -96,7 +96,7 @@ impl Timeline {
         }
     }
 
-    /// Returns the stretches of each participation, in the order in which the participations ended.
+    /// Returns the stretches of each participation, in the order of the participations' ends.
     fn participations(&self) -> Vec<Vec<&Stretch>> {
         let mut by_name: BTreeMap<(InvitationId, UserId), Vec<&Stretch>> = BTreeMap::new();
         for stretch in &self.stretches {

@@ -29,11 +29,11 @@ pub struct ReportFolder {
     /// Folders that were made for this report, outermost first.
     made: Vec<PathBuf>,
     lock: Option<FolderLock>,
-    /// What the report consists of.
+    /// The files of the report.
     exporters: Vec<Exporter>,
 }
 
-/// What is known of a report that is in a folder already.
+/// A report that is in a folder already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EarlierReport {
     /// BLAKE3 of its `run.json` (hexadecimal), which tells it from every other report.
@@ -94,7 +94,7 @@ impl ReportFolder {
         Ok(folder)
     }
 
-    /// Takes the folder of a run that was stopped, with whatever else is in it.
+    /// Takes the folder of a stopped run with all its contents.
     ///
     /// # Errors
     /// [`Error::Read`] if there is none; otherwise the same as for [`Self::create`].

@@ -153,8 +153,7 @@ fn a_refused_record_leaves_no_file() {
     assert_eq!(names(folder.path()), [lock::FILE_NAME]);
 }
 
-/// If this fails, a report of which half is missing counts as that of a complete run, and nothing
-/// adds the rest.
+/// If this fails, half a report counts as the report of a complete run, and nothing adds the rest.
 #[test]
 fn what_says_that_a_run_is_complete_is_written_last() {
     let root = tempfile::tempdir().unwrap();
@@ -201,7 +200,7 @@ fn a_report_that_cannot_be_forced_to_the_disk_is_named() {
     }
 }
 
-/// If this fails, what a killed run has left half written stays for ever, or keeps the next one
+/// If this fails, what a killed run has left half written stays forever, or keeps the next one
 /// from starting.
 #[test]
 fn leftovers_of_a_run_that_was_killed_go_and_nothing_else() {

@@ -8,8 +8,7 @@ use super::text::{escaped, with_code};
 use crate::chart::{Axis, COLORS, Chart, Kind, Series, Stroke};
 use crate::column::Unit;
 
-/// The outlines of points in a legend, in the order in which the page's script gives shapes to
-/// series.
+/// The outlines of points in a legend, in the order of the shapes in the page's script.
 const SHAPES: [&str; 6] = [
     "M7 7a5 5 0 1 0 10 0a5 5 0 1 0-10 0z",
     "M7.5 2.5h9v9h-9z",
@@ -25,7 +24,7 @@ pub(crate) const MOST_POINTS: usize = 500;
 /// The colour of the front.
 const FRONT: usize = 6;
 
-/// What the script draws.
+/// The script's input.
 #[derive(Serialize)]
 pub(super) struct Data<'a> {
     id: &'a str,
@@ -68,7 +67,7 @@ fn dashes(stroke: Stroke) -> &'static str {
     }
 }
 
-/// Returns the unit of a time axis that ends at so many seconds, with its length in seconds.
+/// Returns the unit of a time axis that ends at this many seconds, with its length in seconds.
 fn time_unit(last_s: f64) -> (&'static str, f64) {
     match last_s {
         s if s < 240.0 => ("s", 1.0),

@@ -28,7 +28,7 @@ fn a_page_is_one_file_and_the_policy_forbids_everything_else() {
     );
 }
 
-/// If this fails, whoever builds without the feature gets half a page rather than a reason.
+/// If this fails, a build without the feature writes half a page instead of saying why it cannot.
 #[test]
 fn a_build_without_the_library_says_so() {
     let told = absent().to_string();

@@ -1,5 +1,4 @@
-//! Computes axes: where they begin and end, where their ticks are, and in which unit they are
-//! labelled.
+//! Computes axes: their ends, their ticks and the unit of their labels.
 
 use std::ops::Range;
 
@@ -11,7 +10,7 @@ use fedrecsim_core::math;
 /// the unit of the data.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Axis {
-    /// What is measured, with the unit that it is shown in.
+    /// The measured figure, with the unit that it is shown in.
     pub title: String,
     /// The size of the axis's unit, in the unit of the data.
     pub unit: f64,
@@ -58,10 +57,10 @@ const SECONDS: [(f64, &str); 5] = [
     (86_400.0, "days"),
 ];
 
-/// The factor by which a logarithmic axis extends beyond the values at both of its ends.
+/// How far a logarithmic axis extends beyond the values at both ends, as a factor.
 const LOGARITHMIC_ROOM: f64 = 1.15;
 
-/// The factor by which an axis extends beyond the largest value, so that a line or a marker there
+/// How far an axis extends beyond the largest value, as a factor, so that a line or a marker there
 /// is not cut off.
 const HEADROOM: f64 = 1.02;
 

@@ -59,8 +59,8 @@ pub(super) fn color(number: usize) -> RGBColor {
 pub(super) type Surface<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// The part of a picture with two axes.
 pub(super) type Context<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
-/// What drawing comes to. No failure is known of a picture that is a string: the library's
-/// functions fail for files only.
+/// What drawing comes to. A picture in a string cannot fail: the library's functions fail for files
+/// only.
 pub(super) type Drawn<T = ()> = Result<T, DrawingAreaErrorKind<std::io::Error>>;
 
 /// Returns the picture that `draw` draws, with a title and a description for screen readers.
@@ -113,7 +113,7 @@ pub(super) fn header_height(subtitle: &str) -> i32 {
     28 + 44 + 28 * subtitle_lines(subtitle).len() as i32 + 8
 }
 
-/// Returns the lines in which a subtitle is drawn.
+/// Returns the lines of a subtitle.
 fn subtitle_lines(subtitle: &str) -> Vec<String> {
     subtitle
         .lines()
@@ -139,8 +139,8 @@ pub(super) fn corners(marker: Marker, radius: i32) -> Vec<(i32, i32)> {
     }
 }
 
-/// Returns the shade in which a dashed line can be seen on a solid one of this colour: a darker
-/// one, or a lighter one where the colour is dark.
+/// Returns a shade that makes a dashed line visible on a solid line of this colour: darker, or
+/// lighter where the colour is dark.
 pub(super) fn shade(RGBColor(red, green, blue): RGBColor) -> RGBColor {
     let luminance = (299 * u32::from(red) + 587 * u32::from(green) + 114 * u32::from(blue)) / 1000;
     let shaded = |part: u8| {

@@ -1,5 +1,4 @@
-//! Decides what of a chart is where on a picture: which lines there are along one of its axes, and
-//! what the legend says of them.
+//! Lays out a chart on a picture: its lines along one of its axes, and its legend.
 
 use plotters::prelude::RGBColor;
 
@@ -33,7 +32,7 @@ pub(super) struct Picture {
     /// The lines that stand together in the legend, under a heading. Of two lines of the same
     /// stroke, the earlier one is drawn above.
     pub groups: Vec<(String, Vec<Line>)>,
-    /// What the rings in the picture mean.
+    /// The meaning of the rings in the picture.
     pub ringed: Option<String>,
     /// The points that have a ring, each with its colour and shape.
     pub rings: Vec<((f64, f64), RGBColor, Marker)>,
@@ -232,7 +231,7 @@ impl Picture {
     }
 }
 
-/// Returns why there is nothing to see along an axis, if that is so.
+/// Returns why an axis shows nothing, or `None` if it does not.
 fn remark(chart: &Chart, axis: usize) -> Option<&'static str> {
     let is_empty = chart.places(axis).next().is_none();
     let nothing = chart.across[axis].nothing;
@@ -316,7 +315,7 @@ fn shortened(name: &str) -> String {
     format!("{} ... {}", first.trim_end(), last.trim_start())
 }
 
-/// Returns a shade of a colour in which a text can be read on white.
+/// Returns a shade of a colour that makes a text readable on white.
 fn darker(RGBColor(red, green, blue): RGBColor) -> RGBColor {
     // Two thirds of a part fit where the part did.
     let [red, green, blue] = [red, green, blue].map(|part| (u32::from(part) * 2 / 3) as u8);

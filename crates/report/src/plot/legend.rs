@@ -16,7 +16,7 @@ const LEFT: i32 = 14;
 /// Where labels begin.
 const LABELS: i32 = LEFT + SAMPLE + 14;
 
-/// The width of a character in a wide font, as nobody knows in which font the picture is shown.
+/// The width of a character in a wide font, since the font of the viewer is unknown.
 const CHARACTER: f64 = 10.3;
 
 /// Draws the legend.

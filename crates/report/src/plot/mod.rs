@@ -203,8 +203,8 @@ mod tests {
         );
     }
 
-    /// If this fails, whoever does not see a picture is not told what it shows, or it is cut off on
-    /// a narrow page.
+    /// If this fails, a screen reader does not say what a picture shows, or a narrow page cuts it
+    /// off.
     #[test]
     fn pictures_have_text_for_screen_readers_and_fit_narrow_pages() {
         for (file, svg) in charts(&sample::run(60)).unwrap() {

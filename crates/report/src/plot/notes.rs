@@ -14,7 +14,7 @@ const POINT: i32 = 9;
 /// The distances from a point at which its text is tried.
 const DISTANCES: [i32; 6] = [20, 36, 54, 74, 96, 120];
 
-/// The directions from a point in which its text is tried, in hundredths, in this order.
+/// The directions from a point to try for its text, in hundredths, in this order.
 const DIRECTIONS: [(i32, i32); 12] = [
     (100, 0),
     (71, -71),

@@ -1,8 +1,8 @@
 //! Completes an SVG document by what the drawing library leaves out: text for those who do not see
 //! the picture, a width that fits the page, and dashed lines.
 
-/// A dashed stroke: its width, the lengths of dashes and gaps, and the length by which the pattern
-/// has advanced where a line begins, all in pixels and below 100.
+/// A dashed stroke: its width, the lengths of dashes and gaps, and the offset of the pattern where
+/// a line begins, all in pixels and below 100.
 ///
 /// The library knows no dashes. It would draw every dash as a line of its own, which makes files
 /// large, and would begin all lines with a dash, so that of two dashed lines that coincide one
@@ -16,7 +16,7 @@ pub(crate) struct Dashes {
     pub offset: u32,
 }
 
-/// What the code of a dashed stroke begins with. Nine digits are more than any real width has.
+/// The first number of the codes of dashed strokes. Nine digits are more than any real width has.
 const CODE: u32 = 100_000_000;
 
 impl Dashes {
@@ -44,9 +44,8 @@ impl Dashes {
     }
 }
 
-/// Returns the document with a title and a description, which screen readers read out, with the
-/// style by which the picture is never wider than the page that holds it, and with its dashed
-/// strokes.
+/// Returns the document with a title and a description for screen readers, with a style that keeps
+/// the picture no wider than its page, and with its dashed strokes.
 pub(crate) fn complete(svg: &str, title: &str, description: &str) -> String {
     // The library begins every document with this element, and it has no attribute with the sign.
     let Some((opening, rest)) = svg.split_once('>') else {

@@ -18,8 +18,7 @@ const LABELS_WIDTH: i32 = 110;
 const ROW_HEIGHT: i32 = 15;
 /// The least width of a bar in pixels, so that a stretch too short to be seen is still there.
 pub(crate) const BAR_WIDTH_MIN: i32 = 3;
-/// Okabe and Ito's vermilion, in which dashed lines stand out from the solid ones that they may
-/// coincide with.
+/// Okabe and Ito's vermilion: dashed lines stand out from solid lines at the same place.
 const DASHED: RGBColor = RGBColor(213, 94, 0);
 
 /// Returns the picture `name`, whose height follows the rows.
@@ -312,7 +311,7 @@ mod tests {
         );
     }
 
-    /// If this fails, a deadline at which a round ends cannot be told from the end of the round.
+    /// If this fails, a deadline that ends a round cannot be told from the end of the round.
     #[test]
     fn dashed_lines_are_drawn_above_solid_ones_in_a_colour_of_their_own() {
         let svg = drawn();

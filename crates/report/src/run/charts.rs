@@ -101,7 +101,7 @@ pub(crate) fn accuracy(record: &RunRecord, rounds: &Frame) -> Chart {
     }
 }
 
-/// Returns what the rounds cost in which a column has values, and the values.
+/// Returns the values of a column, and what the rounds cost that have one.
 fn along(rounds: &Frame, costs: &[Cost], column: &str) -> (Vec<Vec<f64>>, Vec<f64>) {
     let values = rounds.get(column);
     let known: Vec<usize> = (0..values.len())
@@ -166,8 +166,8 @@ pub(super) fn ledger(record: &RunRecord) -> Option<Chart> {
         title: "Bytes by direction: what became of them, and what they were".to_owned(),
         note: "The two bars of a direction are of the same bytes.".to_owned(),
         description: format!(
-            "Bars of the bytes that were sent: {} up, of which {} were of use, and {} down, of which {} were. The table \
-             below has all figures.",
+            "Bars of the bytes that were sent: {} up ({} useful) and {} down ({} useful). The \
+             table below has all figures.",
             words::thousands(up.sent),
             words::thousands(up.useful),
             words::thousands(down.sent),
@@ -231,7 +231,7 @@ pub(super) fn crowd(network: &Frame) -> Option<Chart> {
     over_time(network, chart, &columns)
 }
 
-/// Returns a chart with columns of the network, each of which holds from the begin of a round to
+/// Returns a chart with columns of the network; each value holds from the beginning of a round to
 /// its end; `None` if all are 0.
 fn over_time(
     network: &Frame,

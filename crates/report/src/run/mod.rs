@@ -51,7 +51,7 @@ fn document_of_folder(folder: &Path, vocabulary: &[MethodVocabulary]) -> Result<
     of(&record, &rounds, &network)
 }
 
-/// Returns the document. What the rounds had is read out of the tables, since a report that was
+/// Returns the document. The figures of rounds are read from the tables, since a report that was
 /// read back has no records of rounds.
 fn of(record: &RunRecord, rounds: &Frame, network: &Frame) -> Result<Document> {
     let mut blocks = setup::caveats_of_the_run(record);
@@ -372,8 +372,8 @@ fn audit(record: &RunRecord) -> Vec<Block> {
     ];
     blocks.extend(audit.outer_product.map(|share| {
         Block::text(format!(
-            "Of the outer product of its vector with itself that a user uploads, the largest eigenvalue has {share:.4} of \
-             the trace. At 1, the upload gives the vector away up to its sign."
+            "A user uploads the outer product of its vector with itself, whose largest eigenvalue \
+             is {share:.4} of its trace. At 1, the upload gives the vector away up to its sign."
         ))
     }));
     blocks

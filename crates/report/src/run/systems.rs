@@ -28,7 +28,7 @@ pub(super) fn participations(record: &RunRecord) -> Vec<Block> {
         if_any("of it dropouts", losses.dropouts),
         if_any("of it departures: the user left", losses.departures),
     ];
-    // A rule that has cost nothing is listed, too, since that is what one wants to know of it.
+    // A rule without a loss is listed too, since that is a finding.
     let faults = losses.faults.iter().map(|fault| {
         let what = fault.preset.as_ref().unwrap_or(&fault.effect);
         let name = format!("of it by `faults[{}]` (`{what}`)", fault.rule);
@@ -149,7 +149,7 @@ fn inference_bytes(record: &RunRecord) -> Option<String> {
     // the other.
     let all = Bytes::new(record.bytes.down.sent + bytes);
     Some(format!(
-        "{remark} Clients downloaded the rows alone that they trained on: with this, {all} down in all."
+        "{remark} Clients downloaded only the rows that they trained on; with the downloads for scoring, {all} down in all."
     ))
 }
 
@@ -157,8 +157,8 @@ fn inference_bytes(record: &RunRecord) -> Option<String> {
 fn versions_cost(record: &RunRecord) -> Option<String> {
     let cost = record.versions_cost?;
     Some(format!(
-        "To send differences, the server kept {} of the newest version as receivers have it, up to {} of differences, \
-         and {} of the numbers of the versions that users have.",
+        "To send differences, the server kept the newest version ({}), up to {} of differences, \
+         and the version number of each user ({}).",
         Bytes::new(cost.model_bytes),
         Bytes::new(cost.differences_bytes),
         Bytes::new(cost.acknowledgement_bytes)
@@ -223,15 +223,19 @@ pub(super) fn energy(record: &RunRecord) -> Vec<Block> {
         ("bytes sent and received".to_owned(), energy.transfer_j),
         ("training".to_owned(), energy.training_j),
         ("in all".to_owned(), energy.total_j()),
-        ("of it on what was of no use".to_owned(), energy.unused_j),
+        (
+            "of it for updates that were not used".to_owned(),
+            energy.unused_j,
+        ),
     ];
     if record.rounds > 0 {
         let name = format!("per finished round (of {})", record.rounds);
         rows.push((name, energy.total_j() / f64::from(record.rounds)));
     }
     let row = |(name, joules): (String, f64)| vec![name.into(), Unit::Joules.cell(joules)];
-    let text = "Of all clients together, from the energies of a byte and of a row visit that the scenario states. Of no use \
-                is what was spent on updates that were not used: they were late, stale, lost, cancelled or not there at the end.";
+    let text = "The sum over all clients, from the scenario's energies per byte and per row visit. \
+                Updates were not used if they were late, stale, lost, cancelled or in flight at \
+                the end.";
     let rows = rows.into_iter().map(row).collect();
     vec![
         Block::heading("Energy"),

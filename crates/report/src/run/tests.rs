@@ -217,7 +217,7 @@ fn there_is_a_page_whatever_the_run() {
     );
 }
 
-/// If this fails, a name of a scenario runs as a script in the browser of whoever reads the report.
+/// If this fails, a scenario's name runs as a script in the reader's browser.
 #[test]
 fn markup_in_names_stays_text() {
     let mut record = sample::run(3);

@@ -1,4 +1,4 @@
-//! Compares the arms of results to others than the study says, as their names have it.
+//! Compares arms to other arms than the study file says, which are found by their names.
 
 use super::names::{JOINT, parts_of};
 use super::results::Results;
@@ -114,7 +114,7 @@ mod tests {
         );
     }
 
-    /// If this fails, whoever mistypes an arm gets tables without a difference and is not told why.
+    /// If this fails, a mistyped arm gives tables without differences, and no message says why.
     #[test]
     fn what_nobody_is_called_or_could_be_compared_to_is_refused() {
         let refused = |names: &[&str], wanted: &str| places(names, wanted).unwrap_err().to_string();

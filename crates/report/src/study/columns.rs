@@ -20,7 +20,7 @@ pub(crate) struct Run<'a> {
 /// A column of runs.
 pub(crate) type RunColumn<'a> = Column<'a, Run<'a>>;
 
-/// What the list of columns reads of a run.
+/// The figures of a run that columns read.
 #[derive(Serialize)]
 struct Row<'a> {
     #[serde(flatten)]

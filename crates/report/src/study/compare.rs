@@ -11,12 +11,12 @@ use fedrecsim_core::metric::Metric;
 use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::{self as scenario, Difference, MethodVocabulary};
 
-/// What the command line asks for.
+/// The request of the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// The title.
     pub title: String,
-    /// The name of the arm to which differences are paired.
+    /// The name of the arm that differences are paired with.
     pub compare_to: Option<String>,
     /// The metrics that are shown; empty for the headline of the first arm and its companion.
     pub metrics: Vec<String>,
@@ -29,7 +29,7 @@ struct Group {
     reports: Vec<SavedReport>,
 }
 
-/// Returns the results of `reports`. Arms are named after the keys in which they differ.
+/// Returns the results of `reports`. Arms are named after the keys that differ.
 ///
 /// # Errors
 /// [`Error::Usage`] for two reports of one scenario and seed, for an arm to compare to that is not
@@ -95,8 +95,7 @@ pub fn results(
     }
 }
 
-/// Returns the reports by their scenarios, in the order in which they are given; seeds of one arm
-/// are sorted.
+/// Returns the reports by their scenarios, in the given order; seeds of one arm are sorted.
 fn grouped(reports: Vec<SavedReport>, vocabulary: &[MethodVocabulary]) -> Result<Vec<Group>> {
     let mut groups: Vec<Group> = Vec::new();
     for report in reports {
@@ -128,7 +127,7 @@ fn grouped(reports: Vec<SavedReport>, vocabulary: &[MethodVocabulary]) -> Result
     Ok(groups)
 }
 
-/// Returns a name for each group: the values of all keys in which any two of them differ.
+/// Returns a name for each group: the values of all keys that differ between any two groups.
 fn names_of(groups: &[Group]) -> Vec<String> {
     let [first, others @ ..] = groups else {
         return Vec::new();

@@ -73,7 +73,7 @@ impl Names {
         (!quoted.is_empty()).then(|| format!("All arms share {}.", quoted.join(JOINT)))
     }
 
-    /// Returns the axis of which every label is a value, and the values; `None` if there is no such
+    /// Returns the axis whose values are the labels, and the values; `None` if there is no such
     /// axis.
     #[cfg(any(test, feature = "plots"))]
     pub(crate) fn values(&self) -> Option<(&str, Vec<&str>)> {

@@ -18,7 +18,7 @@ use fedrecsim_scenario::{self as scenario, MethodVocabulary, Scenario, Strictnes
 /// The longest name of an arm's folder, in bytes.
 const LONGEST_FOLDER: usize = 100;
 
-/// A study of which every arm is known to be sound.
+/// A study whose arms are all known to be sound.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The study.
@@ -175,7 +175,7 @@ impl PlannedArm {
     }
 }
 
-/// Returns a fault with the arms that have it, of which there is at least one.
+/// Returns a fault with the arms that have it, at least one.
 fn of_arms((fault, arms): &(String, Vec<String>)) -> String {
     let (first, others) = (&arms[0], arms.len() - 1);
     match others {

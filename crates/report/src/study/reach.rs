@@ -28,7 +28,7 @@ pub(crate) fn best(report: &SavedReport, metric: &str) -> Option<f64> {
     values.max_by(|one, other| better(metric).compare(*one, *other))
 }
 
-/// Returns the first round, by its row, with so many percent of `best` of a metric; `None` if there
+/// Returns the first round, by its row, with this many percent of `best` of a metric; `None` if there
 /// was no such round. Of an error, which is better if it is lower, 90 % are reached at 10 % above
 /// the best.
 pub(crate) fn reach(report: &SavedReport, metric: &str, best: f64, percent: u32) -> Option<usize> {

@@ -13,7 +13,7 @@ use fedrecsim_scenario::{self as scenario, MethodVocabulary};
 /// The version of its layout.
 const FORMAT: u32 = 1;
 
-/// What a study began with.
+/// The inputs of a study.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StudyRecord {

@@ -34,7 +34,7 @@ pub struct ArmResults {
     pub name: String,
     /// Why its cohorts and dropouts depend on its timing; empty if they do not.
     pub timing: Vec<String>,
-    /// The arm to which its differences are paired, by its place.
+    /// The arm that its differences are paired with, by its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare_to: Option<usize>,
     /// Its runs, in the order of the seeds.
@@ -108,7 +108,7 @@ impl Results {
         self.arms.iter().any(|arm| arm.compare_to.is_some())
     }
 
-    /// Returns the arm to which all others are compared; `None` if they are compared to several, or
+    /// Returns the arm that all others are compared to; `None` if they are compared to several, or
     /// not at all.
     pub(crate) fn compared_by_all(&self) -> Option<usize> {
         let (_, first) = self
@@ -139,8 +139,7 @@ impl Results {
         self.of_places(&kept)
     }
 
-    /// Returns the results without the arms of which nothing has been run, unless that is all of
-    /// them.
+    /// Returns the results without the arms that have no run yet, unless that is all of them.
     pub(crate) fn of_begun_arms(&self) -> Self {
         let is_begun = |place: &usize| {
             let mut runs = self.arms[*place].runs.iter();
@@ -202,8 +201,7 @@ mod tests {
     use super::*;
     use crate::tests::results as sample;
 
-    /// If this fails, arms of which nothing has been run fill the tables, or differences are taken
-    /// to another arm.
+    /// If this fails, arms without a run fill the tables, or differences are taken to another arm.
     #[test]
     fn arms_of_which_nothing_has_been_run_are_left_out() {
         let whole = sample::results();

@@ -15,7 +15,7 @@ pub const FILE_NAME: &str = "results.json";
 /// The version of its layout.
 const FORMAT: u32 = 1;
 
-/// What the file holds.
+/// The content of the file.
 #[derive(Serialize, Deserialize)]
 struct Saved<R> {
     format: u64,

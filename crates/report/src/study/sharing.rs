@@ -4,8 +4,7 @@
 //! Every draw of a run has a stream of its own, named by seed, purpose, user and invitation. Two
 //! arms with one seed therefore have the same generated users, devices, links and training
 //! negatives. They also have the same cohorts, dropouts and variations of transfers as long as the
-//! same invitation goes to the same user, which is not so where it depends on the time at which
-//! something ends.
+//! same invitation goes to the same user, but not where that depends on the end of something.
 
 use fedrecsim_scenario::{AvailabilityPattern, ClientSelection, Mode, Scenario};
 
@@ -18,7 +17,7 @@ pub fn depends_on_timing(scenario: &Scenario) -> Vec<String> {
         Mode::FedBuff { .. } | Mode::FedAsync { .. } => {
             why.push("the next user is invited whenever an update arrives")
         }
-        Mode::SemiSynchronous { .. } => why.push("whoever is late is not invited again meanwhile"),
+        Mode::SemiSynchronous { .. } => why.push("late users are not invited again meanwhile"),
         Mode::OverSelection(_) => {
             why.push("who is in time, and whose update is used, is a matter of time")
         }

@@ -15,7 +15,7 @@ const FURTHER: [(f64, f64); 4] = [(30.0, 2.042), (40.0, 2.021), (60.0, 2.000), (
 /// The quantile of the normal distribution, which the others approach.
 const NORMAL: f64 = 1.960;
 
-/// A mean with what is known of its spread.
+/// A mean with its spread, if that is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Summary {
     /// Number of values.

@@ -110,8 +110,8 @@ impl Results {
         })
     }
 
-    /// Returns the round in which a run reached a goal, by its row; `None` if it never did, or there
-    /// is no such goal.
+    /// Returns the round when a run reached a goal, by its row; `None` if it never did, or there is
+    /// no such goal.
     fn reached(
         &self,
         (arm, report): (usize, &SavedReport),
@@ -133,7 +133,7 @@ impl Results {
         reach::reach(report, metric, best?, percent)
     }
 
-    /// Returns whether some run has a value of a column for which `is_wanted` holds.
+    /// Returns whether some run has a value of a column that `is_wanted` accepts.
     fn has_value<'a>(&'a self, column: &RunColumn<'a>, is_wanted: impl Fn(f64) -> bool) -> bool {
         let arms = 0..self.arms.len();
         let mut values = arms.flat_map(|arm| self.values(arm, column));

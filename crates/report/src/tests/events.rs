@@ -27,7 +27,7 @@ pub(crate) fn ended(route: Route, ending: Ending, carried: u64, took_ns: u64) ->
     }
 }
 
-/// Returns the event that ends a training after so many row visits and nanoseconds.
+/// Returns the event that ends a training after this many row visits and nanoseconds.
 pub(crate) fn trained(ending: Ending, row_visits: u64, took_ns: u64) -> LinkEvent {
     LinkEvent::WorkEnded {
         job: Job::Training,

@@ -65,8 +65,8 @@ pub(crate) fn run(rounds: u32) -> RunRecord {
     record
 }
 
-/// Returns a run of which `finished` of `planned` rounds were done when it was interrupted, judged
-/// by its best test round.
+/// Returns a run that was interrupted after `finished` of `planned` rounds, judged by its best test
+/// round.
 pub(crate) fn interrupted(finished: u32, planned: u32) -> RunRecord {
     let mut record = run(finished);
     record.scenario.training.rounds = planned;
@@ -113,7 +113,7 @@ pub(crate) fn over_selected(rounds: u32) -> RunRecord {
     record
 }
 
-/// Returns a finished run whose report lists two users, the second of whom never took part.
+/// Returns a finished run whose report lists two users; the second one never took part.
 pub(crate) fn with_users(rounds: u32) -> RunRecord {
     let mut record = run(rounds);
     let account = UserAccount {
@@ -381,8 +381,7 @@ fn distribution(median_s: f64) -> Distribution {
     }
 }
 
-/// Returns the flow of `frames` frames of `size` bytes, of which every twentieth is cut off
-/// half-way.
+/// Returns the flow of `frames` frames of `size` bytes; every twentieth is cut off half-way.
 fn flow(frames: u32, size: u64) -> Flow {
     let (cut, whole) = (u64::from(frames / 20), u64::from(frames - frames / 20));
     let (lost, useful) = (cut * size / 2, whole * size);

@@ -7,10 +7,10 @@ crate::keys! {
     /// reports how well it guesses. Nothing here changes a result.
     #[derive(Copy)]
     pub struct AuditSpec {
-        /// The uploads of every so many rounds are looked at.
+        /// The audit looks at the uploads of one round in this many.
         every_rounds: u32 = 1, >= 1;
-        /// The uploads of so many users are looked at, those of the lowest numbers. For each of
-        /// them, the probe remembers three numbers for every item.
+        /// The audit looks at the uploads of this many users, those with the lowest numbers. For
+        /// each of them, the probe remembers three numbers for every item.
         users: u32 = 1000, >= 1;
     }
 }

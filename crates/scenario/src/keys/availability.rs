@@ -35,7 +35,7 @@ variants! {
             /// The file, as it is or below a data folder.
             #[schemars(length(min = 1))]
             path: PathBuf,
-            /// The trace starts again after so many seconds. Without it, at its last `off`.
+            /// The trace starts again after this many seconds. Without it, at its last `off`.
             #[schemars(range(min = 1e-9, max = 1e9))]
             period_s: Option<f64>,
         },
@@ -48,9 +48,9 @@ keys! {
     pub struct DailySpec {
         /// Length of the window, in hours; 24 is always.
         hours_on: f64 = 8.0, > 0.0, <= 24.0;
-        /// The local hour at which the window opens.
+        /// The local hour when the window opens.
         starts_at_hour: f64 = 22.0, >= 0.0, < 24.0;
-        /// Each user's window opens earlier or later by up to so many hours, uniformly, and every
+        /// Each user's window opens earlier or later by up to this many hours, uniformly, and every
         /// day alike.
         jitter_hours: f64 = 2.0, >= 0.0, <= 12.0;
         /// The users' time zones as hours ahead of offset 0, equally likely. Without it, the 24
@@ -63,7 +63,7 @@ keys! {
 }
 
 impl DailySpec {
-    /// Returns the time zones, each of which is equally likely.
+    /// Returns the time zones, all equally likely.
     pub fn offsets(&self) -> Vec<f64> {
         if self.utc_offsets.is_empty() {
             (-11..=12).map(f64::from).collect()

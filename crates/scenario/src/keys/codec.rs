@@ -100,8 +100,8 @@ choices! {
         /// The newest version, in single precision.
         #[default]
         Values,
-        /// The seed from which the device draws the model that the method begins with, and all
-        /// differences since then, if that is shorter than the newest version.
+        /// The seed of the initial model, which the device draws itself, and all differences since
+        /// then, if that is shorter than the newest version.
         Seed,
     }
 }
@@ -215,7 +215,7 @@ variants! {
         /// As many values, drawn at random, as are this share of the whole block, and not more than
         /// there are. A seed names their positions.
         RandomShare(#[schemars(extend("exclusiveMinimum" = 0), range(max = 1))] f64),
-        /// The products of each row that training touched with so many orthonormal vectors, which are
+        /// The products of each row that training touched with this many orthonormal vectors, which are
         /// drawn for each frame and named by a seed. The receiver gets the projection of the row on
         /// their span.
         LowRank(#[schemars(range(min = 1, max = 4096))] u32),
@@ -230,11 +230,11 @@ variants! {
         F16,
         /// The upper half of the bits of single precision, rounded.
         Bf16,
-        /// 255 steps from -127 to 127, of which the largest magnitude is 127.
+        /// 255 steps from -127 to 127; the largest magnitude becomes 127.
         Int8,
-        /// 15 steps from -7 to 7, of which the largest magnitude is 7.
+        /// 15 steps from -7 to 7; the largest magnitude becomes 7.
         Int4,
-        /// 3 steps from -1 to 1, of which the largest magnitude is 1.
+        /// 3 steps from -1 to 1; the largest magnitude becomes 1.
         Int2,
         /// The sign, with the mean magnitude.
         Sign,

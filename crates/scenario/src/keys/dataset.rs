@@ -91,8 +91,8 @@ impl DatasetSpec {
             minimum_interactions: match name {
                 // The filter of the FedRAP paper.
                 DatasetName::LastFm2k => 10,
-                // The filter of the PFedRec paper. Most users of Amazon have a single rating, of
-                // which nothing can be held out.
+                // The filter of the PFedRec paper. Most users of Amazon have a single rating, so
+                // nothing can be held out.
                 DatasetName::LastFm2kTags | DatasetName::AmazonInstantVideo => 5,
                 _ => 0,
             },
@@ -231,8 +231,8 @@ keys! {
         /// What separates columns: `","`, `"\t"`, `"::"`, ...
         #[schemars(length(min = 1, max = 16))]
         separator: String;
-        /// Whether the first line names the columns. A file in which this seems to be forgotten, or
-        /// said of a line of numbers, is refused.
+        /// Whether the first line names the columns. A file is refused if its first line seems to
+        /// name columns without this, or holds numbers with it.
         #[serde(default)]
         header: bool;
         /// Column of the user, by name or by position from 1.
@@ -456,8 +456,8 @@ fn check_population(
     }
 }
 
-/// Checks products of numbers each of which is sound by itself, but which together may be more than
-/// a run can hold.
+/// Checks products of numbers that are sound by themselves, but may together be more than a run can
+/// hold.
 fn check_sizes(generator: &GeneratorSpec, scenario: &Scenario, checker: &mut Checker<'_>) {
     const TASTES: &str = "dataset.generator.taste_dimension";
     let GeneratorSpec {

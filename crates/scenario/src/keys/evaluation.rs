@@ -18,7 +18,7 @@ keys! {
         /// The default is `hr`, `ndcg` and `mrr`, or `rmse` and `mae`.
         #[schemars(length(min = 1, max = 32), inner(length(min = 1, max = 40)))]
         metrics: Vec<String> = ["hr", "ndcg", "mrr"].map(String::from).into();
-        /// The metric by which `selection` judges rounds and which every report shows first; one of
+        /// The metric that `selection` judges rounds by and that every report shows first; one of
         /// `metrics`. The default is `hr@10` where that is one of them, else the first.
         #[schemars(length(min = 1, max = 40))]
         headline: String = "hr@10".to_owned();
@@ -39,7 +39,7 @@ keys! {
 }
 
 impl EvaluationSpec {
-    /// Returns the metrics, each once, in the order in which they are named.
+    /// Returns the metrics, each once, in the order of their names in the file.
     pub fn metrics(&self) -> Vec<Metric> {
         let names = self.metrics.iter();
         suggest::once(names.flat_map(|name| Metric::all_named(name, &self.cutoffs)))
@@ -72,7 +72,7 @@ keys! {
     /// A sample of candidates, drawn once per run.
     #[derive(Copy)]
     pub struct SampledSpec {
-        /// Number of candidates, none of which the user has rated.
+        /// Number of candidates; the user has rated none of them.
         candidates: u32 = 99, >= 1, <= 1_000_000;
         /// Whether validation and test share one draw of candidates (FedRAP's code) or have their
         /// own (PFedRec's).
@@ -83,7 +83,7 @@ keys! {
 choices! {
     /// The item table that users score with, where each keeps one of its own.
     pub enum ItemTable {
-        /// The user's own, as the method has it.
+        /// The user's own, if the method has one.
         Own,
         /// The shared one alone, as every user can download it.
         Shared,
@@ -266,8 +266,7 @@ fn check_cutoffs(evaluation: &EvaluationSpec, candidates: u32, checker: &mut Che
             CANDIDATES,
             "evaluation.headline",
             format!(
-                "{label}, the headline (`evaluation.headline`), says the same of every method \
-                 among {candidates} candidates; it takes {least}"
+                "{label}, the headline (`evaluation.headline`), is the same for every method among {candidates} candidates; it takes {least}"
             ),
         );
     } else if let Some(metric) = evaluation.metrics().into_iter().find(beyond) {
@@ -280,7 +279,7 @@ fn check_cutoffs(evaluation: &EvaluationSpec, candidates: u32, checker: &mut Che
         checker.fault(
             key,
             format!(
-                "{label} says the same of every method among {candidates} candidates \
+                "{label} is the same for every method among {candidates} candidates \
                  (`{CANDIDATES}`): cutoffs may be at most {candidates}"
             ),
         );

@@ -38,21 +38,21 @@ keys! {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum FaultEffect {
-    /// It arrives so many seconds later.
+    /// It arrives this many seconds later.
     #[serde(rename = "delay_s")]
     Delay(#[schemars(range(min = 1e-9, max = 1e9))] f64),
     /// It is sent and never arrives.
     Drop,
-    /// It ends after so many bytes.
+    /// It ends after this many bytes.
     CutAtByte(u64),
     /// One bit of the frame arrives wrong; the receiver has to notice.
     Corrupt,
-    /// The users whom the rule concerns are all gone from its beginning to its end: they do not
-    /// start, and what they are at is lost.
+    /// The users that the rule concerns are all gone from its beginning to its end: they do not
+    /// start, and their participations are lost.
     Outage,
-    /// The users whom the rule concerns are all gone at the same times, again and again. The
-    /// times between outages and the lengths of outages are exponential and drawn from the seed,
-    /// once for all users of a rule.
+    /// The users that the rule concerns are all gone at the same times, again and again. The times
+    /// between outages and the lengths of outages are exponential and drawn from the seed, once for
+    /// all users of a rule.
     RecurringOutage {
         /// Mean time from the end of an outage to the beginning of the next one, in seconds.
         #[schemars(range(min = 1, max = 1e9))]
@@ -75,7 +75,7 @@ impl FaultEffect {
     }
 }
 
-/// The users whom a rule concerns.
+/// The users that a rule concerns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum FaultUsers {

@@ -74,7 +74,7 @@ pub struct Scenario {
         serialize_with = "present"
     )]
     pub availability: AvailabilitySpec,
-    /// What goes wrong with transfers: rules, of which the first one that hits a transfer counts.
+    /// What goes wrong with transfers: the first rule that hits a transfer counts.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",

@@ -11,7 +11,7 @@ variants! {
     /// When the server averages, and what becomes of those who are late.
     #[derive(Copy)]
     pub enum Mode {
-        /// A round waits for everybody whom it invited.
+        /// A round waits for everybody that it invited.
         Synchronous,
         /// More are invited than are needed; the first ones count (Bonawitz et al., MLSys 2019).
         OverSelection(OverSelectionSpec),
@@ -81,8 +81,8 @@ variants! {
         /// Uniformly, but nobody twice in a row: no update of a user is used in two steps in a row,
         /// as a server could tell more about a user from them (FedRAP, section 3.3). In modes with
         /// cohorts nobody is invited to two in a row either, so there must be twice as many users
-        /// as are invited to a round; in the asynchronous modes, twice as many as make a step. A
-        /// step in which everybody who is there has to rest ends with what has arrived.
+        /// as a round invites. Asynchronous modes need twice as many as make a step. If everybody
+        /// who is there has to rest, the step ends with what has arrived.
         NeverTwiceInARow,
         /// At random, in proportion to the number of training ratings.
         ByDataSize,

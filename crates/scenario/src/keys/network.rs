@@ -44,7 +44,7 @@ variants! {
             /// The file, as it is or below a data folder.
             #[schemars(length(min = 1))]
             path: PathBuf,
-            /// The lines of every user begin again after so many seconds. Without it, a user's last
+            /// The lines of every user begin again after this many seconds. Without it, a user's last
             /// line holds as long as the one before.
             #[schemars(range(max = 1e9), extend("exclusiveMinimum" = 0.0))]
             period_s: Option<f64>,
@@ -79,8 +79,8 @@ choices! {
         #[default]
         Equal,
         /// As TCP does, after SimGrid's model LV08: in inverse proportion to the round-trip time,
-        /// with a window of 4 MiB, 97 percent of a link's rate, and 13.01 times half a round trip
-        /// before the first byte leaves.
+        /// with a window of 4 MiB and 97 percent of a link's rate. The first byte leaves after
+        /// 13.01 times half a round trip.
         Tcp,
     }
 }

@@ -12,10 +12,10 @@ keys! {
     /// those that were measured. Nothing here changes what is learned but through time.
     #[derive(Copy)]
     pub struct OverheadsSpec {
-        /// The headers of the packets in which a frame travels; left out if absent.
+        /// The headers of the packets that carry a frame; left out if absent.
         transport: Option<TransportSpec> = None;
-        /// The keys and shares of secure aggregation, with which the server learns nothing but the
-        /// sum of all uploads of a round (Bonawitz et al., CCS 2017); left out if absent. It takes
+        /// The keys and shares of secure aggregation, which shows the server nothing but the sum of
+        /// all uploads of a round (Bonawitz et al., CCS 2017); left out if absent. It takes
         /// `codec.uplink = "dense-f32"`, since all clients must send the same entries on one scale,
         /// and rounds that wait for their cohort.
         secure_aggregation: Option<SecureAggregationSpec> = None;
@@ -36,8 +36,8 @@ keys! {
     }
 
     /// Secure aggregation among the n clients that are invited to a round. Each sends two public
-    /// keys, two shares to each of the others and one share of everybody's secret at the end, and
-    /// receives the others' keys and shares, which is 2 n keys and 5 n - 4 shares together
+    /// keys, two shares to each of the others and one share of everybody's secret at the end. It
+    /// receives the others' keys and shares. Together these are 2 n keys and 5 n - 4 shares
     /// (Bonawitz et al., CCS 2017). They are counted with the download and the upload, and the
     /// round trips of the protocol are not.
     #[derive(Copy)]

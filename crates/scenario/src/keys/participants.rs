@@ -18,9 +18,9 @@ pub struct Users<'w> {
     pub words: &'w str,
 }
 
-/// A key of `[training]` that asks for more users than there are, or for others than can be had;
-/// the other side of the contradiction, where the key may have been left to its default; and what
-/// is wrong, as a sentence without a full stop.
+/// A key of `[training]` that asks for more users than there are, or for others than there can be;
+/// the other side of the contradiction (the key may have been left to its default); and the reason,
+/// as a sentence without a full stop.
 type TooFew = (String, &'static str, String);
 
 impl TrainingSpec {
@@ -37,8 +37,8 @@ impl TrainingSpec {
         }
     }
 
-    /// Returns the probability with which each user takes part by itself, if that is how
-    /// participants are found.
+    /// Returns the probability that each user takes part by itself, if participants are drawn that
+    /// way.
     pub fn drawn_apart(&self) -> Option<f64> {
         match self.participation {
             Participants::Poisson(probability) => Some(probability),
@@ -46,7 +46,7 @@ impl TrainingSpec {
         }
     }
 
-    /// Returns whether a round needs everybody, whatever their number, in modes with cohorts.
+    /// Returns whether a round needs everybody, for any number of users, in modes with cohorts.
     fn needs_everybody(&self) -> bool {
         matches!(
             self.participation,
@@ -56,7 +56,7 @@ impl TrainingSpec {
 }
 
 /// Returns the keys of `training`, run under `policy`, that ask for more users than there are.
-/// Without `users`, returns those that would do so whatever the number of users.
+/// Without `users`, returns those that would do so for any number of users.
 pub fn too_few_users(
     training: &TrainingSpec,
     policy: &Policy,
@@ -147,8 +147,8 @@ pub fn too_few_users(
     found
 }
 
-/// Returns why some round has nobody left whom `never-twice-in-a-row` may pick, if that is so:
-/// everybody was in the one before.
+/// Returns why `never-twice-in-a-row` has nobody left to pick in some round, if that is so:
+/// everybody was in the round before.
 fn repeats(training: &TrainingSpec, policy: &Policy, users: Option<Users<'_>>) -> Option<String> {
     let steps = training.steps();
     let Some(Users { all, able, .. }) = users else {
@@ -167,10 +167,10 @@ fn repeats(training: &TrainingSpec, policy: &Policy, users: Option<Users<'_>>) -
             format!("{invited} users are invited to each round, which is more than half of the {able} {whom}")
         });
     }
-    // Two steps in a row use the updates of 2 B different users. That many are enough: at any time,
-    // those whose update was used in the step before or in the open one, and who therefore rest, are
-    // at most 2 B - 1, since the open step ends with its B-th update. So there is always somebody
-    // who takes part or can be invited, whatever is lost or comes too late.
+    // Two steps in a row use the updates of 2 B different users. That many are enough. Users rest
+    // if the step before or the open one used their update, and these are at most 2 B - 1, since
+    // the open step ends with its B-th update. So there is always somebody who takes part or can be
+    // invited, even if updates are lost or come too late.
     let buffer = policy.updates(training.needed(all)).unwrap_or(1);
     let least = u64::from(buffer) * if steps == 1 { 1 } else { 2 };
     (u64::from(able) < least).then(|| {

@@ -74,7 +74,7 @@ choices! {
     pub enum Adjacency {
         /// Data sets that differ by the presence of one user.
         AddOrRemove,
-        /// Those in which one user has other ratings. The sensitivity is twice as large.
+        /// Data sets that differ in the ratings of one user. The sensitivity is twice as large.
         Replace,
     }
 }
@@ -115,7 +115,7 @@ impl PrivacySpec {
         self.trust() == Some(Trust::Central)
     }
 
-    /// Returns what is wrong with the delta for so many users, as a sentence without a full stop.
+    /// Returns what is wrong with the delta for this many users, as a sentence without a full stop.
     pub fn too_large_delta(&self, users: u32) -> Option<String> {
         let delta = self.gaussian?.delta;
         (delta * f64::from(users) > 1.0).then(|| {

@@ -4,7 +4,7 @@ crate::keys! {
     /// What the report holds. Nothing here changes a result.
     #[derive(Copy)]
     pub struct ReportSpec {
-        /// The most users for whom the report has `users.csv`, a line for each user; 0 leaves it
+        /// The report has `users.csv`, a line for each user, up to this many users; 0 leaves it
         /// out. What it holds takes about 100 bytes of memory for each user during the run.
         users_csv_limit: u32 = 100_000;
     }

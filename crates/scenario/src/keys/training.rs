@@ -57,7 +57,7 @@ impl TrainingSpec {
         first..first.saturating_add(self.steps_per_round)
     }
 
-    /// Returns the round to which `step` belongs.
+    /// Returns the round that `step` belongs to.
     pub fn round_of(&self, step: Step) -> Round {
         Round(step.0 / self.steps_per_round)
     }
@@ -75,8 +75,8 @@ variants! {
         /// This many users, uniformly without replacement.
         Cohort(#[schemars(range(min = 1))] u32),
         /// Each user by itself with this probability, so that a round may have any number of
-        /// participants, or none. It belongs to modes in which a round needs no certain number of them,
-        /// and to uniform selection.
+        /// participants, or none. It needs uniform selection and a mode whose rounds take any
+        /// number of participants.
         Poisson(#[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))] f64),
     }
 }
@@ -134,7 +134,7 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
     checker.idle_if(
         checker.method.runs_at_server,
         "training.participation",
-        "the method trains at the server, to which every user sends its ratings",
+        "the method trains at the server, and every user sends its ratings there",
     );
     check_aggregation(
         training.aggregation,
@@ -145,8 +145,8 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
     check_selection(&training.client_selection, checker);
 }
 
-/// Refuses controls of methods for which they have no meaning, and warns of keys about updates where
-/// none has values.
+/// Refuses controls that have no meaning for the method, and warns of keys about updates where none
+/// has values.
 fn check_aggregation(aggregation: Aggregation, item_table: ItemTable, checker: &mut Checker<'_>) {
     const KEY: &str = "training.aggregation";
     let because = "the method trains at the server, which averages nothing";
@@ -176,8 +176,8 @@ fn check_aggregation(aggregation: Aggregation, item_table: ItemTable, checker: &
     }
 }
 
-/// Refuses keys about rounds for a method that is ready at once, as it takes part in no round,
-/// whatever the mode.
+/// Refuses keys about rounds for a method that is ready at once, since it takes part in no round of
+/// any mode.
 fn check_untrained(training: &TrainingSpec, checker: &mut Checker<'_>) {
     let is_uniform = training.client_selection == ClientSelection::Uniform;
     for (key, is_plain) in [
@@ -212,7 +212,8 @@ fn check_steps(training: &TrainingSpec, policy: &Policy, checker: &mut Checker<'
         );
     }
     // The default is accepted in a shorter run, since the resolved scenario of a run prints it. In
-    // modes without cohorts the limit counts participations, of which a step may see any number.
+    // modes without cohorts the limit counts participations, since a step may see any number of
+    // them.
     let limit = training.empty_rounds_limit;
     if limit > training.steps() && limit != EMPTY_ROUNDS_LIMIT && policy.has_cohorts() {
         let run = match steps {

@@ -4,8 +4,8 @@ use serde_json::Value as Json;
 
 use super::Rules;
 use crate::form::{admits, chosen, has_type, has_word, keys_of, literals, property, required, tag};
-use crate::suggest;
 use crate::tree::Value;
+use crate::{migrate, suggest};
 
 impl<'s> Rules<'s> {
     /// Returns the end of a message about a value of a wrong type, which says how to write what was
@@ -157,8 +157,12 @@ impl<'s> Rules<'s> {
     /// Returns in words where in the file the key `key` is known, if that is in few places. In TOML
     /// a key that is written below a `[table]` belongs to that table, which is easily forgotten.
     pub(super) fn home_of(&self, key: &str) -> Option<String> {
-        let mut homes = Vec::new();
-        self.find_homes(self.root, "", key, &mut homes);
+        let (mut homes, passed_over) = self.homes(key);
+        let mut end = "";
+        if homes.is_empty() {
+            homes = passed_over;
+            end = ", which the file does not choose";
+        }
         match homes.as_slice() {
             [top] if top.is_empty() => {
                 Some("at the top of the file, above the first `[table]`".to_owned())
@@ -166,15 +170,43 @@ impl<'s> Rules<'s> {
             [] | [_, _, _, _, _, ..] => None,
             homes => {
                 let homes: Vec<String> = homes.iter().map(|home| format!("`[{home}]`")).collect();
-                Some(format!("to {}", suggest::or_list(&homes)))
+                Some(format!("to {}{end}", suggest::or_list(&homes)))
             }
         }
     }
 
-    fn find_homes(&self, schema: &'s Json, path: &str, key: &str, homes: &mut Vec<String>) {
-        for form in self.forms(schema) {
+    /// Returns what to do about the key `key` of `table`, which is `new` there now.
+    pub(super) fn instead_of_moved(&self, table: &str, key: &str, new: &str) -> String {
+        let (below, last) = new.rsplit_once('.').unwrap_or(("", new));
+        let home = format!("{table}.{below}");
+        if self.homes(last).1.contains(&home) {
+            return format!(
+                "`{key}` belongs to `[{home}]` now, which the file does not choose: take it out"
+            );
+        }
+        migrate::advice(table, key, new)
+    }
+
+    /// Returns the tables in which `key` is known, and those of choices that the file does not make.
+    fn homes(&self, key: &str) -> (Vec<String>, Vec<String>) {
+        let mut homes = Default::default();
+        self.find_homes(self.root, ("", true), key, &mut homes);
+        homes
+    }
+
+    fn find_homes(
+        &self,
+        schema: &'s Json,
+        (path, is_open): (&str, bool),
+        key: &str,
+        homes: &mut (Vec<String>, Vec<String>),
+    ) {
+        let forms = self.forms(schema);
+        for form in &forms {
+            let is_open = is_open && !self.is_passed_over(form, &forms, path);
             if property(form, key).is_some() {
-                homes.push(path.to_owned());
+                let known = if is_open { &mut homes.0 } else { &mut homes.1 };
+                known.push(path.to_owned());
             }
             // This depth is enough for every table that people write; a schema may refer to itself.
             if path.matches('.').count() >= 3 {
@@ -185,9 +217,20 @@ impl<'s> Rules<'s> {
                     "" => name.clone(),
                     path => format!("{path}.{name}"),
                 };
-                self.find_homes(schema, &path, key, homes);
+                self.find_homes(schema, (&path, is_open), key, homes);
             }
         }
+    }
+
+    /// Returns whether the file chooses another one of `forms` than `form` for the key `path`.
+    fn is_passed_over(&self, form: &'s Json, forms: &[&'s Json], path: &str) -> bool {
+        let written = self.file.and_then(|file| Some(&file.at(path)?.value));
+        let is_chosen = |form: &'s Json| match (written, tag(form)) {
+            (Some(Value::Table(table)), Some(tag)) => table.contains_key(tag),
+            (Some(Value::String(word)), tag) => tag == Some(word) || has_word(&[form], word),
+            _ => false,
+        };
+        tag(form).is_some() && !is_chosen(form) && forms.iter().any(|form| is_chosen(form))
     }
 }
 

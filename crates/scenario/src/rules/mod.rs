@@ -51,24 +51,27 @@ pub(super) const KEYWORDS: [&str; 27] = [
     "$comment",
 ];
 
-/// The most unknown names for which a known one is looked for. Nobody reads more suggestions, and
-/// the search for one takes longer than everything else that is done about a key.
+/// The most unknown names that get a suggestion. Nobody reads more suggestions, and the search for
+/// one takes longer than everything else that is done about a key.
 const MOST_SUGGESTIONS: u32 = 200;
 
 /// A schema that values are checked against.
 pub(super) struct Rules<'s> {
     root: &'s Json,
-    /// Unknown names for which a known one has been looked for.
+    /// The file that is checked.
+    file: Option<&'s Node>,
+    /// Unknown names that have got a suggestion.
     suggestions: Cell<u32>,
-    /// What was found to be wrong.
+    /// The faults found.
     faults: RefCell<Vec<Fault>>,
 }
 
 impl<'s> Rules<'s> {
-    /// Makes the rules of `root`, the schema of the whole file, in which references are resolved.
+    /// Makes the rules of `root`, the schema of the whole file, which resolves references.
     pub(super) fn new(root: &'s Json) -> Self {
         Self {
             root,
+            file: None,
             suggestions: Cell::new(0),
             faults: RefCell::default(),
         }
@@ -86,7 +89,8 @@ impl<'s> Rules<'s> {
     }
 
     /// Returns every fault of the whole file.
-    pub(super) fn check(&self, file: &Node) -> Vec<Fault> {
+    pub(super) fn check(&mut self, file: &'s Node) -> Vec<Fault> {
+        self.file = Some(file);
         self.value(self.root, file, "the scenario");
         self.faults.take()
     }
@@ -350,8 +354,8 @@ impl<'s> Rules<'s> {
                 self.fault(&node.key, format!("unknown key `{key}`"));
                 continue;
             }
-            if let Some(advice) = migrate::advice(name, key) {
-                self.fault(&node.key, advice);
+            if let Some(new) = migrate::new_name(name, key) {
+                self.fault(&node.key, self.instead_of_moved(name, key, new));
                 continue;
             }
             let nearest = suggest::nearest(key, &known);

@@ -1,10 +1,10 @@
 //! Asks what a server could read out of uploads: which items their senders have rated.
 //!
-//! A probe looks at decoded uploads, at requests for rows where there are any, and at nothing else,
-//! and guesses by three scores: whether a row was changed at all, how far it was moved, and how
-//! much against the sender's mean change. It guesses from the uploads of a round alone, and from
-//! all uploads of a user so far together. What it finds is compared with the truth, which the
-//! simulator knows. Nothing of this has an effect on the run.
+//! A probe looks at decoded uploads and row requests, and at nothing else. It guesses by three
+//! scores: whether a row was changed at all, how far it was moved, and how much against the
+//! sender's mean change. It guesses from the uploads of a round alone, and from all uploads of a
+//! user so far together. Its guesses are compared with the truth, which the simulator knows.
+//! Nothing of this has an effect on the run.
 
 mod probe;
 mod scores;
@@ -45,7 +45,7 @@ pub(crate) struct Audit {
     sums: Sums,
 }
 
-/// What is known of a user from all its uploads.
+/// The findings on a user from all its uploads.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Linked {
     uploads: u32,
@@ -62,7 +62,7 @@ struct Sums {
     largest_eigenvalues: f64,
 }
 
-/// What is found in one upload.
+/// The findings on one upload.
 struct Found {
     user: UserId,
     rows: ChangedRows,
@@ -81,8 +81,8 @@ impl Audit {
         }
     }
 
-    /// Looks at uploads of `round`, in the order in which they are given, and at the rows that each
-    /// sender has asked for.
+    /// Looks at uploads of `round`, in the given order, and at the rows that each sender has asked
+    /// for.
     pub(crate) fn look(
         &mut self,
         round: Round,
@@ -164,7 +164,7 @@ impl Audit {
         (!of_users.is_empty()).then(|| mean(&sums, of_users.len() as u64))
     }
 
-    /// Appends what is known of users to `archive`, at the end of a round.
+    /// Appends the findings on users to `archive`, at the end of a round.
     pub(crate) fn save(&self, archive: &mut Archive) {
         archive.put(&self.linked);
     }
@@ -317,7 +317,7 @@ mod tests {
         for figures in of_upload(&positives, &rated, 20).unwrap() {
             assert_eq!((figures.auc, figures.precision), (1.0, 1.0));
         }
-        // Rated and other rows are sent, of which the rated ones have moved the most.
+        // Rated and other rows are sent; the rated ones have moved the most.
         let moved = changed(&[3, 4, 5, 6, 7, 9, 10, 11], |row| {
             if rated.contains(&row) { 2.0 } else { 1.0 }
         });

@@ -5,13 +5,13 @@
 use fedrecsim_model::table::floats;
 use fedrecsim_model::{RowSet, Table, TableUpdate};
 
-/// The rows of an item table that an upload has changed, ascending, each with its scores: 1 as it
-/// is there at all, the length of its change, and how much the change points against the sender's
-/// mean change, from -1 to 1. The few rated items are moved the other way than the many that are
-/// not, so that they stand out.
+/// The rows of an item table that an upload has changed, ascending, each with its scores: 1 for
+/// being there, the length of its change, and how much the change points against the sender's mean
+/// change, from -1 to 1. The few rated items are moved the other way than the many that are not, so
+/// that they stand out.
 pub(super) type ChangedRows = Vec<(u32, [f32; SCORES])>;
 
-/// The number of scores by which the probe guesses.
+/// The number of scores that the probe guesses by.
 pub(super) const SCORES: usize = 3;
 
 /// The changes of rows smaller than this share of the row are taken for the rounding of a factor.
@@ -68,8 +68,8 @@ pub(super) fn add_present(rows: &mut ChangedRows, seen: &[u32]) {
     rows.sort_unstable_by_key(|(row, _)| *row);
 }
 
-/// Returns the factor by which an upload of a whole table has multiplied the rows that training did
-/// not touch: the median over the rows of what their first value became of the base's.
+/// Returns the decay that an upload of a whole table has on rows that training did not touch: the
+/// median over the rows of their first value divided by the base's.
 fn common_factor(update: &TableUpdate, base: Option<&Table>) -> f32 {
     let Some(table) = base else { return 1.0 };
     let first = |(row, bytes): (usize, &[u8])| {

@@ -19,7 +19,7 @@ pub(super) fn figures(groups: &[Group]) -> Option<AuditFigures> {
     if rated == 0 || others == 0 {
         return None;
     }
-    // The pairs in which the rated item is higher, twice, so that ties are whole numbers.
+    // Twice the number of pairs whose rated item is higher, so that ties are whole numbers.
     let (mut wins_twice, mut others_left) = (0u128, others);
     let (mut places_left, mut hits) = (rated, 0.0);
     for &Group { rated, all } in groups {

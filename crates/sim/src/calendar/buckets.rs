@@ -20,7 +20,7 @@ pub(super) struct Entry {
     pub generation: u32,
 }
 
-/// Lists to which entries are appended, and which are emptied from their beginning.
+/// Lists that grow at their end and are emptied from their beginning.
 ///
 /// They are made of chunks of equal size, so no list is copied when it grows, and a chunk that was
 /// emptied is the next to be filled while it is still in the cache. The memory is that of the most

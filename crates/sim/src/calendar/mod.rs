@@ -179,7 +179,7 @@ impl<E> Calendar<E> {
             .as_ref()
     }
 
-    /// Returns every pending event, in the order in which they would be popped.
+    /// Returns every pending event, in the order of popping.
     pub(crate) fn pending(&self) -> Vec<(SimTime, &E)> {
         let entries = self.queue.iter();
         let live = entries.filter(|entry| is_live(&self.slots, entry));

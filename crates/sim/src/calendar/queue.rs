@@ -2,21 +2,20 @@
 //!
 //! Virtual time never runs backwards, so no entry is earlier than the one that was taken out last.
 //! A radix queue (Ahuja, Mehlhorn, Orlin and Tarjan, *Faster algorithms for the shortest path
-//! problem*, 1990) makes use of this. The bucket of an entry is given by the highest digit in which
-//! its time differs from `base`, and by the value of that digit. Only the first bucket is ever
-//! looked into. Its entries are moved to buckets of lower digits, so an entry moves once for each
-//! digit in the worst case, and two or three times in practice, always from one list to the end of
-//! another. A heap would move it along a path of cache misses instead.
+//! problem*, 1990) makes use of this. The bucket of an entry depends on the highest digit where its
+//! time differs from `base`, and on the value of that digit. Only the first bucket is ever looked
+//! into. Its entries are moved to buckets of lower digits, so an entry moves once for each digit in
+//! the worst case, and two or three times in practice, always from one list to the end of another.
+//! A heap would move it along a path of cache misses instead.
 //!
-//! If the first bucket is short, it is sorted into the *front*, from which entries are taken one by
-//! one.
+//! If the first bucket is short, it is sorted into the *front*, and entries are taken from there
+//! one by one.
 //!
-//! **First in, first out.** Entries of one time come out in the order in which they came in. No
-//! sequence number is needed for that, since entries of one time are always in the same place: the
-//! front holds exactly the entries not later than `covered`, and the bucket is a function of the
-//! time and `base`. Within a place they are in the order in which they came, since whatever moves
-//! entries takes them in order and appends them, the sort is stable, and an insertion into the
-//! front goes behind the entries of the same time.
+//! **First in, first out.** Entries of one time come out in the order they came in. That needs no
+//! sequence number, since entries of one time are always in the same place. The front holds exactly
+//! the entries not later than `covered`, and the bucket is a function of the time and `base`.
+//! Within a place they keep the order of their arrival: entries are moved in order and appended,
+//! the sort is stable, and an insertion into the front goes behind the entries of the same time.
 
 use super::buckets::{Buckets, Entry};
 
@@ -24,7 +23,7 @@ use super::buckets::{Buckets, Entry};
 const DIGIT_BITS: u32 = 6;
 const BUCKETS: usize = 1 << DIGIT_BITS;
 const LEVELS: usize = u64::BITS.div_ceil(DIGIT_BITS) as usize;
-/// A first bucket of at most so many entries is sorted rather than dealt out. With a million
+/// A first bucket of at most this many entries is sorted rather than dealt out. With a million
 /// pending events, 512 was measured to be half as fast again as 96, since their slots are then
 /// loaded side by side. Tests have few, so that short sequences of operations reach every branch.
 const SORTED_AT_ONCE: usize = if cfg!(test) { 8 } else { 512 };
@@ -32,7 +31,7 @@ const SORTED_AT_ONCE: usize = if cfg!(test) { 8 } else { 512 };
 /// instead.
 const MOVED_AT_MOST: usize = if cfg!(test) { 3 } else { 128 };
 
-/// Entries in the order of their times, and within one time in the order in which they came.
+/// Entries in the order of their times, and within one time in the order of their arrival.
 #[derive(Debug)]
 pub(super) struct Queue {
     /// The first entries in order. Those before position `taken` have been taken out.
@@ -66,7 +65,7 @@ impl Default for Queue {
     }
 }
 
-/// Returns the highest digit, counted from the lowest one, in which two times differ; 0 if they are
+/// Returns the highest digit, counted from the lowest one, where two times differ; 0 if they are
 /// equal.
 fn level_of(time: u64, base: u64) -> usize {
     ((time ^ base) | 1).ilog2() as usize / DIGIT_BITS as usize
@@ -108,7 +107,7 @@ impl Queue {
         }
     }
 
-    /// Returns the first entry for which `is_live` holds, and removes the entries before it.
+    /// Returns the first entry that `is_live` accepts, and removes the entries before it.
     pub(crate) fn first(&mut self, now: u64, is_live: impl Fn(&Entry) -> bool) -> Option<Entry> {
         loop {
             while let Some(&entry) = self.front.get(self.taken) {
@@ -124,8 +123,8 @@ impl Queue {
         }
     }
 
-    /// Removes and returns the first entry, whether or not `is_live` holds for it. Most entries for
-    /// which it does not hold are dropped when the front is filled.
+    /// Removes and returns the first entry, whether or not `is_live` holds for it. Most entries
+    /// that it rejects are dropped when the front is filled.
     pub(crate) fn remove_first(
         &mut self,
         now: u64,
@@ -148,7 +147,7 @@ impl Queue {
         self.front.get(self.taken + position)
     }
 
-    /// Removes the entries for which `is_live` does not hold. This looks at every entry.
+    /// Removes the entries that `is_live` rejects. This looks at every entry.
     pub(crate) fn retain(&mut self, is_live: impl Fn(&Entry) -> bool) {
         self.front.drain(..std::mem::take(&mut self.taken));
         self.front.retain(&is_live);
@@ -261,9 +260,9 @@ impl Queue {
     /// Moves `base` back to `now`, which is needed when earlier events are scheduled after looking
     /// ahead.
     ///
-    /// Take the highest digit in which the two differ. Entries that differ from the old base in
-    /// that digit or a higher one differ from the new base in the same digit, so they stay. The
-    /// others come together in one bucket, which was empty: that of the old base's own digit.
+    /// Take the highest digit where the two differ. Entries that differ from the old base in that
+    /// digit or a higher one differ from the new base in the same digit, so they stay. The others
+    /// come together in one bucket, which was empty: that of the old base's own digit.
     fn rewind(&mut self, now: u64) {
         let level = level_of(self.base, now);
         let mut together = Vec::new();

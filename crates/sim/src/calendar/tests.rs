@@ -1,4 +1,4 @@
-//! Compares the calendar with a sorted list, and tests the ways in which its buckets can go wrong.
+//! Compares the calendar with a sorted list, and tests what can go wrong in its buckets.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// Schedules an event so many nanoseconds after now, and the next one so many before.
+    /// Schedules an event this many nanoseconds after now, and the next one this many before.
     After(u64),
     Before(u64),
     Pop,

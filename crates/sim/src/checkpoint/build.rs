@@ -75,7 +75,7 @@ fn executable_once() -> &'static std::result::Result<String, String> {
     EXECUTABLE.get_or_init(|| digest_of_executable().map_err(|reason| reason.to_string()))
 }
 
-/// What the program was built from.
+/// The sources of the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
     /// The version of the program.

@@ -24,8 +24,8 @@ const END: u64 = 8 + blake3::OUT_LEN as u64;
 pub struct Header {
     /// The build of the program that wrote the checkpoint.
     pub build: Build,
-    /// Other builds by which earlier rounds were made, described; a run has some if it was resumed
-    /// with another build.
+    /// Descriptions of other builds that made earlier rounds; a run has some if it was resumed with
+    /// another build.
     pub other_builds: Vec<String>,
     /// Name of the scenario.
     pub name: String,
@@ -43,7 +43,7 @@ pub struct Header {
     /// The folder that the run was started in, where relative paths of the scenario begin;
     /// absolute.
     pub directory: PathBuf,
-    /// Folders in which the run looked for data; absolute.
+    /// Folders where the run looked for data; absolute.
     pub data_directories: Vec<PathBuf>,
     /// BLAKE3 (hexadecimal) of the `run.json` that the run was to replace, so that it is not taken
     /// for the run's own.
@@ -181,7 +181,7 @@ pub(crate) fn open_part(path: &Path) -> Result<(blake3::Hash, ArchiveReader)> {
     Ok((digest.finalize(), part))
 }
 
-/// Returns the `count` checksums that stand so many bytes before the end of the file at `path`,
+/// Returns the `count` checksums that stand this many bytes before the end of the file at `path`,
 /// without a look at the rest of it.
 ///
 /// # Errors
@@ -242,7 +242,7 @@ fn sound(path: &Path, magic: [u8; 8], each: &mut dyn FnMut(&[u8])) -> Result<Arc
     digest.update(&last);
     file.read_exact(&mut checksum).map_err(unreadable)?;
     if digest.finalize() != blake3::Hash::from_bytes(checksum) {
-        return refuse("is damaged or not whole: its checksum is not that of its content");
+        return refuse("is damaged or incomplete: its checksum does not match its content");
     }
     if u64::from_le_bytes(last) != size - START - END {
         return refuse("has another length than it says");

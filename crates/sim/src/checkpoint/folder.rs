@@ -25,7 +25,7 @@ pub struct Found {
     pub path: PathBuf,
     /// The newest sound one.
     pub checkpoint: Opened,
-    /// What is wrong with each of the newer ones.
+    /// The fault of each newer checkpoint.
     pub passed_over: Vec<String>,
 }
 
@@ -67,7 +67,7 @@ pub fn find(folder: &Path) -> Result<Found> {
     )))
 }
 
-/// Opens the checkpoint after so many rounds in `folder`, in which another process has found it and
+/// Opens the checkpoint after this many rounds in `folder`; another process has found it and
 /// checked its parts.
 ///
 /// # Errors
@@ -81,8 +81,8 @@ pub fn is_in(folder: &Path) -> bool {
     numbered(folder).is_ok_and(|found| !found.is_empty())
 }
 
-/// Removes every checkpoint from `folder` but the newest sound one, when a run is complete to which
-/// rounds may be added. If none is sound, all of them stay.
+/// Removes every checkpoint from `folder` but the newest sound one, when a complete run may get
+/// more rounds. If none is sound, all of them stay.
 ///
 /// # Errors
 /// [`Error::Write`] for a checkpoint that cannot be removed.
@@ -145,7 +145,7 @@ pub(super) fn numbered(folder: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     Ok(found)
 }
 
-/// Returns whatever is named like a checkpoint, with the rounds in the names, the newest first.
+/// Returns the files named like checkpoints, with the rounds in their names, the newest first.
 fn named(folder: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {

@@ -49,8 +49,7 @@ impl Keeper {
         }
     }
 
-    /// Has the run end with a checkpoint after the round in which `deadline` passes, if there is
-    /// one.
+    /// Has the run end with a checkpoint after the round when `deadline` passes, if there is one.
     pub fn until(mut self, deadline: Option<Instant>) -> Self {
         self.deadline = deadline;
         self
@@ -85,7 +84,7 @@ impl Keeper {
             let part = self.folder.join(name_of_part(rounds, (rank, ranks)));
             checksums(&part, blake3::OUT_LEN as u64, 1).map_err(|reason| {
                 io::Error::other(format!(
-                    "what rank {rank} has written of it cannot be seen from here ({reason}); all ranks must see one folder"
+                    "the part that rank {rank} wrote cannot be read from here ({reason}); all ranks need a shared folder"
                 ))
             })
         };

@@ -50,7 +50,7 @@ pub(super) fn write(folder: &Path, resolved: &str) -> io::Result<()> {
         })
         .and_then(|()| fs::rename(&partial, folder.join(FILE_NAME)));
     written.inspect_err(|_| {
-        // What is left of the file would only take the room that is missing.
+        // The rest of the file would only take the room that is missing.
         let _ = fs::remove_file(&partial);
     })
 }
@@ -69,8 +69,8 @@ pub(super) fn read(folder: &Path) -> Result<Option<String>> {
         .map_err(|reason| Error::read(path, reason))
 }
 
-/// Returns in words in which keys the scenarios `ours` and `theirs`, in TOML, differ. The number of
-/// rounds does not count.
+/// Returns in words the keys that differ between the scenarios `ours` and `theirs`, in TOML. The
+/// number of rounds does not count.
 ///
 /// # Errors
 /// [`Error::Unrestorable`] for a text that is not TOML.

@@ -40,7 +40,7 @@ fn build(executable: &str) -> Build {
     }
 }
 
-/// The number of rounds of the runs, of which no test comes to the last.
+/// The number of rounds of the runs; no test reaches the last one.
 const PLANNED: u32 = 1000;
 
 /// A folder with checkpoints.
@@ -63,7 +63,7 @@ impl Bench {
         Keeper::new(self.path(), header, PLANNED)
     }
 
-    /// Writes a checkpoint after so many rounds.
+    /// Writes a checkpoint after this many rounds.
     fn leave(&self, header: Header, rounds: u32) {
         write_with(&mut self.keeper(header), rounds).unwrap();
     }
@@ -107,7 +107,7 @@ impl Bench {
     }
 }
 
-/// Writes a checkpoint after so many rounds, which holds that number over and over.
+/// Writes a checkpoint after this many rounds, which holds that number over and over.
 fn write_with(keeper: &mut Keeper, rounds: u32) -> Result<()> {
     keeper.begin(rounds)?;
     let mut archive = fedrecsim_model::archive::Archive::default();
@@ -287,7 +287,7 @@ fn a_full_disk_is_an_error_and_costs_no_checkpoint_but_the_new_one() {
         "after round 15",
         "checkpoint-15.bin",
         "(os error 28)",
-        "that after round 10 is left",
+        "the one after round 10 is still there",
         &resume,
     ] {
         assert!(second.contains(part), "no {part:?} in {second}");
@@ -304,7 +304,7 @@ fn a_full_disk_is_an_error_and_costs_no_checkpoint_but_the_new_one() {
         rounds: 10,
         ..header()
     });
-    assert!(fail(&mut resumed, 15).contains("that after round 10 is left"));
+    assert!(fail(&mut resumed, 15).contains("the one after round 10 is still there"));
     fs::remove_dir(bench.path().join(PARTIAL)).unwrap();
     // This is more than is buffered, so it is a piece of the world that cannot be written.
     full();
@@ -435,7 +435,7 @@ fn the_folder_says_which_run_its_checkpoints_are_of() {
     ours.check_folder(bench.path()).unwrap();
 }
 
-/// If this fails, a command waits for ever for the writer of a pipe, or takes somebody's directory
+/// If this fails, a command waits forever for the writer of a pipe, or takes somebody's directory
 /// for a checkpoint.
 #[cfg(unix)]
 #[test]
@@ -494,7 +494,7 @@ fn checkpoints_are_due_at_intervals_before_the_last_round_and_when_time_is_up() 
     assert_eq!(due(&keeper(5, true, 12)), [5, 10, 11]);
     assert_eq!(due(&keeper(0, true, 8)), [7]);
     assert!(due(&keeper(0, false, 12)).is_empty());
-    // A run of one round has no other place for a checkpoint to which rounds can be added.
+    // A run of one round has no other place for a checkpoint that rounds can be added to.
     assert!(keeper(0, true, 1).is_due_at_start());
     assert!(!keeper(0, true, 2).is_due_at_start() && !keeper(5, false, 1).is_due_at_start());
     let now = std::time::Instant::now();
@@ -547,7 +547,7 @@ fn a_checkpoint_counts_with_the_very_parts_that_were_written_for_it() {
         "{error}"
     );
     assert!(
-        error.to_string().contains("rank 2") && error.to_string().contains("one folder"),
+        error.to_string().contains("rank 2") && error.to_string().contains("a shared folder"),
         "{error}"
     );
     leave_part(bench.path(), 2, 5, b"of two");

@@ -1,4 +1,4 @@
-//! The download that the server sends to the users whom it has invited.
+//! The download that the server sends to invited users.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -29,11 +29,10 @@ pub(crate) type Participant = (UserId, InvitationId);
 
 /// The download for all users who are invited between two steps of the server.
 ///
-/// Most methods send the same frame to all users. It is encoded once, and decoded once by whoever
-/// receives it first; decoding is a pure function of the bytes, so receivers may share its result.
-/// What they train on is what the frame says, which a lossy codec may have changed. Downloads of
-/// single users are made, encoded and decoded when they are needed, and only those of a small
-/// cohort are kept.
+/// Most methods send the same frame to all users. It is encoded once, and the first receiver
+/// decodes it; decoding is a pure function of the bytes, so receivers may share its result. They
+/// train on the decoded frame, which a lossy codec may have changed. Downloads of single users are
+/// made, encoded and decoded when they are needed, and only those of a small cohort are kept.
 #[derive(Debug)]
 pub struct Download {
     number: u32,
@@ -51,8 +50,8 @@ enum Content {
     /// The frame that all receive or, in a run that was resumed, that of a single user.
     Held {
         frame: Frame,
-        /// What the server meant to send; `None` if the codec is lossless, since the frame then
-        /// says the same.
+        /// The model before encoding; `None` if the codec is lossless, since the frame then says
+        /// the same.
         intended: Option<Model>,
         received: OnceLock<std::result::Result<Received, String>>,
         is_shared: bool,
@@ -191,7 +190,7 @@ impl Download {
         u64::from(self.number) << 32 | receiver
     }
 
-    /// Returns the phase in which its receivers take part.
+    /// Returns the phase that its receivers take part in.
     pub fn phase(&self) -> Phase {
         self.phase
     }

@@ -11,9 +11,9 @@ use fedrecsim_methods::server::PersonalDownloads;
 use fedrecsim_model::Model;
 use fedrecsim_model::codec::{Frame, FrameKind, Randomness};
 
-/// The most users whose frames are kept. A frame is needed several times in a participation, and a
-/// method may make those of several users in less time than one after another; but the frames of
-/// all users together would take as much memory as all their tables.
+/// The most users whose frames are kept. A participation needs a frame several times, and a method
+/// may make the frames of several users faster than one after another. But the frames of all users
+/// together would take as much memory as all their tables.
 const KEPT: usize = 64;
 
 /// What makes the downloads of single users, and the frames of the last small cohort.

@@ -2,8 +2,8 @@
 //!
 //! The client lists the rows of its samples in a request, and the server answers with a frame of
 //! these rows alone, of the model of the invitation. Both are really encoded, and both sides go on
-//! with what they decode. What the client does not get is NaN on its device, so that a training
-//! that reads it ends the run.
+//! with what they decode. Rows that the client does not get are NaN on its device, so a training
+//! that reads them ends the run.
 
 use std::borrow::Cow;
 
@@ -30,7 +30,7 @@ impl Download {
         self.codecs.sends_needed_rows_of(block)
     }
 
-    /// Returns the layout of a download of so many rows.
+    /// Returns the layout of a download of this many rows.
     pub(crate) fn layout_of_rows(&self, count: usize) -> Layout {
         self.layout
             .with_rows(count, |block| self.has_asked_rows(block))
@@ -97,8 +97,7 @@ impl Download {
         encode(&model, &layout, &self.codecs, randomness)
     }
 
-    /// Returns the model as the client decodes it, in which all rows are NaN that it did not ask
-    /// for.
+    /// Returns the model as the client decodes it; rows that it did not ask for are NaN.
     ///
     /// # Errors
     /// [`Error::Frame`] if the download does not decode.
@@ -112,9 +111,8 @@ impl Download {
         })
     }
 
-    /// Returns the model with which an upload of a participant is to be read, which is what the
-    /// server meant to send, with the rows that the participant has asked for as it has decoded
-    /// them.
+    /// Returns the model that a participant's upload refers to: the model that the server sent,
+    /// with the requested rows as the participant decoded them.
     ///
     /// # Errors
     /// As [`Download::received`], and an error without `asked` where rows have to be asked

@@ -73,8 +73,8 @@ impl Download {
             Content::PerUser(personal) if place == Place::Checkpoint => {
                 save_model(archive, &personal.intended(user)?);
             }
-            // Whoever asks for rows is answered where it trains, with what the server means to
-            // send.
+            // A client's row request is answered on the worker that trains it, from the model that
+            // the server sends.
             _ if place == Place::Checkpoint || self.has_to_be_asked() => {
                 save_model(archive, &*self.intended(user)?);
             }

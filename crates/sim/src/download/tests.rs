@@ -9,8 +9,8 @@ use fedrecsim_model::codec::Beginning;
 use fedrecsim_model::{Archive, ArchiveReader, Table, TableShape};
 use fedrecsim_scenario::CodecName;
 
-/// Returns a table of FedMF's shape in the small world, in which every third row is zero, and one
-/// value is a negative zero.
+/// Returns a table of FedMF's shape in the small world; every third row is zero, and one value is a
+/// negative zero.
 fn table_with_rows_of_zeros(world: &World) -> Table {
     let shape = world.download_layout(Phase(0)).blocks()[0].shape;
     let mut number = 0;
@@ -197,7 +197,7 @@ fn held_by_one_user(content: Content) -> Content {
 }
 
 /// If this fails, restoring a checkpoint makes two downloads of one, which costs memory, or one of
-/// two, which changes the order in which a sum is added.
+/// two, which changes the order of a sum.
 #[test]
 fn users_who_shared_a_download_share_it_again_and_others_do_not() {
     let world = small::world(&[]);
@@ -238,8 +238,7 @@ fn changing_world(first_download: &str) -> Arc<World> {
     ])
 }
 
-/// Returns models that differ a little from each other, of which the first is the one that the
-/// method begins with.
+/// Returns models that differ a little from each other; the first is the method's initial model.
 fn models(world: &World, count: usize) -> Vec<Model> {
     let mut stream = Streams::new(3).stream(fedrecsim_core::Purpose::Line, 0, 0);
     let mut models = vec![world.method.initial()];
@@ -371,8 +370,7 @@ fn a_sequence_goes_on_after_a_checkpoint() {
     assert_eq!(next(&mut restored), next(&mut versions));
 }
 
-/// Returns the model that a device has after a frame of changes, of which `held` is the version
-/// that it had.
+/// Returns the model of a device after a frame of changes; it had version `held` before.
 ///
 /// # Errors
 /// [`Error::Frame`] for anything but a sound frame that begins with a version that the device has.

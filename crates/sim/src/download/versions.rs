@@ -33,7 +33,7 @@ use fedrecsim_scenario::{CodecName, FirstDownload};
 pub(crate) struct Version {
     number: u32,
     layout: Layout,
-    /// The version as its receivers have it, with what the server meant by it.
+    /// The version that receivers hold, with the server's own model of it.
     received: Received,
     /// Where the changes begin.
     root: Root,

@@ -1,4 +1,4 @@
-//! Classes of transfers, in the order in which a growing share brings them to their caps.
+//! Classes of transfers, in the order that a growing share brings them to their caps.
 
 use std::cmp::Ordering;
 

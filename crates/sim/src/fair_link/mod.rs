@@ -8,7 +8,7 @@
 //!
 //! Transfers of equal cap and equal weight form a *group*, the groups being ordered by cap over
 //! weight. They all have the same rate at any time, so those that have begun stay ahead by a
-//! constant amount of work, and the order in which they end never changes. Each group has a clock,
+//! constant amount of work, and the order of their ends never changes. Each group has a clock,
 //! which shows the work that each of its transfers has been given since the group began, and a
 //! transfer ends at a fixed mark on it. The clock of a group that is held back by its cap runs at
 //! the cap. The clocks of all groups that have the share run with one common clock, each as many
@@ -72,11 +72,11 @@ pub struct FairLink {
     /// The transfers in progress, and those that have ended and were not taken yet.
     flows: BTreeMap<FlowId, Flow>,
     groups: BTreeMap<Class, Group>,
-    /// The transfers in progress by group, and within a group in the order in which they end.
+    /// The transfers in progress by group, and within a group in the order of their ends.
     marks: BTreeSet<(Class, Carried, FlowId)>,
     /// For each group at its cap, the time when its first transfer ends.
     capped_ends: BTreeSet<(SimTime, Class)>,
-    /// For each other group, the value of the common clock at which its first transfer ends.
+    /// For each other group, the value of the common clock when its first transfer ends.
     shared_ends: BTreeSet<(Carried, Class)>,
     /// The transfers that have ended and were not taken yet.
     ended: BTreeSet<(SimTime, FlowId)>,
@@ -86,7 +86,7 @@ pub struct FairLink {
 struct Flow {
     class: Class,
     size: Bytes,
-    /// The value of its group's clock at which it ends.
+    /// The value of its group's clock when it ends.
     mark: Carried,
     ended: Option<SimTime>,
 }
@@ -355,8 +355,8 @@ impl FairLink {
             .filter(|(of, ..)| *of == class)
     }
 
-    /// Puts a transfer of `size`, of which `left` is still to be carried, into a group. The common
-    /// clock shows now.
+    /// Puts a transfer of `size` with `left` still to be carried into a group. The common clock
+    /// shows now.
     fn enter(&mut self, class: Class, flow: FlowId, size: Bytes, left: Carried) {
         // A clock may start with any value. That of a group with the share starts with that of the
         // common one.
@@ -427,8 +427,8 @@ impl FairLink {
     /// Lets groups cross until those at their caps are exactly those whose caps are not above what
     /// the share gives them.
     ///
-    /// This ends, since a crossing never makes another one necessary in the other direction: a
-    /// group that joins the share brings more than its members then get, and one that leaves it
+    /// This ends, since a crossing never makes another one necessary in the other direction. A
+    /// group that joins the share brings more than its members then get, and a group that leaves
     /// takes no more than they had.
     fn rebalance(&mut self) {
         while let Some(left) = self.left_over() {

@@ -22,12 +22,12 @@ use fedrecsim_model::kernel::prefetch;
 /// take another 16 MB.
 const CHAINED_AT_ONCE: usize = if cfg!(test) { 7 } else { 1 << 22 };
 
-/// The number of users by which prefetching is ahead of booking. A user's events and accounts were
-/// last touched at other times, so they are in no near cache.
+/// How many users prefetching runs ahead of booking. A user's events and accounts were last touched
+/// at other times, so they are in no near cache.
 const USERS_AHEAD: usize = 4;
 
-/// What a participation has taken so far. Whether this led to an update that is used is known at
-/// its end.
+/// The costs of a participation so far. Whether this led to an update that is used is known at its
+/// end.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Spent {
     download_bytes: u64,
@@ -44,7 +44,7 @@ pub(super) struct Chains {
 }
 
 impl Chains {
-    /// Links `bookings`, of which there are at most [`CHAINED_AT_ONCE`].
+    /// Links `bookings`, at most [`CHAINED_AT_ONCE`] of them.
     fn link(&mut self, bookings: &[Booking]) {
         self.next.clear();
         for (position, booking) in (0u32..).zip(bookings) {
@@ -233,7 +233,7 @@ fn book_end(done: &mut WorkTotals, spent: Option<Spent>, ending: Ending) {
     }
 }
 
-/// The methods in which something has a duration.
+/// The methods whose participations have durations.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Has {
     Always,

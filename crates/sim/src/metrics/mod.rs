@@ -43,7 +43,7 @@ pub(crate) struct MetricsActor {
     ledger: Ledger,
     /// The work of the open round.
     work: WorkTotals,
-    /// What each participation under way has taken so far.
+    /// The costs so far of each participation under way.
     under_way: ByUser<Spent>,
     /// The memory for bringing bookings into the order of users.
     chains: Chains,

@@ -68,7 +68,7 @@ impl MetricsActor {
         }
     }
 
-    /// Returns the bytes of single devices, of which there are `users`.
+    /// Returns the bytes of each of `users` devices.
     pub(super) fn device_bytes(&self, users: usize) -> DeviceBytes {
         DeviceBytes::of(
             self.ledger

@@ -1,4 +1,4 @@
-//! The handling of the calendar's events: what each of them changes, and who is told of it.
+//! The handling of the calendar's events: what each event changes, and whom it is reported to.
 
 use super::participation::{Activity, Participation, Transfer, Way};
 use super::transfers::{Traffic, absent};
@@ -13,7 +13,7 @@ use fedrecsim_data::population::Verdict;
 
 impl Network {
     /// Returns whether `event` is the arrival of a frame whose user's training has not been worked
-    /// out. What the training takes must be known before the event is handled.
+    /// out. The duration of the training must be known before the event is handled.
     pub(super) fn needs_trainings(&self, event: Event) -> bool {
         let Event::FrameArrived(user) = event else {
             return false;
@@ -57,8 +57,8 @@ impl Network {
         ))
     }
 
-    /// Handles the arrival of a frame at the peer to which it was sent. If the receiver can read
-    /// it, the next leg begins.
+    /// Handles the arrival of a frame at its peer. If the receiver can read it, the next leg
+    /// begins.
     fn frame_arrived(&mut self, now: SimTime, user: UserId) -> Result<Orders> {
         let participation = self.taking_part.get(&user).ok_or_else(|| absent(user))?;
         let Activity::Transfer(transfer) = participation.activity else {

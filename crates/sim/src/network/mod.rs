@@ -43,7 +43,7 @@ use server_link::ServerLink;
 use transfers::Traffic;
 use watch::{Unshared, Watch};
 
-/// An event for which the calendar holds an appointment.
+/// An event in the calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Event {
     /// The frame that the user's participation sends or waits for has arrived.
@@ -64,16 +64,16 @@ enum Event {
 
 /// Prefetching runs ahead by this number of events, or of invited users.
 ///
-/// Events come in the order of time, so participations are visited in an order in which no near
-/// cache has them. The calendar knows early which come next, so that several can be on their way
-/// from memory at once.
+/// Events come in the order of time, so participations are visited in an order that misses the near
+/// caches. The calendar knows early which come next, so that several can be on their way from
+/// memory at once.
 const AHEAD: usize = 4;
 
-/// The number of bookings from which on the metrics are told in the middle of a round; some
-/// megabytes of them.
+/// The number of bookings that are sent to the metrics in the middle of a round; some megabytes of
+/// them.
 const BOOKED_AT_ONCE: usize = 1 << 17;
 
-/// The actors to which the network talks.
+/// The actors that the network talks to.
 pub(crate) struct Peers {
     pub server: Rc<dyn AskServer>,
     /// The third party, in a method that has one.
@@ -103,7 +103,7 @@ pub(crate) struct Network {
     taking_part: ByUser<Box<Participation>>,
     /// The local losses of the updates that the server has taken in since its last step.
     local_losses: Vec<(Participant, f64)>,
-    /// What is counted of the open round.
+    /// The counts of the open round.
     record: RoundRecord,
     availability: AvailabilityClock,
 }
@@ -161,10 +161,10 @@ impl Network {
 
     /// Lets time run until the open round is over, or the next one if none is open. Returns `None`
     /// if that is not so by `until`; then everything up to that instant has happened, and the clock
-    /// stands at it. In a round in which much happens, `tell` is given bookings on the way.
+    /// stands at it. In a busy round, `tell` is given bookings on the way.
     ///
     /// # Errors
-    /// Whatever ends a run, and defects of the simulator. The network cannot go on after either.
+    /// Everything that ends a run, and defects of the simulator. The network cannot go on after either.
     pub(crate) async fn advance(
         &mut self,
         until: Option<SimTime>,
@@ -354,7 +354,7 @@ impl Network {
         self.peers.server.ask(Happened { now, news })
     }
 
-    /// Asks the processor for the participation to which something happens soon.
+    /// Prefetches the participation that the next event concerns.
     fn prefetch_upcoming(&self) {
         let Some(event) = self.traffic.calendar.upcoming(AHEAD) else {
             return;

@@ -43,8 +43,8 @@ pub(super) struct Loss {
     /// `None` only while a checkpoint is read.
     #[serde(skip)]
     pub appointment: Option<Appointment>,
-    /// The cause, in which every departure counts as one of the user's own. Whether an outage makes
-    /// the user leave is looked up when it happens.
+    /// The cause; every departure counts as the user's own. Whether an outage makes the user leave
+    /// is looked up when it happens.
     pub cause: LossCause,
 }
 
@@ -64,8 +64,8 @@ pub(super) struct Transfer {
     pub size: Bytes,
     pub began: SimTime,
     pub way: Way,
-    /// What a fault does to the frame, or a dropout. If the frame is cut, `size` is the bytes that
-    /// are carried.
+    /// The effect of a fault or a dropout on the frame. If the frame is cut, `size` is the bytes
+    /// that are carried.
     pub fault: Option<Verdict>,
 }
 
@@ -191,7 +191,7 @@ impl Participation {
             + transfer.delay()
     }
 
-    /// Finds the leg in which the participation, which begins at `now`, drops out. The instant is
+    /// Finds the leg where the participation, which begins at `now`, drops out. The instant is
     /// uniform over the time that all legs take if the server's link holds nobody back. A
     /// participation whose training fails does not drop out, since its duration is not known.
     ///

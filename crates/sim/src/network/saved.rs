@@ -22,7 +22,7 @@ use fedrecsim_model::archive::damaged;
 use fedrecsim_model::codec::{Frame, FrameParts};
 use fedrecsim_model::{Archive, ArchiveReader};
 
-/// The number of bytes from which on a piece is written to the store.
+/// The least number of bytes that are written to the store as a piece.
 const WRITTEN_AT_ONCE: usize = 1 << 20;
 
 /// A participation, without what follows from the scenario. In the checkpoint its download follows,

@@ -377,7 +377,7 @@ impl Traffic {
     }
 
     /// Counts the time until `now`, before anything changes at that instant. The server has waited
-    /// for so many users.
+    /// for this many users.
     pub(crate) fn watch_until(&mut self, now: SimTime, waiting_users: usize) {
         if self.watch.is_before(now) {
             let gauges = self.gauges(waiting_users as u64);

@@ -10,10 +10,10 @@ use crate::outcome::{ByDirection, Gauges, GaugesSince, Level};
 use fedrecsim_core::legs::Peer;
 use fedrecsim_core::{Bytes, Result, SimDuration, SimTime};
 
-/// What is watched in the open round.
+/// The watched values of the open round.
 #[derive(Default)]
 pub(super) struct Watch {
-    /// The instant up to which time has been counted.
+    /// Time has been counted up to this instant.
     since: SimTime,
     levels: Gauges<Level>,
     /// The waits in the line that have ended; `None` before the first of them.

@@ -14,7 +14,7 @@ pub struct AuditFigures {
     pub precision: f64,
 }
 
-/// What was found in the uploads of a round.
+/// The findings on the uploads of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AuditRecord {
     /// The number of uploads that were looked at.
@@ -28,9 +28,9 @@ pub struct AuditRecord {
     /// The same three, by the sums over all uploads of a user so far; absent in rounds after which
     /// this was not asked.
     pub linked: Option<[AuditFigures; 3]>,
-    /// The share of the largest eigenvalue in the trace of the outer product of a user vector with
-    /// itself, which is 1 if the upload gives the vector away up to its sign; absent unless uploads
-    /// have one.
+    /// The largest eigenvalue of the outer product of a user vector with itself, as a share of the
+    /// trace. It is 1 if the upload gives the vector away up to its sign; absent unless uploads
+    /// have such a product.
     pub outer_product: Option<f64>,
 }
 

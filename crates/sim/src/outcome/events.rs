@@ -14,7 +14,7 @@ use fedrecsim_model::codec::FrameParts;
 pub struct Booking {
     /// When the event happened.
     pub at: SimTime,
-    /// The invitation to which it belongs.
+    /// The invitation that it belongs to.
     pub invitation_id: InvitationId,
     /// The user.
     pub user: UserId,
@@ -119,6 +119,6 @@ pub struct RoundSpan {
     pub aggregated: u32,
     /// The number of its steps that had an update.
     pub steps: u32,
-    /// What is claimed of users' privacy up to its end, if something is done to protect it.
+    /// The privacy claim up to its end, if there is a protection.
     pub privacy: Option<PrivacyRecord>,
 }

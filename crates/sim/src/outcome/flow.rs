@@ -70,7 +70,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Returns every count. What is modelled comes last.
+    /// Returns every count. Modelled bytes come last.
     pub(crate) fn counts(&self) -> [u64; 14] {
         let mut copy = *self;
         copy.counts_mut().map(|count| *count)
@@ -88,8 +88,8 @@ impl Flow {
         self.sent - self.modelled
     }
 
-    /// Returns the bytes that were sent and were of no use. What was in progress when the run ended
-    /// is among them.
+    /// Returns the bytes that were sent and were of no use. Transfers that were in progress when
+    /// the run ended are among them.
     pub fn unused(&self) -> u64 {
         self.lost + self.cancelled + self.in_flight + self.late + self.stale
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum LossCause {
     /// It dropped out, as `network.dropout` has it.
     Dropout,
-    /// The user left, as the availability has it.
+    /// The user left, by its availability.
     Departure,
     /// The fault rule of this number, counted from 0, spoiled a transfer or kept the user away.
     Fault(u32),

@@ -63,7 +63,7 @@ pub struct Outcome {
     pub network: NetworkRecord,
     /// The bytes of single devices.
     pub device_bytes: DeviceBytes,
-    /// The totals of every user, in the order of users, if the scenario has them kept for so many
+    /// The totals of every user, in the order of users, if the scenario has them kept for this many
     /// users.
     pub users: Option<Vec<UserRecord>>,
     /// The size of the problem.
@@ -124,7 +124,7 @@ pub struct ProblemSize {
     pub items: u64,
     /// The number of training interactions.
     pub training_ratings: u64,
-    /// The number of users over whom accuracy is averaged.
+    /// The number of users in the average of the accuracy.
     pub evaluated_users: u64,
     /// The number of users who take no part because their device has no room for the table.
     #[serde(default)]
@@ -247,15 +247,14 @@ pub struct RoundRecord {
     pub network: NetworkRecord,
     /// The shares of values above thresholds; absent where the model has no values.
     pub sparsity: Option<Sparsity>,
-    /// What it has cost the server up to the end of the round to keep versions of the model; absent
-    /// unless downloads are differences from versions.
+    /// The server's cost of keeping versions of the model up to the end of the round; absent unless
+    /// downloads are differences from versions.
     #[serde(default)]
     pub versions: Option<VersionsCost>,
-    /// What a server could have read out of the uploads, where that was asked.
+    /// The findings of the audit on the uploads, where there is one.
     #[serde(default)]
     pub audit: Option<AuditRecord>,
-    /// What is claimed of users' privacy up to the end of the round; absent where nothing is done
-    /// to protect it.
+    /// The privacy claim up to the end of the round; absent without a protection.
     #[serde(default)]
     pub privacy: Option<PrivacyRecord>,
 }

@@ -1,5 +1,4 @@
-//! What is recorded of the shared model: how sparse it is, and what it costs to keep versions of
-//! it.
+//! Records of the shared model: its sparsity, and the cost of keeping versions of it.
 
 use std::ops::AddAssign;
 
@@ -8,8 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The memory in bytes that the server needs to send differences between versions of the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VersionsCost {
-    /// The bytes of the newest version as receivers have it, which the server keeps beside its own
-    /// model.
+    /// The bytes of the newest version, which the server keeps beside its own model.
     pub model_bytes: u64,
     /// The bytes of the differences that were kept, at most at a time.
     pub differences_bytes: u64,

@@ -64,7 +64,7 @@ impl<T> Gauges<T> {
 /// The values of all quantities from an instant until they change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GaugesSince {
-    /// The first instant at which they have these values.
+    /// The first instant when they have these values.
     pub at: SimTime,
     /// The values.
     pub gauges: Gauges<u64>,

@@ -16,8 +16,8 @@ pub struct UserRecord {
     pub account: UserAccount,
 }
 
-/// What is counted of a user besides bytes:
-/// `invited = completed + late + stale + lost + cancelled + under_way`.
+/// The counts of a user besides bytes: `invited = completed + late + stale + lost + cancelled +
+/// under_way`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserAccount {
     /// The number of invitations.
@@ -61,7 +61,7 @@ pub struct DeviceBytes {
 }
 
 impl DeviceBytes {
-    /// Returns the figures of so many users. `bytes` are those of users who took part, in any
+    /// Returns the figures of this many users. `bytes` are those of users who took part, in any
     /// order.
     pub(crate) fn of(mut bytes: Vec<u64>, users: usize) -> Self {
         let never_took_part = users.saturating_sub(bytes.len());
@@ -82,8 +82,8 @@ impl DeviceBytes {
     }
 }
 
-/// Returns the bytes that a device sent or received. What a fault swallowed on its way to the
-/// device is left out.
+/// Returns the bytes that a device sent or received. Bytes that a fault swallowed on their way to
+/// the device are left out.
 pub fn handled_bytes(bytes: &ByDirection<Flow>) -> u64 {
     bytes.up.sent + (bytes.down.sent - bytes.down.unreceived)
 }

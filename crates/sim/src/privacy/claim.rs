@@ -89,8 +89,8 @@ pub struct PrivacyRecord {
     pub trust: Option<Trust>,
     /// How participants are found, as far as that counts.
     pub sampling: Option<Sampling>,
-    /// How often noisy sums or uploads are counted: all steps where participants are sampled, or
-    /// those in which the user took part who did so most often.
+    /// How often noisy sums or uploads are counted: all steps where participants are sampled, else
+    /// the participations of the user with the most.
     pub times: u32,
     /// Why no epsilon is claimed; absent if one is.
     pub no_epsilon: Option<NoEpsilon>,
@@ -170,9 +170,8 @@ impl PrivacyClaim {
         Some(Self { start, curve })
     }
 
-    /// Returns the claim of a run of which `[privacy]` says nothing, and in which the devices of
-    /// the method add `noise` by themselves to every row. The delta is the usual one, unless one
-    /// over the number of users is less.
+    /// Returns the claim of a run without `[privacy]` whose method has devices add `noise` to every
+    /// row. The delta is the usual one, unless one over the number of users is less.
     pub(crate) fn of_own_noise(
         noise: OwnNoise,
         users: usize,
@@ -247,9 +246,9 @@ fn reason(spec: &PrivacySpec, trust: Trust, circumstances: &Circumstances) -> Op
         .map(|(_, reason)| reason)
 }
 
-/// Returns how the sampling of participants counts: it protects nobody from a server that sees who
-/// sends, and a bound is known for Poisson sampling where a user is added or removed, and for
-/// cohorts of a fixed size where a user is replaced.
+/// Returns how the sampling of participants counts. It protects nobody from a server that sees who
+/// sends. A bound is known for Poisson sampling where a user is added or removed, and for cohorts
+/// of a fixed size where a user is replaced.
 fn amplification(trust: Trust, adjacency: Adjacency, sampling: Sampling) -> Sampling {
     match (trust, adjacency, sampling) {
         (Trust::Central, Adjacency::AddOrRemove, Sampling::Poisson(_))

@@ -36,7 +36,7 @@ pub struct Protection<'a> {
     pub base: &'a Model,
     /// The items that the user has rated, ascending; an item may stand several times.
     pub rated: &'a [u32],
-    /// The randomness, of which random draws take a stream.
+    /// The randomness that gives draws their streams.
     pub randomness: Randomness,
 }
 
@@ -46,7 +46,7 @@ pub trait Mechanism: Send + Sync + Debug {
     /// Changes `update`.
     ///
     /// # Errors
-    /// Whatever the mechanism cannot work with.
+    /// Contributions that the mechanism cannot work with.
     fn protect(&self, update: &mut ModelUpdate, protection: &Protection<'_>) -> Result<()>;
 }
 

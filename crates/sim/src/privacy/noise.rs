@@ -14,7 +14,7 @@ use fedrecsim_scenario::{CodecSpec, GaussianSpec, LaplaceSpec};
 #[derive(Clone, Debug)]
 pub(crate) struct DeviceNoise {
     law: Law,
-    /// The length to which a contribution is clipped before, if it is.
+    /// The length that a contribution is clipped to before, if it is.
     clip: Option<f64>,
     codec: CodecSpec,
 }
@@ -135,8 +135,8 @@ impl SumNoise {
         NoisySum::new(self.clip, self.deviation, stream_of_sums(streams, step))
     }
 
-    /// Returns an update that contributes nothing, to which noise can be added where nobody has
-    /// sent one.
+    /// Returns an update that contributes nothing, so that noise can be added where nobody has sent
+    /// one.
     pub(crate) fn nothing(layout: &Layout) -> ModelUpdate {
         let block = |block: &BlockLayout| TableUpdate::nothing(block.shape, block.value_type);
         ModelUpdate::of_blocks(layout.blocks().iter().map(block).collect())

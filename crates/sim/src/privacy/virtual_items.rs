@@ -12,7 +12,7 @@ use fedrecsim_model::table::VALUE_BYTES;
 use fedrecsim_model::{BlockKind, ModelUpdate, RowSet, Table, TableUpdate, ValueType};
 use fedrecsim_scenario::VirtualItemsSpec;
 
-/// Adds the rows of so many items that the user has not rated for each rated one.
+/// Adds this many rows of unrated items for each rated item.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct VirtualItems {
     per_rated_item: f64,
@@ -27,8 +27,8 @@ impl VirtualItems {
     }
 
     /// Returns the virtual items of a user with these rated items (ascending) of a catalogue,
-    /// ascending. They are drawn without replacement among the others, all of which are taken if
-    /// there are too few.
+    /// ascending. They are drawn without replacement among the other items; all are taken if there
+    /// are too few.
     fn drawn(&self, rated: &[u32], items: usize, stream: &mut Stream) -> Vec<u32> {
         let mut distinct = rated.to_vec();
         distinct.dedup();

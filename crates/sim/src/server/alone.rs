@@ -21,7 +21,7 @@ impl ServerActor {
     /// its virtual time has passed.
     ///
     /// # Errors
-    /// Whatever error the method's server side returns.
+    /// Any error of the method's server side.
     pub(super) fn step_alone(&mut self, now: SimTime) -> Result<Orders> {
         let step = self.step_name();
         let (world, server, audit) = (&*self.world, &mut *self.server, &mut self.audit);

@@ -48,11 +48,11 @@ impl Open {
 /// [`UpdateRule`](fedrecsim_scenario::UpdateRule).
 ///
 /// The base b of a fresh update is the model g as the server meant it, so the rules that average
-/// differences give the mean of the updates x if all are fresh. What the downlink's codec lost of g
-/// is taken out of x.
+/// differences give the mean of the updates x if all are fresh. The downlink codec's loss of g is
+/// taken out of x.
 ///
 /// # Errors
-/// An error if a frame does not decode, and whatever error the method's server side returns.
+/// An error if a frame does not decode, and any error of the method's server side.
 pub(super) fn step(
     world: &World,
     server: &mut dyn Server,
@@ -174,7 +174,7 @@ fn accumulator(
     }
 }
 
-/// Adds noise to sums to which nobody has contributed.
+/// Adds noise to sums without any contribution.
 fn absorb_noise_alone(
     noise: &SumNoise,
     world: &World,

@@ -1,4 +1,4 @@
-//! The choice of the users whom the server invites.
+//! The choice of the users that the server invites.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use fedrecsim_scenario::ClientSelection;
 pub(super) struct Cohorts {
     world: Arc<World>,
     roster: Roster,
-    /// The last step in which an update of each user was used or, where cohorts are invited, in
-    /// which the user was invited. It is kept only where the kind of choice lets users rest.
+    /// The last step that used an update of each user or, where cohorts are invited, that invited
+    /// the user. It is kept only where the kind of choice lets users rest.
     last_in: BTreeMap<UserId, Step>,
-    /// The step in which users who have rested were last removed from `last_in`.
+    /// The step that last removed users who have rested from `last_in`.
     forgotten_in: Step,
     /// The user whose turn it is.
     next_in_turn: u32,
@@ -160,8 +160,8 @@ impl Cohorts {
         };
         chosen.sort_unstable();
         // Elsewhere a participation that comes to nothing needs no rest, since the server has
-        // learned nothing from it, and one that lasts for many steps is the last one in the step in
-        // which its update is used.
+        // learned nothing from it, and one that lasts for many steps counts for the step that uses
+        // its update.
         if self.world.policy.has_cohorts() {
             self.remember(&chosen, at.step);
         }

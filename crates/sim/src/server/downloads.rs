@@ -1,5 +1,5 @@
-//! What the server sends to the users whom it invites, which version of it they are known to have,
-//! and what they ask for.
+//! What the server sends to invited users, which version of it they are known to have, and what
+//! they ask for.
 
 use std::sync::Arc;
 
@@ -47,8 +47,8 @@ impl ServerActor {
         Ok(Arc::clone(self.download.insert(download)))
     }
 
-    /// Returns the download of the users who are evaluated now. Whoever scores makes the downloads
-    /// that differ from user to user.
+    /// Returns the download of the users who are evaluated now. The scoring workers make the
+    /// downloads that differ from user to user.
     ///
     /// # Errors
     /// As [`Self::next_download`].

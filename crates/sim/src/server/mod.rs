@@ -1,9 +1,9 @@
 //! The server, which picks cohorts, sends the model and makes steps of the updates that come back.
 //!
-//! It sees frames and nothing else. Whatever happens (a step begins, an upload arrives, a
-//! participation is lost, an alarm rings), it answers with its orders: whom to invite, when to wake
-//! it, and whether the step is complete. `steps` has the rules by which a mode decides that,
-//! `cohort` those by which users are picked, and `averages` makes a step of the updates.
+//! It sees frames and nothing else. At every event (a step begins, an upload arrives, a
+//! participation is lost, an alarm rings) it answers with its orders: whom to invite, when to wake
+//! it, and whether the step is complete. `steps` has the rules of a mode for that, `cohort` picks
+//! users, and `averages` makes a step of the updates.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ pub(crate) struct ServerActor {
     /// The number of invitations so far.
     invitations_sent: u32,
     cohorts: Cohorts,
-    /// What is read out of uploads, if the scenario asks for it. It changes nothing.
+    /// The audit of uploads, if the scenario asks for it. It changes nothing.
     audit: Audit,
     spending: Spending,
     /// The participations under way, of this step or an earlier one.
@@ -164,7 +164,7 @@ impl ServerActor {
         }
     }
 
-    /// Cancels the participations for which the step did not wait, if the policy says so, and
+    /// Cancels the participations that the step did not wait for, if the policy says so, and
     /// returns their users.
     fn cancel_stragglers(&mut self) -> Vec<UserId> {
         if self.world.policy.stragglers == Stragglers::Late {

@@ -4,10 +4,10 @@
 //! A user's utility is the worth of its data, times a penalty for being slow, plus a bonus for not
 //! having been seen for long. A part of each cohort explores users who were never seen. The rest is
 //! drawn, in proportion to utility, from those whose utility is at least 95 % of that of the last
-//! of the best. There are three differences from the paper: the worth of a user's data is |B| x
-//! mean loss instead of |B| x root mean square of the losses of its samples, since that is what
-//! clients report; the preferred duration is a quantile of the durations seen, and is not paced;
-//! and no user is blacklisted.
+//! of the best. There are three differences from the paper. The worth of a user's data is |B| x
+//! mean loss, which clients report, instead of |B| x root mean square of the losses of its samples.
+//! The preferred duration is a quantile of the durations seen, and is not paced. No user is
+//! blacklisted.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ const CUT_OFF: f64 = 0.95;
 /// The weight of the bonus for not having been seen (algorithm 1, line 10).
 const STALENESS_BONUS: f64 = 0.1;
 
-/// What the server has learned about users from their uploads.
+/// The server's knowledge about users from their uploads.
 #[derive(Debug)]
 pub(super) struct Utilities {
     spec: OortSpec,
@@ -183,7 +183,7 @@ mod tests {
         counts
     }
 
-    /// If this fails, a run that goes on from a checkpoint explores users whom it has seen.
+    /// If this fails, a run that goes on from a checkpoint explores users that it has seen.
     #[test]
     fn what_was_seen_survives_a_checkpoint() {
         let before = seen(&[(0, 1.0, 1.0), (4, 0.98, 1.0)]);

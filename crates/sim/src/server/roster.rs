@@ -17,7 +17,7 @@ use crate::world::World;
 use fedrecsim_core::{InvitationId, SimTime, Step, UserId};
 use fedrecsim_data::population::AvailabilityClock;
 
-/// An instant at which users are picked.
+/// An instant when users are picked.
 #[derive(Clone, Copy)]
 pub(super) struct SelectionContext<'a> {
     pub now: SimTime,
@@ -174,7 +174,7 @@ impl Idle {
         self.stays.iter().map(|(_, user)| *user)
     }
 
-    /// Returns the users who are away and come back, in the order in which they do.
+    /// Returns the users who are away and come back, in the order of their return.
     pub(crate) fn arrivals(&self) -> impl Iterator<Item = (SimTime, UserId)> {
         self.arrivals.iter().copied()
     }

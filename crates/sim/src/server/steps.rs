@@ -263,7 +263,7 @@ impl ServerActor {
     }
 }
 
-/// What a server waits for that has too few users to invite.
+/// The next event for a server that has too few users to invite.
 enum Wait {
     /// An event, or the alarm at this instant, if one has to be set.
     Until(Option<SimTime>),

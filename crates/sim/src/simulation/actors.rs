@@ -42,7 +42,7 @@ pub(super) struct Advanced {
     pub changes: Vec<GaugesSince>,
 }
 
-/// What is there when the books are closed.
+/// The state when the books are closed.
 pub(super) struct Closed {
     /// The bookings of what was still under way.
     pub unfinished: Vec<Booking>,
@@ -52,7 +52,7 @@ pub(super) struct Closed {
     pub outcome: Outcome,
 }
 
-/// What the simulation's owner is told when the actors have started.
+/// The message to the simulation's owner when the actors have started.
 pub(super) struct Started {
     pub baselines: BTreeMap<String, SplitAccuracy>,
     pub rounds: u32,
@@ -79,7 +79,7 @@ pub(super) fn live(
         }
     };
     System::with_tokio_rt(move || runtime).block_on(async move {
-        // A failure to send is ignored: whoever asked is waiting for the answer, or has panicked.
+        // A failure to send is ignored: the asker is waiting for the answer, or has panicked.
         match Actors::start(world, control, resumed, workers).await {
             Ok((mut actors, report)) => {
                 let _ = started.send(Ok(report));
@@ -110,7 +110,7 @@ impl Actors {
         workers: MakeWorkers,
     ) -> Result<(Self, Started)> {
         let pool = Pool::start(control.threads)?;
-        // A checkpoint is read in the order in which the network writes it.
+        // A checkpoint is read in the order of the network's writes.
         let mut downloads = RestoredDownloads::default();
         let mut server = ServerActor::new(Arc::clone(&world), pool.clone());
         let interrupted = Arc::clone(&control.interrupted);
@@ -165,8 +165,8 @@ impl Actors {
         answer_of_metrics(self.metrics.send(set)).await
     }
 
-    /// Lets time run to the end of a round, or to an earlier instant. In a round in which much
-    /// happens, bookings are sent to `happened` on the way. `spare` is a list to be filled again.
+    /// Lets time run to the end of a round, or to an earlier instant. In a busy round, bookings are
+    /// sent to `happened` on the way. `spare` is a list to be filled again.
     pub(crate) async fn advance(
         &mut self,
         until: Option<SimTime>,

@@ -1,9 +1,9 @@
 //! A simulation that its owner drives, be it round by round, up to an instant or to its end.
 //!
-//! A [`Simulation`] owns a thread on which its actors live, and the worker threads. Its methods
-//! send that thread a command and wait for the answer. So it can be moved to another thread, and
-//! any number of simulations live in one process without sharing anything. The command line,
-//! checkpoints and observers all use this type.
+//! A [`Simulation`] owns a thread for its actors, and the worker threads. Its methods send that
+//! thread a command and wait for the answer. So it can be moved to another thread, and any number
+//! of simulations live in one process without sharing anything. The command line, checkpoints and
+//! observers all use this type.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -38,7 +38,7 @@ pub struct RunControl {
 }
 
 impl RunControl {
-    /// Returns settings with so many worker threads, and no way to interrupt the simulation.
+    /// Returns settings with this many worker threads, and no way to interrupt the simulation.
     pub fn with_threads(threads: usize) -> Self {
         Self {
             threads,
@@ -47,7 +47,7 @@ impl RunControl {
     }
 }
 
-/// The point to which a simulation is to go.
+/// The point that a simulation is to reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
     /// Everything up to this instant of virtual time has happened, and nothing later. A round may
@@ -197,8 +197,8 @@ impl Simulation {
         self.advance(None, observer)
     }
 
-    /// Goes on until `until`, or until the simulation is over. `observer` is told of every round
-    /// that ends on the way; a list of records is an observer that collects them.
+    /// Goes on until `until`, or until the simulation is over. `observer` gets every round that
+    /// ends on the way; a list of records is an observer that collects them.
     ///
     /// # Errors
     /// As [`Self::step`].
@@ -311,8 +311,8 @@ impl Simulation {
             .ask(async |actors| actors.server.ask(GetModel))?
     }
 
-    /// Returns the item table that `user` keeps for itself, for whoever studies the method; `None`
-    /// if its users keep none.
+    /// Returns the item table that `user` keeps for itself, for studies of the method; `None` if
+    /// its users keep none.
     ///
     /// # Errors
     /// [`Error::Usage`] for a user who is not there, or is in training, and defects of the

@@ -1,4 +1,4 @@
-//! The thread on which the actors of a simulation live.
+//! The thread of a simulation's actors.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock, mpsc};

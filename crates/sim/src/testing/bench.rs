@@ -1,4 +1,4 @@
-//! A workbench on which clients of a method train and score without actors, network or time.
+//! A workbench where clients of a method train and score without actors, network or time.
 
 use std::io::Cursor;
 

@@ -48,9 +48,9 @@ pub struct Breach {
     pub method: String,
     /// The clause.
     pub clause: Clause,
-    /// What the clause promises, in words.
+    /// The promise of the clause, in words.
     pub promise: &'static str,
-    /// What was seen instead, in words.
+    /// The observation instead, in words.
     pub seen: String,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Debug for Breach {
     }
 }
 
-/// What a check has seen instead of what a clause promises, in words.
+/// The observation of a check that breaks a clause's promise, in words.
 #[derive(Debug)]
 pub(crate) struct Seen(pub String);
 

@@ -158,7 +158,7 @@ pub(crate) fn difference(one: &Outcome, other: &Outcome) -> Option<String> {
     different.map(|(_, part)| part.to_owned())
 }
 
-/// Returns the first field in which two records differ, with both values.
+/// Returns the first field that differs between two records, with both values.
 fn different_field(path: &str, one: &Json, other: &Json) -> Option<String> {
     match (one, other) {
         (Json::Object(members), Json::Object(others)) => {

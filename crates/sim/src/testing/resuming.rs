@@ -47,8 +47,8 @@ impl CheckpointStore for CheckpointsInMemory {
     }
 }
 
-/// Checks that a run ends alike from each of its checkpoints, on one thread and on three, and that
-/// it leaves the same checkpoints on its way, which show whether anything was lost that only a
+/// Checks that a run ends alike from each of its checkpoints, on one thread and on three. It must
+/// also leave the same checkpoints on its way: they show whether something was lost that only a
 /// later round needs. `world` makes the world of the run, always the same.
 ///
 /// # Errors

@@ -118,7 +118,7 @@ mod tests {
     use crate::tests::small;
 
     /// If this fails, the memory of a long run is taken for that of its first rounds, or for one
-    /// that grows for ever.
+    /// that grows forever.
     #[test]
     fn what_devices_keep_grows_on_as_it_has_grown() {
         // Every participation adds half of what the one before it has added.

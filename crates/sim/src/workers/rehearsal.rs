@@ -1,8 +1,8 @@
-//! Workers of a rehearsal, in which a few users train and are scored for all.
+//! Workers of a rehearsal: a few users train and are scored for all.
 //!
 //! A rehearsal is a simulation like any other, except that users with about as many ratings share
 //! one training. So it shows how long rounds take in virtual time, what is sent and what the server
-//! has to do, at a small part of the cost. What is learned in it means nothing.
+//! has to do, at a small part of the cost. Its trained model means nothing.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ use fedrecsim_model::Model;
 /// The number of users who stand for all others.
 const REPRESENTATIVES: usize = 24;
 
-/// What a rehearsal has measured so far.
+/// The measurements of a rehearsal so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rehearsed {
     /// The time that all trainings would take on one thread.
@@ -44,7 +44,7 @@ pub(crate) struct Rehearsed {
 pub(crate) struct Rehearsal {
     world: Arc<World>,
     cast: RefCell<Cast>,
-    /// What has been measured, for whoever has asked for the rehearsal.
+    /// The measurements, for the caller of the rehearsal.
     rehearsed: Arc<Mutex<Rehearsed>>,
 }
 
@@ -134,8 +134,8 @@ impl Rehearsal {
         first + user.index() % (end - first)
     }
 
-    /// Trains the representatives whom the submitted trainings need, each once, and gives everybody
-    /// the result.
+    /// Trains each representative that the submitted trainings need once, and gives everybody the
+    /// result.
     fn train_now(&self) -> Vec<(UserId, Effort)> {
         let cast = &mut *self.cast.borrow_mut();
         let mut trainings: BTreeMap<(usize, u8), SharedTraining> = BTreeMap::new();

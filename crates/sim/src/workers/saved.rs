@@ -57,8 +57,7 @@ pub fn take_devices(
     Ok(())
 }
 
-/// Reads the devices of those of `parts` in which there may be some of `users`, and gives each to
-/// `keep`.
+/// Reads the devices of those `parts` that may hold some of `users`, and gives each to `keep`.
 ///
 /// # Errors
 /// As [`take_devices`], and [`Error::Unrestorable`] for a part that is not there or is another one.

@@ -1,4 +1,4 @@
-//! What it takes to score a user, wherever it lives.
+//! The inputs for scoring a user, on any rank.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,10 +15,10 @@ use fedrecsim_methods::{Client, PersonalTable};
 use fedrecsim_model::{Model, Table};
 use fedrecsim_scenario::ItemTable;
 
-/// The item tables of users with which others score.
+/// The item tables of users that others score with.
 pub(crate) type Donated = BTreeMap<UserId, Option<PersonalTable>>;
 
-/// What the users who are scored have received.
+/// The models that the scored users have received.
 pub enum Scoring {
     /// Nothing: the server scores with this model.
     AtServer(Model),

@@ -60,9 +60,8 @@ type Submitted = (Invited, Option<Box<Device>>);
 /// The users' actors.
 #[derive(Default)]
 struct Devices {
-    /// The actors that have had a message. Until then a user has nothing that does not follow from
-    /// its number, so a million users of whom ten thousand take part cost as much memory as ten
-    /// thousand do.
+    /// The actors that have had a message. Until then everything of a user follows from its number,
+    /// so a million users with ten thousand participants cost as much memory as ten thousand users.
     clients: ByUser<ClientActor>,
     /// The users who have submitted a training since the last batch, in that order. Some of these
     /// participations may be over.
@@ -186,7 +185,7 @@ impl Threads {
                 if result.is_ok() {
                     result = each(&mut worked);
                 }
-                // All are taken back, whatever becomes of them.
+                // All are taken back, even after an error.
                 self.take_back(worked);
             }
         }
@@ -277,7 +276,7 @@ impl Threads {
         Ok(scored)
     }
 
-    /// Returns the item tables with which the evaluated users at these `places` score.
+    /// Returns the item tables that the evaluated users at these `places` score with.
     async fn donated_to(&self, places: Range<usize>) -> Result<Donated> {
         let users = &self.world.candidates.evaluated_users()[places];
         // Several users may have the same donor, whose device can be lent once at a time.

@@ -34,7 +34,7 @@ struct Workshop {
 }
 
 impl Workshop {
-    /// Fetches ratings of which no checksum is known.
+    /// Fetches ratings without a known checksum.
     fn of_ratings() -> Self {
         let archive = Archive {
             url: "http://127.0.0.1:9/ratings.csv".to_owned(),
@@ -179,7 +179,7 @@ fn a_download_that_breaks_off_goes_on_where_it_broke() {
 }
 
 /// If this fails, a command that was stopped begins its download anew, or a server that is lost is
-/// asked for ever.
+/// asked forever.
 #[test]
 fn a_download_that_was_given_up_is_continued_by_the_next_command() {
     let workshop = Workshop::of_ratings();
@@ -440,9 +440,14 @@ fn archives_that_lead_elsewhere_or_never_end_are_refused() {
         zip(&many),
     ] {
         let message = refused(&bomb, Content::Zip);
-        assert!(message.contains("more comes out of it"), "{message}");
+        assert!(
+            message.contains("holds more than any data set"),
+            "{message}"
+        );
     }
-    assert!(refused(&RATINGS.repeat(100), Content::Ratings).contains("more comes out of it"));
+    assert!(
+        refused(&RATINGS.repeat(100), Content::Ratings).contains("holds more than any data set")
+    );
     let review = r#"{"reviewerID":"a","asin":"1","overall":5.0,"unixReviewTime":100}"#;
     refused(&gzip(&vec![review; 100].join("\n")), Content::Reviews);
 }
@@ -480,8 +485,8 @@ fn what_is_no_archive_is_refused() {
     );
 }
 
-/// If this fails, what was no data set is taken for the first download with which all others are
-/// compared, or lies in the way of the next download.
+/// If this fails, a file that is no data set counts as the first download, which all others are
+/// compared with, or blocks the next download.
 #[test]
 fn what_cannot_be_unpacked_is_not_kept_and_its_checksum_neither() {
     let page = b"<html>Please log in to the network</html>";

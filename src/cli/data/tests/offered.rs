@@ -23,7 +23,7 @@ fn of_ratings() -> [String; 2] {
     [md5_of(&path).unwrap(), sha256_of(&path).unwrap()]
 }
 
-/// If this fails, a file that its provider vouches for is said to be taken as it is, or one that it
+/// If this fails, a file that its provider vouches for is said to be accepted unchecked, or one that it
 /// does not vouch for is kept.
 #[test]
 fn the_checksum_of_the_provider_decides_where_none_is_known() {
@@ -92,11 +92,11 @@ fn a_checksum_that_cannot_be_had_leaves_the_first_download_to_compare_with() {
     let workshop = workshop(&server);
     let told = workshop.run(&server).unwrap();
     assert!(
-        told.contains("its provider's checksum cannot be had (cannot fetch http://"),
+        told.contains("its provider's checksum cannot be fetched (cannot fetch http://"),
         "{told}"
     );
     assert!(
-        told.contains("404 (Not Found)); fedrecsim knows no SHA-256 of it"),
+        told.contains("404 (Not Found)); fedrecsim knows no SHA-256 for it"),
         "{told}"
     );
     workshop.assert_fetched();
@@ -114,7 +114,7 @@ fn a_checksum_that_cannot_be_had_leaves_the_first_download_to_compare_with() {
     server.offer_checksum(&"0".repeat(1 << 17));
     let told = workshop.run(&server).unwrap();
     assert!(
-        told.contains("its provider's checksum cannot be had"),
+        told.contains("its provider's checksum cannot be fetched"),
         "{told}"
     );
 }

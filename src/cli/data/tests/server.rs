@@ -15,10 +15,10 @@ pub(crate) const CHECKSUM: &str = "/checksum";
 pub(crate) enum Reply {
     /// Sends what is asked for: the file, or a part of it.
     Properly,
-    /// The same, but the connection breaks when so many bytes of the file, counted from its
+    /// The same, but the connection breaks when this many bytes of the file, counted from its
     /// beginning, were sent.
     CutAt(usize),
-    /// Sends the whole file, whatever part was asked for.
+    /// Sends the whole file even if a part was asked for.
     WithoutParts,
     /// Leads to another address.
     Redirect(&'static str),

@@ -1,4 +1,4 @@
-//! Tells kinds of methods apart of which scenarios ask different things.
+//! Tells apart kinds of methods that need different scenarios.
 
 use super::Draft;
 

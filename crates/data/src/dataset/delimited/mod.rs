@@ -55,8 +55,8 @@ fn keep_all(user: u32, row: Interaction) -> Option<(u32, Interaction)> {
 /// Returns what is kept of a user's row, if anything is.
 type Keep<'a> = dyn FnMut(u32, Interaction) -> Option<(u32, Interaction)> + 'a;
 
-/// Reads the first `most` rows of `text`, as [`parse`] does, and holds what `keep` makes of a user's
-/// row. All users are named and all items counted, whatever is kept.
+/// Reads the first `most` rows of `text`, as [`parse`] does, and holds what `keep` makes of a
+/// user's row. All users are named and all items counted, even those that are not kept.
 fn parse_rows<'a>(
     text: Box<dyn BufRead + 'a>,
     path: &'a Path,

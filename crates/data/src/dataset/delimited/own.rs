@@ -12,7 +12,7 @@ use crate::dataset::ratings::{Interaction, Numbering, Ratings, nobody_left};
 use fedrecsim_core::Result;
 use fedrecsim_scenario::DelimitedSpec;
 
-/// The ratings of some users, with what is known of the file.
+/// The ratings of some users, with the totals of the file.
 pub(crate) struct OwnRatings {
     /// Their ratings. The names are those of all users, and the number of items that of all.
     pub ratings: Ratings,

@@ -258,7 +258,7 @@ fn names_need_not_be_text() {
     assert_eq!(ratings.users, [0, 1]);
 }
 
-/// If this fails, a mistyped rating widens the range to which predictions are clipped, and trains a
+/// If this fails, a mistyped rating widens the range that predictions are clipped to, and trains a
 /// method.
 #[test]
 fn a_rating_outside_the_range_is_refused_with_its_line() {

@@ -61,7 +61,7 @@ impl Daily {
         })
     }
 
-    /// Returns the nanoseconds after midnight at offset 0 at which the user's window opens.
+    /// Returns the nanoseconds after midnight at offset 0 when the user's window opens.
     fn opens_at(&self, user: UserId) -> u64 {
         let (offset, mut stream) = self.zone(user);
         let jitter = stream.uniform_within(self.spec.jitter_hours);

@@ -86,7 +86,7 @@ mod tests {
     const CLASSES: &str = "devices.speed.classes = [{ name = \"fast\", share = 0.5, ns_per_row_visit = 10 }, { name = \
                            \"slow\", share = 0.5, ns_per_row_visit = 1000 }]\n";
 
-    /// Returns the users from 0 to 199 whom a rule keeps away at a second at which all others are
+    /// Returns the users from 0 to 199 that a rule keeps away at a second when all others are
     /// there.
     fn away(population: &Population, second: f64) -> Vec<u32> {
         let mut clock = population.availability.clock();

@@ -178,7 +178,7 @@ impl AvailabilityClock {
         self.next_arrival(user, at) == Some(at)
     }
 
-    /// Returns the end of the stay that covers `at`, which is the first instant at which `user` is
+    /// Returns the end of the stay that covers `at`, which is the first instant when `user` is
     /// gone. Returns `at` itself if the user is not available then, and `None` if the user never
     /// leaves.
     pub fn leaves_at(&mut self, user: UserId, at: SimTime) -> Option<SimTime> {
@@ -188,8 +188,8 @@ impl AvailabilityClock {
         }
     }
 
-    /// Returns the first instant from `at` on at which `user` is available; `None` if the user
-    /// never is again.
+    /// Returns the first instant from `at` on when `user` is available; `None` if the user never is
+    /// again.
     pub fn next_arrival(&mut self, user: UserId, at: SimTime) -> Option<SimTime> {
         let stay = self.stay_after(user, at.as_nanos())?;
         Some(SimTime::from_nanos(stay.from).max(at))

@@ -3,12 +3,12 @@
 //!
 //! A chain that is drawn switch by switch from its beginning takes as many steps as it has
 //! switches, and a run can last for years of virtual time. So time is cut into cells of one mean
-//! stay and one mean gap, and the states at their ends are drawn as a bridge: at 1, 2, 4, 8, ...
-//! cells from the state before, and in between from both neighbours, halving the distance each
-//! time. Every one of them has a stream of its own, so any cell is found in a number of draws that
-//! grows with the logarithm of time, whatever was asked before. Within its cell a path is drawn
-//! until one ends in the state at the cell's end. The Markov property makes all of this the very
-//! law of the chain, not an approximation.
+//! stay and one mean gap, and the states at their ends are drawn as a bridge. The states at 1, 2,
+//! 4, 8, ... cells follow from the state before, and those in between from both neighbours, halving
+//! the distance each time. Every one of them has a stream of its own, so finding any cell takes a
+//! number of draws that grows with the logarithm of time, independent of earlier queries. Within
+//! its cell a path is drawn until one ends in the state at the cell's end. The Markov property
+//! makes all of this the very law of the chain, not an approximation.
 
 use super::Stay;
 use fedrecsim_core::{PortableDraws, Purpose, Streams, UserId, math};
@@ -134,7 +134,7 @@ impl OnOff {
         self.mean_on / (self.mean_on + self.mean_off)
     }
 
-    /// Returns the probability that a user is available so many cells after being in `state`.
+    /// Returns the probability that a user is available this many cells after being in `state`.
     fn on_after(&self, state: bool, cells: u64) -> f64 {
         let rate = 1.0 / self.mean_on + 1.0 / self.mean_off;
         let memory = math::exp(-rate * cells as f64 * self.cell as f64);

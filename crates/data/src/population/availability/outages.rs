@@ -49,8 +49,8 @@ impl Outages {
         self.outages.is_empty()
     }
 
-    /// Returns the first instant from `at` on at which no outage concerns `user`; `None` if there
-    /// is none before the end of time.
+    /// Returns the first instant from `at` on when no outage concerns `user`; `None` if there is
+    /// none before the end of time.
     pub(super) fn first_without(&self, user: UserId, mut at: u64) -> Option<u64> {
         loop {
             let covering = self
@@ -216,7 +216,7 @@ mod tests {
         }
     }
 
-    /// If this fails, outages that overlap leave gaps between them, or one for ever ends.
+    /// If this fails, outages that overlap leave gaps between them, or one forever ends.
     #[test]
     fn outages_that_overlap_or_touch_are_one_and_one_without_an_end_never_ends() {
         let population = users_of(

@@ -125,7 +125,7 @@ fn a_window_opens_at_its_local_hour_every_day() {
         hours(&mut clock, 24.0 * 100.0 + 3.0),
         (true, Some(2403.0), Some(2404.0))
     );
-    // The shortest window still holds the instant at which it opens.
+    // The shortest window still holds the instant when it opens.
     let mut shortest = daily(1e-300, 3.0, 0.0, &[0.0]);
     assert_eq!(shortest.next_arrival(UserId(7), at(1)), Some(at(3 * HOUR)));
     assert!(shortest.is_available(UserId(7), at(3 * HOUR)));
@@ -341,7 +341,7 @@ fn every_wrong_line_of_a_trace_is_named() {
             "1,1,1.0000000001",
             "a.csv:3: the stay ends at 1.0000000001 s, which is not after its beginning at 1 s",
         ),
-        // The error names the line of the file, whatever lines are before it.
+        // The error names the line of the file, counting the lines before it.
         (
             "1,1,2\n\n0,15,16",
             "a.csv:5: user 0 has a stay that begins at 15 s, before the one in line 2 has ended at 20 s",

@@ -18,7 +18,7 @@ mod trace;
 pub(super) use trace::LinkTrace;
 use trace::{Carried, Rates, bytes_of};
 
-/// What a transfer may have of a link that it shares with others.
+/// The share of a link that a transfer may have beside others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkShare {
     /// The rate that it does not exceed.
@@ -66,7 +66,7 @@ trait SharingModel {
     }
 }
 
-/// Transfers share the server's link alike, whatever their latency.
+/// Transfers share the server's link alike; their latency does not matter.
 struct Equal;
 
 impl SharingModel for Equal {}
@@ -127,8 +127,8 @@ impl Link {
         self.share(self.rates.at(at).rate)
     }
 
-    /// Returns the first instant after `at` at which the share may be another one; `None` if it
-    /// never is.
+    /// Returns the first instant after `at` when the share may be another one; `None` if it never
+    /// is.
     pub fn changes_after(&self, at: SimTime) -> Option<SimTime> {
         self.rates.at(at).until
     }

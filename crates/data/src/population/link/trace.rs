@@ -23,15 +23,15 @@ pub(super) enum Rates {
     },
 }
 
-/// The rate at an instant, and the first instant after it at which the rate may change; `None` if
-/// it never does.
+/// The rate at an instant, and the first instant after it when the rate may change; `None` if it
+/// never does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub rate: BitsPerSecond,
     pub until: Option<SimTime>,
 }
 
-/// What a link has carried until an instant.
+/// The bytes that a link has carried until an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Carried {
     pub until: SimTime,
@@ -42,7 +42,7 @@ pub(super) struct Carried {
 /// The bit ns / s of a byte.
 const WORK_OF_BYTE: u128 = 8_000_000_000;
 
-/// Returns the whole bytes of so many bit ns / s.
+/// Returns the whole bytes of this many bit ns / s.
 pub(super) fn bytes_of(work: u128) -> Bytes {
     Bytes::new(u64::try_from(work / WORK_OF_BYTE).unwrap_or(u64::MAX))
 }
@@ -141,9 +141,8 @@ impl LinkTrace {
     /// Reads `text`, whose faults are reported under `path`.
     ///
     /// # Errors
-    /// The errors of the columns, and one for a user whose first line is not of time 0, whose times
-    /// do not grow, whose last time is not before the period's end, or who has no rate in a
-    /// direction in any line.
+    /// The errors of the columns. A user's lines must begin at time 0, their times must grow and
+    /// end before the period does, and each direction needs a rate in some line.
     pub(crate) fn parse(
         text: impl AsRef<[u8]>,
         path: &Path,

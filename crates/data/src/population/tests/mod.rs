@@ -14,7 +14,7 @@ fn share_of(condition: impl Fn(UserId) -> bool) -> f64 {
     (0..USERS).filter(|user| condition(UserId(*user))).count() as f64 / f64::from(USERS)
 }
 
-/// Returns the speed of a device that takes so many picoseconds for a row visit, and no time for
+/// Returns the speed of a device that takes this many picoseconds for a row visit, and no time for
 /// anything else.
 fn visiting(picoseconds_per_row_visit: u64) -> Speed {
     Speed {

@@ -1,8 +1,8 @@
 //! Trains and scores the methods that declare a score and a loss.
 //!
-//! Each pair of a [`Score`] and a [`Loss`] is trained by a loop that is compiled for it: products
-//! with the binary cross-entropy by the packed kernel of [`product`], networks by [`network`], and
-//! everything else by [`groups`], which sees each positive with its negatives.
+//! Each pair of a [`Score`] and a [`Loss`] has a loop that is compiled for it. The packed kernel of
+//! [`product`] trains products with the binary cross-entropy, [`network`] trains networks, and
+//! [`groups`] trains everything else: it sees each positive with its negatives.
 
 use super::score::{Loss, Score, Training};
 use super::{Own, table_of};

@@ -23,7 +23,7 @@ pub(crate) struct Session<'s> {
     batch: &'s mut BatchRows,
     /// The number of row visits so far.
     pub row_visits: u64,
-    /// The factor by which the steps have scaled the rows that none of them touched.
+    /// The factor that the steps have scaled untouched rows by.
     pub others_scale: f32,
 }
 
@@ -80,8 +80,8 @@ impl<'s> Session<'s> {
     }
 }
 
-/// Returns the update that leaves the device: the trained rows, and the factor by which all others
-/// have decayed. `name` is that of the table.
+/// Returns the update that leaves the device: the trained rows, and the decay of all others. `name`
+/// is that of the table.
 ///
 /// # Errors
 /// [`Error::Diverged`](fedrecsim_core::Error::Diverged) if a trained row has left the allowed

@@ -21,8 +21,8 @@ impl Batch {
     /// are their learning rates.
     ///
     /// With g = (p - y) / B and the logit w . (D + C) + b, the gradients of a sample are g (D + C)
-    /// for w, g for b, g w - 2 lambda (D - C) / (B k) for D, and g w + 2 lambda (D - C) / (B k) +
-    /// mu sign(C) / (B k) for C.
+    /// for w and g for b. For D the gradient is g w - 2 lambda (D - C) / (B k); for C it is
+    /// g w + 2 lambda (D - C) / (B k) + mu sign(C) / (B k).
     pub(crate) fn step(
         &mut self,
         tables: [&mut Table; 4],
@@ -137,7 +137,7 @@ mod tests {
         (values.copied().collect(), loss)
     }
 
-    /// Returns a batch in which items, users and a pair of both occur twice.
+    /// Returns a batch where items, users and a pair of both occur twice.
     fn batch() -> Vec<Sample> {
         let sample = |number: u32| Sample {
             user: number % 3,

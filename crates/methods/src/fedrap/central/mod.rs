@@ -1,12 +1,12 @@
-//! Implements CentRAP, FedRAP at the server, with which the paper (section 4.2) shows what FedRAP
+//! Implements CentRAP, FedRAP at the server: the paper (section 4.2) shows with it what FedRAP
 //! could reach with the ratings of all users.
 //!
 //! The paper says no more than that. Here the server has one C, and for each user a w, a b and a
 //! table D of its own, as FedRAP has, and from the same start. It minimises the loss of FedRAP's
 //! published code, over mini-batches of the samples of all users: the mean binary cross-entropy,
-//! minus lambda times the mean of (D_j - C_j)^2, plus mu times the mean of |C_j|, both over the
-//! values of the batch's rows. A step of the server is one pass over every positive with freshly
-//! drawn negatives, from the pool that the scenario names.
+//! minus lambda times the mean of (D_j - C_j)^2, plus mu times the mean of |C_j|. Both means are
+//! over the values of the batch's rows. A step of the server is one pass over every positive with
+//! freshly drawn negatives, from the pool that the scenario names.
 
 use super::{FedRap, FedRapParameters};
 use crate::declare::Declared;

@@ -70,10 +70,10 @@ choices! {
 parameters! {
     /// The noise that clients add to C.
     pub struct Noise {
-        /// The factor z by which the standard deviation is the sensitivity. With 0, gradients are
-        /// clipped and nothing is added.
+        /// Noise multiplier z: the standard deviation divided by the sensitivity. With 0, gradients
+        /// are clipped and nothing is added.
         multiplier: f64 = 1.0, >= 0;
-        /// The length tau (Frobenius norm) to which the gradient with respect to C is clipped in every
+        /// The gradient with respect to C is clipped to this length tau (Frobenius norm) in every
         /// step.
         clip_norm: f64 = 0.1, > 0.0;
         /// Where the noise enters. The paper does not say.
@@ -146,7 +146,7 @@ pub struct FedRap {
 }
 
 impl FedRapParameters {
-    /// Fills in the keys for which the objective decides.
+    /// Fills in the keys whose defaults depend on the objective.
     fn fill(&mut self) {
         let is_paper = self.objective == Objective::Paper;
         let rate_of_paper = self.learning_rate_network;

@@ -241,7 +241,7 @@ fn a_stochastic_participation_moves_every_row_as_the_plain_way_does() {
         for rated in [1, 2, 3, 12] {
             for (filling, local_steps) in [(averaging(), None), (code(3), Some(3))] {
                 let mut plain = Plain::example(rated, rate, lambda);
-                // Steps as long as these would leave the range in which both ways can be compared.
+                // Steps as long as these would leave the range where both ways can be compared.
                 if rate > 1.0 {
                     plain
                         .rows

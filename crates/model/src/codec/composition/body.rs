@@ -39,7 +39,7 @@ pub(super) struct Body {
     values: Vec<u8>,
 }
 
-/// What a receiver reads.
+/// The input of a receiver.
 #[derive(Debug)]
 pub(super) struct Decoded {
     /// The rows that are sent, ascending.
@@ -48,7 +48,7 @@ pub(super) struct Decoded {
     pub values: Buffer,
 }
 
-/// What is sent of the candidates.
+/// The part of the candidates that is sent.
 struct Sent<'a> {
     /// The rows.
     rows: Cow<'a, [u32]>,
@@ -99,8 +99,8 @@ impl<'a> Sent<'a> {
 }
 
 impl Body {
-    /// Encodes the selected values of the candidates. What the receiver does not get stays in the
-    /// candidates.
+    /// Encodes the selected values of the candidates. Values that the receiver does not get stay in
+    /// the candidates.
     ///
     /// # Errors
     /// [`Error::Unrepresentable`] for a value that cannot be represented.

@@ -120,8 +120,8 @@ impl Codec for CompositionSpec {
     }
 }
 
-/// Encodes the projection of the candidates on a random subspace. What the receiver does not get
-/// stays in the candidates.
+/// Encodes the projection of the candidates on a random subspace. Values that the receiver does not
+/// get stay in the candidates.
 fn encode_projected(
     spec: &CompositionSpec,
     rank: u32,

@@ -161,7 +161,7 @@ pub(super) fn read(code: &[u8], form: Form, coding: Coding) -> Result<Cow<'_, [u
             Ok(Cow::Owned(by_value(bytes, form.width())))
         }
         Coding::Zstd => {
-            // Whatever the frame says, nothing is written behind the length that its values need.
+            // Nothing is written beyond the length that its values need, even if the frame says so.
             let length = form.packed_bytes();
             memory::reserve(&mut bytes, length, "the values of a composed block")?;
             let mut decompressor = zstd::bulk::Decompressor::new().map_err(|_| wrong())?;

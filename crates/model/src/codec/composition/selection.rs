@@ -12,7 +12,7 @@ use rand::Rng;
 pub(super) struct Selected {
     /// Their positions among all values of the candidates, ascending.
     pub places: Vec<u32>,
-    /// The seed from which the positions were drawn, if they were.
+    /// The seed that drew the positions, if they were drawn.
     pub seed: Option<u64>,
 }
 

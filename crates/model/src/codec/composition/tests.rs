@@ -1,4 +1,4 @@
-//! Tests that a receiver decodes what the sender meant, whatever a codec is composed of.
+//! Tests that a receiver decodes what the sender meant, for every composition.
 #![allow(clippy::unwrap_used)]
 
 use bytes::Bytes;

@@ -22,7 +22,7 @@ use super::super::bits::{BitReader, BitWriter};
 use super::{Places, bitmap};
 use fedrecsim_core::error::Result;
 
-/// The denominator of the share of held entries from which on a bitmap is coded.
+/// The denominator of the least share of held entries that is coded as a bitmap.
 const DENSE_FROM: u64 = 16;
 
 /// The bits behind the point of a probability that is being computed.
@@ -32,7 +32,7 @@ const ONE: u64 = 1 << POINT;
 /// Holds the symbols, with the probabilities that both sides know.
 struct Symbols {
     probabilities: Probabilities,
-    /// What the symbols of gaps mean; `None` if they are the bytes of a bitmap.
+    /// The meaning of the symbols of gaps; `None` if they are the bytes of a bitmap.
     gaps: Option<Gaps>,
 }
 
@@ -40,7 +40,7 @@ struct Symbols {
 struct Gaps {
     /// The number of the bits at the end of each gap that are no symbol.
     low: u32,
-    /// The symbol of so many steps and more.
+    /// The symbol of this many steps and more.
     most: u64,
 }
 

@@ -46,7 +46,7 @@ pub enum PositionCode {
     EliasFano = 4,
     /// A code about as long as the number of the choice among all choices of as many entries.
     Enumerative = 5,
-    /// The seed from which the positions were drawn.
+    /// The seed that drew the positions.
     Seed = 6,
 }
 

@@ -13,8 +13,7 @@ const MOST_LOW_BITS: u32 = 31;
 /// Returns the number of low bits that gives the shortest code, and the number of bytes of that
 /// code.
 pub(super) fn plan(places: &Places<'_>) -> (u32, usize) {
-    // The best number is close to the logarithm of the mean gap, whatever the distribution of the
-    // gaps.
+    // The best number is close to the logarithm of the mean gap for any distribution of the gaps.
     let mean = (places.universe / places.held.len().max(1)) as u64;
     let about = mean.max(1).ilog2();
     let candidates: [u32; 4] =

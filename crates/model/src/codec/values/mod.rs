@@ -110,8 +110,8 @@ impl Quantizer {
         !matches!(self, Self::Exact | Self::F16 | Self::Bf16)
     }
 
-    /// Quantises `values`, which consist of groups of these lengths. What is lost takes the place
-    /// of the values. `seed` is called only for stochastic rounding.
+    /// Quantises `values`, which consist of groups of these lengths. The losses take the place of
+    /// the values. `seed` is called only for stochastic rounding.
     ///
     /// # Errors
     /// [`Error::Unrepresentable`] if a value is not finite, or too large for half precision. Exact
@@ -309,7 +309,7 @@ mod tests {
         u32::MAX,
     ];
 
-    /// Returns the largest error of a value with which the quantiser may represent it.
+    /// Returns the largest error that the quantiser may make in a value.
     fn largest_error(quantizer: Quantizer, value: f32, scale: f32) -> f32 {
         match quantizer {
             Quantizer::Exact => 0.0,

@@ -15,10 +15,10 @@ use crate::per_instruction_set;
 /// The number of partial sums, so that no addition waits for the one before it.
 const SUMS: usize = 8;
 
-/// The largest magnitude, in steps, up to which every value surely fits into a symbol.
+/// The largest magnitude, in steps, that surely fits into a symbol.
 const FEW_STEPS: f32 = 120.0;
 
-/// What is added to steps before they are rounded down.
+/// The offset of steps before they are rounded down.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Shifts {
     /// A half, so that values are rounded to the nearest step.
@@ -57,7 +57,7 @@ impl Shifts {
 
 per_instruction_set! {
     /// Quantises `values` in steps, and appends their scales and symbols to `out`. `shifts` are
-    /// added to levels before these are rounded down. What is lost takes the place of the values.
+    /// added to levels before these are rounded down. The losses take the place of the values.
     pub(super) fn quantise(
         quantizer: Quantizer,
         values: &mut [f32],

@@ -26,7 +26,7 @@ pub struct LogisticStep {
     pub bias_rate: f32,
     /// The learning rate of the rows.
     pub row_rate: f32,
-    /// The weight decay of whatever moves: each parameter loses its learning rate times this times
+    /// The weight decay of all trained parameters: each loses its learning rate times this times
     /// itself. Rows outside the batch decay too, which is the caller's business
     /// ([`PackedRows::scale_rows_except`]).
     pub weight_decay: f32,

@@ -1,4 +1,4 @@
-//! Finds the arm to which each arm of a study is compared.
+//! Finds the arm that each arm of a study is compared to.
 
 use std::collections::HashMap;
 
@@ -8,9 +8,9 @@ use super::{Arm, Faults, RawStudy, place_of};
 
 /// Notes in each arm which one it is compared to.
 ///
-/// `compare_to` is the name of one arm, to which all others are compared, or a table of axes and
-/// values: a combination is then compared to the one that has these values on these axes, and its
-/// own on the others. A single arm may name one itself.
+/// `compare_to` is the name of one arm for all others, or a table of axes and values. With a table,
+/// a combination is compared to the arm that has these values on these axes and its own values on
+/// the other axes. A single arm may name one itself.
 pub(super) fn pair(arms: &mut [Arm], study: &RawStudy, faults: &mut Faults) {
     // The arms are all there only if nothing is wrong with them.
     if !faults.0.is_empty() {

@@ -40,11 +40,11 @@ pub struct Study {
     pub references: Vec<Reference>,
     /// Courses from elsewhere to stand beside.
     pub courses: Vec<PublishedCourse>,
-    /// What becomes of arms whose data set is not on this machine.
+    /// The treatment of arms whose data set is not on this machine.
     pub missing_data: MissingData,
 }
 
-/// What becomes of arms whose data set is not on this machine.
+/// The treatment of arms whose data set is not on this machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MissingData {
@@ -62,11 +62,11 @@ pub struct Arm {
     pub name: String,
     /// The scenario file.
     pub base: PathBuf,
-    /// What is changed in it, of the form `table.key=value`, as `run --set` takes it.
+    /// The changes to it, of the form `table.key=value`, as `run --set` takes them.
     pub set: Vec<String>,
     /// Its values on the axes, as `axis=value`; empty for a single arm.
     pub values: Vec<String>,
-    /// The arm to which differences are paired, by its place among the arms.
+    /// The arm that differences are paired with, by its place among the arms.
     pub compare_to: Option<usize>,
 }
 
@@ -87,7 +87,7 @@ pub struct Reference {
     pub source: Option<String>,
 }
 
-/// What the command line changes in a study.
+/// The changes of the command line to a study.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Overrides of every run, which come last.

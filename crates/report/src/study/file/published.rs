@@ -28,7 +28,7 @@ const COLUMNS: [&str; 2] = ["arm", "round"];
 
 /// Reads the CSV file that `written` names, whose path begins in `folder`. It has the columns `arm`
 /// and `round`, then one for every metric. A cell without a value is empty, and an empty name of an
-/// arm repeats the one above. Notes a fault for whatever is wrong with the file.
+/// arm repeats the one above. Notes every fault of the file.
 pub(super) fn read(
     written: &Spanned<PathBuf>,
     folder: &Path,

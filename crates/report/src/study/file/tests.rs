@@ -245,7 +245,7 @@ fn what_cannot_be_meant_is_refused_with_its_place() {
     assert_fault("base = \"a.toml\"\nseeds = [1\n", "codecs.toml:");
 }
 
-/// If this fails, whoever has made several mistakes is told of one at a time.
+/// If this fails, several mistakes are reported one at a time.
 #[test]
 fn faults_of_meaning_are_told_all_at_once() {
     let text = STUDY

@@ -1,5 +1,5 @@
-//! Writes the tables of a study for other programs: `study.csv` has a line for every run and column,
-//! `summary.csv` one for every arm and column. Cells without a value are empty.
+//! Writes the tables of a study for other programs: `study.csv` has a line for every run and figure,
+//! `summary.csv` one for every arm and figure. Cells without a value are empty.
 
 use std::io;
 
@@ -11,10 +11,10 @@ use crate::study::statistics::Summary;
 use fedrecsim_core::{Error, Result};
 
 const RUNS: [&str; 7] = [
-    "arm", "seed", "state", "quantity", "value", "protocol", "report",
+    "arm", "seed", "state", "figure", "value", "protocol", "report",
 ];
 
-/// Returns a line for every run and column, and one for every run without a result.
+/// Returns a line for every run and figure, and one for every run without a result.
 pub(crate) fn runs(results: &Results) -> Result<String> {
     let columns = results.columns();
     let mut lines = Vec::new();
@@ -25,9 +25,9 @@ pub(crate) fn runs(results: &Results) -> Result<String> {
             .collect();
         for run in &arm.runs {
             let report = run.report.as_ref();
-            let mut line = |quantity, value: Option<String>| {
+            let mut line = |figure, value: Option<String>| {
                 lines.push((
-                    (&arm.name, run.seed, state_name(&run.state), quantity),
+                    (&arm.name, run.seed, state_name(&run.state), figure),
                     (value, report.map(|of| &of.run.protocol), &run.folder),
                 ));
             };
@@ -48,7 +48,7 @@ pub(crate) fn runs(results: &Results) -> Result<String> {
 
 const ARMS: [&str; 22] = [
     "arm",
-    "quantity",
+    "figure",
     "runs",
     "mean",
     "standard_deviation",
@@ -71,7 +71,7 @@ const ARMS: [&str; 22] = [
     "protocol",
 ];
 
-/// Returns a line for every arm and column.
+/// Returns a line for every arm and figure.
 pub(crate) fn arms(results: &Results) -> Result<String> {
     let mean = |of: Option<Summary>| text(of.map(|of| of.mean));
     let ends = |of: Option<Summary>| {
@@ -135,8 +135,7 @@ mod tests {
     use super::*;
     use crate::tests::results as sample;
 
-    /// If this fails, whoever draws a picture of their own from the files draws another one than
-    /// ours.
+    /// If this fails, the CSV files have other values than our pictures.
     #[test]
     fn every_run_and_every_arm_has_its_lines() {
         let mut results = sample::results();
@@ -152,9 +151,9 @@ mod tests {
         let text = arms(&results).unwrap();
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
-        let row = |arm: &str, quantity: &str| {
+        let row = |arm: &str, figure: &str| {
             rows.iter()
-                .find(|row| &row[0] == arm && &row[1] == quantity)
+                .find(|row| &row[0] == arm && &row[1] == figure)
                 .unwrap()
         };
         assert_eq!(

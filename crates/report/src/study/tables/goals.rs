@@ -40,9 +40,9 @@ pub(super) fn blocks(results: &Results, names: &Names, goal: Goal) -> Vec<Block>
         (Goal::Compared, None) => format!("the best {label} of the arm that each is compared to"),
         _ => format!("its own best {label}"),
     };
-    let text = "Means over the runs that reach the share, from the start of a run to the first evaluated round with it. Of \
-                an error, which is better if it is lower, 90 % are reached at 10 % above the best. What devices then \
-                download in order to score is not in these bytes; the table of costs has it.";
+    let text = "Means over the runs that reach the share, from the start of a run to the first evaluated round with it. For \
+                an error, where lower is better, 90 % means 10 % above the best. These bytes leave \
+                out the downloads for scoring, which the table of costs has.";
     let title = format!("What it took to reach a share of {whose}");
     let arms = 0..results.arms.len();
     let rows = arms.flat_map(|arm| (0..PERCENTS.len()).map(move |share| (arm, share)));

@@ -36,8 +36,8 @@ pub(crate) const PICTURES: [&str; 6] = [
     "pareto-time.svg",
 ];
 
-/// Returns the files of the results: `NAME.md`, `NAME.csv` with a line for every run and column,
-/// `summary.csv` with a line for every arm and column, the pictures, and `report.html` where this
+/// Returns the files of the results: `NAME.md`, `NAME.csv` with a line for every run and figure,
+/// `summary.csv` with a line for every arm and figure, the pictures, and `report.html` where this
 /// build can make it, for the name `name`.
 ///
 /// # Errors
@@ -103,7 +103,7 @@ fn document(results: &Results, pictures: &[&str]) -> Document {
         let others = words::counted(others as u64, "arm");
         blocks.push(Block::note(
             "",
-            format!("{others}, of which nothing has been run, {verb} left out of the tables."),
+            format!("{others} without any run {verb} left out of the tables."),
         ));
     }
     let results = &begun;
@@ -304,8 +304,9 @@ fn costs(results: &Results, names: &Names) -> Vec<Block> {
             Cell::number(format!("{}{spread}", words(summary.mean)), summary.mean)
         });
     }
-    let text = "Means over the finished runs, ± the standard deviation. Wall time, threads and memory are those of the \
-                host; they are not part of the results, and runs beside each other slow one another.";
+    let text = "Means over the finished runs, ± the standard deviation. Wall time, threads and \
+                memory depend on the host and are no part of the results; runs beside each other \
+                slow each other down.";
     let table = table.table("What the runs cost", 0..results.arms.len());
     section(names, [text.to_owned()], table)
 }

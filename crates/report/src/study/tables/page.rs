@@ -172,8 +172,8 @@ mod tests {
         );
     }
 
-    /// If this fails, a study of which little is there has no page, or accuracies of two protocols
-    /// look comparable.
+    /// If this fails, a study with few results has no page, or accuracies of two protocols look
+    /// comparable.
     #[test]
     fn there_is_a_page_whatever_is_missing() {
         let mut results = sample::results();

@@ -88,8 +88,7 @@ fn looked_for_first<'a>(
     kept.into_iter().map(|place| arms[place]).collect()
 }
 
-/// Returns the pictures of some arms with a remark on which ones these are, and with a suffix to
-/// the names of the files.
+/// Returns the pictures of some arms, with a remark that names them and a suffix to the file names.
 fn of_arms(
     results: &Results,
     metric: &str,

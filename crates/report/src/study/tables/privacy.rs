@@ -42,18 +42,20 @@ pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
             false => "",
         };
         texts.push(format!(
-            "The audit guesses which items a user has rated, from decoded uploads of the rounds that it looks at and from \
-             nothing else. AUC .5 is chance and 1 is certainty, and a guess below .5 is turned round; precision \
-             is the share of rated items among as many guesses. It has three scores to guess by, and each column shows \
-             the highest of the three. It finds at least so much: a better probe may find more.{outer}"
+            "The audit guesses which items a user has rated, from the decoded uploads of the \
+             audited rounds alone. An AUC of .5 is chance and 1 is certainty; one below .5 is \
+             turned round. Precision is the share of rated items among as many guesses. The audit \
+             has three scores, and each column shows the highest. This is a lower bound: a better \
+             probe may find more.{outer}"
         ));
     }
     if let Some(on_front) = front {
         let metric = results.metrics.first();
         texts.push(format!(
-            "An arm is on the front if no other one with the same data and candidates is at least as good in {}, in bytes \
-             up and down until the selected round and to score, and in the AUC from all audited uploads, and better in one of \
-             the three, as far as the tables show digits. Arms without an audit are not considered.",
+            "An arm is on the front unless another arm with the same data and candidates is at \
+             least as good in three figures and better in one: {}, bytes (up and down until the \
+             selected round, and to score) and the AUC from all audited uploads. Figures are \
+             compared as the tables show them. Arms without an audit are not considered.",
             metric.map_or_else(String::new, |metric| metrics::label(metric))
         ));
         table.add("on the front", move |arm| match on_front.contains(arm) {

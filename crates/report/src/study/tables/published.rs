@@ -46,7 +46,7 @@ pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
             Cell::number(format!("{last:+.4}"), last)
         })
     });
-    let text = "Each distance is the mean over seeds minus the published value, over the rounds for which there are both. The \
+    let text = "Each distance is the mean over seeds minus the published value, over the rounds that have both. The \
                 mean and the largest distance ignore the sign.";
     let title = "How far the courses are from published ones";
     let rows = results

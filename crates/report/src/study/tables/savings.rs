@@ -38,13 +38,14 @@ pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
             difference_cells(results.times_less(*arm, column), factor)
         });
     }
-    let mut text = "All columns are means over pairs of runs with the same seed: the change as a share of the accuracy that is \
-                    compared to, and how many times as many bytes the run sends that is compared to. Bytes are those up to \
-                    the round by which a run is judged; those down hold what the evaluated users download in order to score."
+    let mut text = "All columns are means over pairs of runs with the same seed: the change \
+                    relative to the accuracy of the arm that is compared to, and how many times as \
+                    many bytes that arm sends. Bytes count up to the selected round; bytes down \
+                    include what the evaluated users download to score."
         .to_owned();
     if accuracies.len() > 1 {
-        text += " Choose settings such as codecs by the change on the validation part: a choice by the test part \
-                 follows the luck of its items as well.";
+        text += " Choose settings such as codecs by the change on the validation part: a choice by \
+                 the test part also follows the luck of its items.";
     }
     let arms = results.arms.iter().enumerate();
     let rows = arms.filter_map(|(place, arm)| Some((place, arm.compare_to?)));

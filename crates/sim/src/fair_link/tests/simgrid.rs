@@ -102,8 +102,8 @@ fn differences(text: &str, sharing: Sharing) -> (f64, f64) {
 const EQUAL: &str = include_str!("../../../../../tests/fixtures/simgrid/equal.csv");
 const TCP: &str = include_str!("../../../../../tests/fixtures/simgrid/tcp.csv");
 
-/// If this fails, equal shares are no longer those of a fluid model. What remains is that ends are
-/// rounded up to a nanosecond, some of which add up.
+/// If this fails, equal shares are no longer those of a fluid model. The rest of the difference
+/// comes from rounding ends up to a nanosecond, and some of these roundings add up.
 #[test]
 fn equal_shares_end_when_they_do_in_the_fluid_model_of_simgrid() {
     let (nanoseconds, part) = differences(EQUAL, Sharing::Equal);

@@ -31,15 +31,14 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// Returns the curve of Gaussian noise whose deviation is so many times the sensitivity of what
+    /// Returns the curve of Gaussian noise whose deviation is this many times the sensitivity of what
     /// it is added to.
     pub fn gaussian(multiplier: f64) -> Self {
         Self::of(|order| Some(order / (2.0 * multiplier * multiplier)))
     }
 
-    /// Returns the curve of the same noise on a sum over users each of whom is drawn by itself with
-    /// probability `share` (Mironov, Talwar and Zhang, 2019, for data sets of which one has a user
-    /// more).
+    /// Returns the curve of the same noise on a sum over users that are each drawn with probability
+    /// `share` (Mironov, Talwar and Zhang, 2019, for data sets that differ by one user).
     pub fn of_poisson_sample(share: f64, multiplier: f64) -> Self {
         if share >= 1.0 || multiplier < LEAST_MULTIPLIER {
             return Self::gaussian(multiplier);
@@ -55,8 +54,8 @@ impl Curve {
 
     /// Returns a bound of the curve of the same noise on a sum over a `share` of the users, drawn
     /// without replacement (Wang, Balle and Kasiviswanathan, AISTATS 2019, theorem 27, for data
-    /// sets in which one user is replaced). `multiplier` is against the sensitivity of such a
-    /// replacement.
+    /// sets that differ by the replacement of one user). `multiplier` is against the sensitivity of
+    /// such a replacement.
     pub fn of_fixed_cohort(share: f64, multiplier: f64) -> Self {
         if share >= 1.0 || multiplier < LEAST_MULTIPLIER {
             return Self::gaussian(multiplier);
@@ -73,7 +72,7 @@ impl Curve {
         }
     }
 
-    /// Returns the least epsilon that the mechanism has for `delta` if it is run so many times. The
+    /// Returns the least epsilon that the mechanism has for `delta` if it is run this many times. The
     /// conversion is that of Canonne, Kamath and Steinke (NeurIPS 2020, proposition 12) and Balle
     /// et al. (AISTATS 2020, theorem 21).
     pub fn epsilon(&self, times: u32, delta: f64) -> f64 {

@@ -72,8 +72,8 @@ fn ln_expectation(low: f64, high: f64, ln_function: impl Fn(f64) -> f64) -> f64 
 }
 
 /// Returns ln E[r^a] for Poisson sampling and an integer order a of at least 2 (Mironov et al.
-/// 2019, section 3.3): the sum over k of (a choose k) (1 - q)^(a - k) q^k exp(k (k - 1) / (2 z^2)),
-/// whose factors before the exponentials add up to 1.
+/// 2019, section 3.3). This is the logarithm of the sum over k of (a choose k) (1 - q)^(a - k) q^k
+/// exp(k (k - 1) / (2 z^2)). The factors before the exponentials add up to 1.
 pub(super) fn of_poisson_at_integer(share: f64, multiplier: f64, order: u32) -> f64 {
     let (drawn, left) = (math::ln(share), math::ln_1p(-share));
     let term = |(k, binomial): (u32, f64)| {
@@ -85,7 +85,7 @@ pub(super) fn of_poisson_at_integer(share: f64, multiplier: f64, order: u32) -> 
 }
 
 /// Returns ln E[r^a] for Poisson sampling and any order a above 1, by integration (Mironov et al.
-/// 2019, section 3.3): r is 1 - q + q exp(t), where t = u / z - 1 / (2 z^2) and u is standard
+/// 2019, section 3.3). Here r is 1 - q + q exp(t), t = u / z - 1 / (2 z^2), and u is standard
 /// normal.
 pub(super) fn of_poisson_between_integers(share: f64, multiplier: f64, order: f64) -> f64 {
     let less_one = ln_expectation(-FAR, order / multiplier + FAR, |u| {

@@ -26,7 +26,7 @@ impl ServerActor {
     }
 }
 
-/// A server to which a test sends messages, with the virtual time.
+/// A server that a test sends messages to, with the virtual time.
 struct Conversation {
     server: ServerActor,
     now: SimTime,
@@ -86,7 +86,7 @@ impl Conversation {
         assert_eq!(receipt.ending, Ending::Done);
     }
 
-    /// Rings the alarm so many seconds after the beginning of the run.
+    /// Rings the alarm this many seconds after the beginning of the run.
     fn ring(&mut self, seconds: f64) -> Orders {
         self.now = instant(seconds);
         let rings = self.news(News::AlarmRings);

@@ -1,5 +1,4 @@
-//! Tests of what each mode waits for, and what becomes of participations for which it does not
-//! wait.
+//! Tests of what each mode waits for, and what becomes of participations that it does not wait for.
 
 use super::*;
 use crate::Stop;
@@ -247,7 +246,7 @@ fn fedasync_steps_with_every_update_that_is_not_stale() {
     assert_eq!(invited(&orders).len(), 1, "a place is free again");
 }
 
-/// If this fails, an asynchronous run in which nothing ever arrives goes on for ever.
+/// If this fails, an asynchronous run without any arrival never ends.
 #[test]
 fn an_asynchronous_step_in_which_no_update_ever_arrives_ends_the_run() {
     for (spec, most) in [

@@ -9,14 +9,14 @@ use fedrecsim_data::population::AvailabilityClock;
 /// An availability whose gaps are so long that few users are there at a time.
 const RARELY: &str = "availability.pattern={ on-off = { mean_on_s = 100, mean_off_s = 2000 } }";
 
-/// Returns the first instant from `at` on at which any user is available.
+/// Returns the first instant from `at` on when any user is available.
 fn anyone_after(clock: &mut AvailabilityClock, at: SimTime) -> Option<SimTime> {
     (0..21)
         .filter_map(|user| clock.next_arrival(UserId(user), at))
         .min()
 }
 
-/// Returns the cohorts of so many steps, in all of which every participation is lost.
+/// Returns the cohorts of this many steps; every participation is lost.
 fn cohorts(steps: u32, overrides: &[&str]) -> Vec<Vec<u32>> {
     let limits = ["training.empty_rounds_limit=1000", "training.rounds=1000"];
     let mut talk = Conversation::with(&[overrides, &limits].concat());
@@ -269,7 +269,7 @@ fn if_nobody_is_available_the_server_waits_for_the_next_arrival() {
     ] {
         let mut talk = Conversation::with(&[RARELY, &format!("training.mode={mode}")]);
         let mut clock = talk.server.world.population.availability.clock();
-        // This is a second at which nobody is there.
+        // This is a second when nobody is there.
         let empty = (0..).map(|second| instant(f64::from(second)));
         let mut anybody = |at| (0..21).any(|user| clock.is_available(UserId(user), at));
         talk.now = empty.into_iter().find(|at| !anybody(*at)).unwrap();
@@ -313,8 +313,8 @@ fn one_alarm_wakes_the_server_however_many_steps_end_before_it() {
     );
 }
 
-/// If this fails, a run in which everybody needs a rest is woken at every arrival until the limit
-/// of its waiting, though nobody who arrives may be picked.
+/// If this fails, a run whose users all need a rest is woken at every arrival until its waiting
+/// limit, though nobody who arrives may be picked.
 #[test]
 fn the_server_does_not_wait_for_users_whom_it_would_not_pick() {
     let half = "availability.pattern={ on-off = { mean_on_s = 100, mean_off_s = 100 } }";
@@ -514,7 +514,7 @@ fn an_upload_after_which_nobody_comes_is_judged_before_the_run_ends() {
     );
 }
 
-/// If this fails, Oort invites more or fewer users than there are places for, whoever is explored.
+/// If this fails, Oort invites more or fewer users than the cohort has places.
 #[test]
 fn places_are_shared_between_explored_and_known_users() {
     let oort =

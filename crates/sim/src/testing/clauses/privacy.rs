@@ -3,9 +3,9 @@
 //! The state of a client that has trained is marked: every private number that is not an integer is
 //! moved by less than one percent, to a number that nothing else has. The client then trains once
 //! more, and the bytes of its frames are searched for the marks and for the private numbers after
-//! that training. Chance can put the bits of a private number into a frame, too, so the whole is
-//! done with two sets of marks, and only a number that stands at the same place of the frame both
-//! times has been sent.
+//! that training. Chance can put the bits of a private number into a frame, too. So the check runs
+//! with two sets of marks, and a number counts as sent only if it stands at the same place of the
+//! frame both times.
 
 use std::collections::BTreeSet;
 

@@ -7,7 +7,7 @@ use fedrecsim_core::work::Work;
 use fedrecsim_methods::Scratch;
 
 /// Checks that the first participation of each of ten users does not fail, as far as there is a
-/// world in which they can take part.
+/// world for them to take part in.
 pub(crate) fn comes_to_its_end(contract: &Contract<'_>) -> Result<(), Seen> {
     let Ok(mut bench) = Bench::new(contract) else {
         return Ok(());
