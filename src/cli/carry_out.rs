@@ -274,8 +274,10 @@ fn marked(kept: &KeptItems, all: usize) -> Vec<u8> {
     for item in &kept.training {
         items[*item as usize] = 1;
     }
-    for (item, number) in [(kept.validation, 2), (kept.test, 3)] {
-        item.inspect(|item| items[item.index()] = number);
+    for (held_out, number) in [(&kept.validation, 2), (&kept.test, 3)] {
+        for item in held_out {
+            items[*item as usize] = number;
+        }
     }
     items
 }

@@ -211,14 +211,10 @@ fn one_more_user_leaves_the_others_as_they_were() {
                 .eq(more_data.own_data(user).ratings.iter()),
             "{user}"
         );
+        assert_eq!(few_data.test(user), more_data.test(user), "{user}");
         assert_eq!(
-            few_data.test_item(user),
-            more_data.test_item(user),
-            "{user}"
-        );
-        assert_eq!(
-            few_data.validation_item(user),
-            more_data.validation_item(user),
+            few_data.validation(user),
+            more_data.validation(user),
             "{user}"
         );
         let position = user.index();

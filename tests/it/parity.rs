@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fedrecsim_core::metric::{Metric, MetricSums, Place, rank};
+use fedrecsim_core::metric::{Metric, MetricSums, Place, Places, ranks};
 use fedrecsim_core::{InvitationId, Round, Streams, UserId};
 use fedrecsim_data::dataset::OwnData;
 use fedrecsim_data::dataset::negatives::Samples;
@@ -202,8 +202,9 @@ fn accuracy(
         let scorer = client.scorer(context).unwrap();
         scorer.score(&items, &mut scores).unwrap();
         let score = |item: &u32| scores[items.binary_search(item).unwrap()];
-        let rank = rank(score(&held_out[user]), negatives[user].iter().map(score)).unwrap();
-        sums.add_place(&Place::among_candidates(rank));
+        let others: Vec<f32> = negatives[user].iter().map(score).collect();
+        let ranks = ranks(&[score(&held_out[user])], &others).unwrap();
+        sums.add_places(&Places::only(Place::among_candidates(ranks[0])));
     }
     (sums.means()["hr@10"], sums.means()["ndcg@10"])
 }

@@ -118,8 +118,9 @@ impl Problem {
         self.dataset.as_deref()
     }
 
-    /// Returns the test item of `user` for a method at the server, which is a leak.
-    pub(super) fn leaked_test_item(&self, user: UserId) -> Option<u32> {
-        self.dataset.as_ref()?.test_item(user).map(|item| item.0)
+    /// Returns the test items of `user` for a method at the server, which is a leak.
+    pub(super) fn leaked_test_items(&self, user: UserId) -> &[u32] {
+        let dataset = self.dataset.as_ref();
+        dataset.map_or(&[], |dataset| dataset.test(user).items)
     }
 }

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::metric_set::MetricSet;
 use super::outcome::SplitAccuracy;
 use super::world::World;
-use fedrecsim_core::metric::{CataloguePlace, MetricSums, Place, RatingErrors, rank};
-use fedrecsim_core::{Error, ItemId, Result, UserId};
-use fedrecsim_data::dataset::{Against, CandidateScratch, TestRatings};
+use fedrecsim_core::metric::{CataloguePlace, MetricSums, Place, Places, RatingErrors, ranks};
+use fedrecsim_core::{Error, Result, UserId};
+use fedrecsim_data::dataset::{Against, CandidateScratch, HeldOutItems, TestRatings};
 use fedrecsim_methods::{Client, Scorer, ScoringContext, Scratch};
 use fedrecsim_model::Model;
 
@@ -22,10 +22,10 @@ use fedrecsim_model::Model;
 pub enum UserAccuracy {
     /// The ranks of the held-out items.
     Ranked {
-        /// The test item.
-        test: Place,
-        /// The validation item, if there is one.
-        validation: Option<Place>,
+        /// The test items.
+        test: Places,
+        /// The validation items.
+        validation: Places,
     },
     /// The errors of the predicted test ratings.
     Rated(RatingErrors),
@@ -77,11 +77,9 @@ pub(crate) fn user_accuracy(
             scorer: &*scorer,
             buffers,
         };
-        match (dataset.test_item(user), dataset.test_ratings(user)) {
-            (Some(test), _) => probe.places(test, dataset.validation_item(user)),
-            (None, Some(test)) => probe.errors(test),
-            // A split holds out either items or ratings, so this user has no test ratings.
-            (None, None) => Ok(UserAccuracy::Rated(RatingErrors::default())),
+        match dataset.test_ratings(user) {
+            Some(test) => probe.errors(test),
+            None => probe.places(dataset.test(user), dataset.validation(user)),
         }
     })
 }
@@ -96,40 +94,50 @@ struct Probe<'a> {
 
 impl Probe<'_> {
     /// Returns the ranks of the held-out items.
-    fn places(&mut self, test: ItemId, validation: Option<ItemId>) -> Result<UserAccuracy> {
+    fn places(
+        &mut self,
+        test: HeldOutItems<'_>,
+        validation: HeldOutItems<'_>,
+    ) -> Result<UserAccuracy> {
         let (metric_set, candidates) = (&self.world.metric_set, &self.world.candidates);
-        let both: Vec<ItemId> = std::iter::once(test).chain(validation).collect();
-        let mut places = [Place::default(); 2];
+        let both = [test.items, validation.items];
+        let mut places = [test, validation].map(|held_out| Places {
+            held_out: held_out.items.len() as u32 + held_out.unrated,
+            ranked: vec![Place::default(); held_out.items.len()],
+        });
         if metric_set.among_candidates {
-            // Where both items have the same candidates, one list is scored once for both.
-            let ranks = if validation.is_none() || candidates.are_shared() {
-                self.rank(Against::TestCandidates, &both)?.0
+            // Where test and validation items have the same candidates, one list is scored once for
+            // both.
+            let ranks = if validation.items.is_empty() || candidates.are_shared() {
+                self.ranks(Against::TestCandidates, both)?.0
             } else {
-                let ([of_test, _], _) = self.rank(Against::TestCandidates, &both[..1])?;
-                let ([of_validation, _], _) =
-                    self.rank(Against::ValidationCandidates, &both[1..])?;
+                let ([of_test, _], _) = self.ranks(Against::TestCandidates, [test.items, &[]])?;
+                let against = Against::ValidationCandidates;
+                let ([_, of_validation], _) = self.ranks(against, [&[], validation.items])?;
                 [of_test, of_validation]
             };
-            for (place, rank) in places.iter_mut().zip(ranks) {
-                place.among_candidates = Some(rank);
+            for (places, ranks) in places.iter_mut().zip(ranks) {
+                for (place, rank) in places.ranked.iter_mut().zip(ranks) {
+                    place.among_candidates = Some(rank);
+                }
             }
         }
         if metric_set.in_catalogue {
-            let (ranks, items) = self.rank(Against::Catalogue, &both)?;
+            let (ranks, items) = self.ranks(Against::Catalogue, both)?;
             let drawn = candidates.drawn_of(items);
-            for (place, rank) in places.iter_mut().zip(ranks) {
-                place.in_catalogue = Some(CataloguePlace { rank, items, drawn });
+            for (places, ranks) in places.iter_mut().zip(ranks) {
+                for (place, rank) in places.ranked.iter_mut().zip(ranks) {
+                    place.in_catalogue = Some(CataloguePlace { rank, items, drawn });
+                }
             }
         }
-        Ok(UserAccuracy::Ranked {
-            test: places[0],
-            validation: validation.map(|_| places[1]),
-        })
+        let [test, validation] = places;
+        Ok(UserAccuracy::Ranked { test, validation })
     }
 
-    /// Returns the rank of each of `held_out` (at most two) among other items, and the number of
-    /// these.
-    fn rank(&mut self, against: Against, held_out: &[ItemId]) -> Result<([u32; 2], u32)> {
+    /// Returns the ranks of each of two lists of held-out items among other items, the item with the
+    /// highest score first, and the number of these others.
+    fn ranks(&mut self, against: Against, held_out: [&[u32]; 2]) -> Result<([Vec<u32>; 2], u32)> {
         let (world, dataset) = (self.world, &self.world.dataset);
         let ScoringBuffers {
             candidates: scratch,
@@ -144,22 +152,21 @@ impl Probe<'_> {
         // among the candidates.
         items.clear();
         items.extend_from_slice(listed);
-        for item in held_out {
-            items.insert(items.partition_point(|listed| *listed < item.0), item.0);
-        }
+        items.extend(held_out.into_iter().flatten());
+        items.sort();
         scores.clear();
         scores.resize(items.len(), 0.0);
         self.scorer.score(items, scores)?;
-        let mut ranks = [0; 2];
-        for (item, rank_of_item) in held_out.iter().zip(&mut ranks) {
-            let place = items.partition_point(|listed| *listed < item.0);
-            let others = items
-                .iter()
-                .zip(scores.iter())
-                .filter(|(item, _)| !held_out.contains(&ItemId(**item)));
-            let found = rank(scores[place], others.map(|(_, score)| *score));
-            *rank_of_item = found.ok_or_else(|| unscorable(world, self.position))?;
-        }
+        let score_of = |item: &u32| scores[items.partition_point(|listed| listed < item)];
+        let mut own = held_out.map(|list| list.iter().map(score_of).collect::<Vec<f32>>());
+        own.iter_mut()
+            .for_each(|scores| scores.sort_unstable_by(|a, b| b.total_cmp(a)));
+        let all = own.concat();
+        // No held-out item of the user counts against another one.
+        let found = ranks(&all, scores).zip(ranks(&all, &all));
+        let (among_all, among_own) = found.ok_or_else(|| unscorable(world, self.position))?;
+        let mut found = among_all.iter().zip(among_own).map(|(all, own)| all - own);
+        let ranks = own.map(|list| found.by_ref().take(list.len()).collect());
         Ok((ranks, others))
     }
 
@@ -206,14 +213,12 @@ pub(crate) fn accuracy<'a>(
     for accuracy in accuracies {
         match accuracy {
             UserAccuracy::Ranked {
-                test: place,
+                test: of_test,
                 validation: of_validation,
             } => {
-                test.add_place(place);
-                has_validation |= of_validation.is_some();
-                of_validation
-                    .iter()
-                    .for_each(|place| validation.add_place(place));
+                test.add_places(of_test);
+                has_validation |= of_validation.held_out > 0;
+                validation.add_places(of_validation);
             }
             UserAccuracy::Rated(errors) => test.add_errors(errors),
         }

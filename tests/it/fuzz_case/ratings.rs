@@ -138,12 +138,18 @@ fn check_dataset(dataset: &Dataset) {
     let mut rows = 0;
     for user in (0..dataset.users() as u32).map(UserId) {
         let train = dataset.train_items(user);
-        let held_out = [dataset.test_item(user), dataset.validation_item(user)];
+        let held_out = [dataset.test(user).items, dataset.validation(user).items];
         assert!(!train.is_empty() && train.is_sorted());
         assert!(train.iter().all(|&item| (item as usize) < dataset.items()));
-        assert_ne!(held_out[0], held_out[1]);
-        for item in held_out.into_iter().flatten() {
-            assert!(item.index() < dataset.items() && train.binary_search(&item.0).is_err());
+        for item in held_out.concat() {
+            assert!((item as usize) < dataset.items() && train.binary_search(&item).is_err());
+            assert!(
+                held_out
+                    .iter()
+                    .filter(|items| items.contains(&item))
+                    .count()
+                    == 1
+            );
         }
         rows += train.len();
     }

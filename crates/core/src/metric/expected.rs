@@ -1,12 +1,12 @@
 //! Computes exact expectations over all draws of the sampled candidates.
 //!
-//! Of `items` items that a user has not rated, `rank` score at least as high as the held-out one.
+//! Of `items` items that a user has not rated, `rank` score at least as high as a held-out one.
 //! Where `drawn` of them are drawn as candidates, uniformly without replacement, the rank among the
 //! candidates is hypergeometric: P(q) = C(rank, q) C(items - rank, drawn - q) / C(items, drawn). A
 //! mean over these probabilities is what the mean over infinitely many draws would be, so it has no
 //! noise of sampling.
 
-use super::{CataloguePlace, Gain};
+use super::ranking::{CataloguePlace, Gain, Standing};
 
 /// The share of the largest probability below which others are left out: they do not change a sum
 /// in double precision.
@@ -64,12 +64,16 @@ impl DrawProbabilities {
             .for_each(|probability| *probability /= sum);
     }
 
-    /// Returns the expectation of `gain` at `cutoff`.
-    pub(crate) fn mean(&self, gain: Gain, cutoff: u32) -> f64 {
+    /// Returns the expectation of `gain` at `cutoff` of an item that stands behind `before` other
+    /// held-out items of its user.
+    pub(crate) fn mean(&self, gain: Gain, before: u32, cutoff: u32) -> f64 {
         // The sum ends at the cutoff, beyond which every gain is zero.
-        let terms = self.probabilities.iter().zip(self.first..cutoff);
+        let terms = self
+            .probabilities
+            .iter()
+            .zip(self.first..cutoff.saturating_sub(before));
         terms
-            .map(|(probability, rank)| probability * gain(rank, cutoff))
+            .map(|(probability, among)| probability * gain(Standing { among, before }))
             .sum()
     }
 }
@@ -77,13 +81,14 @@ impl DrawProbabilities {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::ranking::{discounted_gain, hit, reciprocal};
+    use super::super::ranking::{discounted, hit, precision_there, reciprocal};
     use super::*;
 
-    fn expected(rank: u32, items: u32, drawn: u32, gain: Gain, cutoff: u32) -> f64 {
+    fn expected(place: (u32, u32, u32), gain: Gain, before: u32, cutoff: u32) -> f64 {
+        let (rank, items, drawn) = place;
         let mut probabilities = DrawProbabilities::default();
         probabilities.set(CataloguePlace { rank, items, drawn });
-        probabilities.mean(gain, cutoff)
+        probabilities.mean(gain, before, cutoff)
     }
 
     /// Returns the logarithm of a binomial coefficient.
@@ -133,13 +138,19 @@ mod tests {
                     .iter()
                     .map(|draw| (draw & ((1 << rank) - 1)).count_ones())
             };
-            for (gain, cutoff) in [
-                (hit as Gain, 2),
-                (discounted_gain, 2),
-                (reciprocal, u32::MAX),
+            for (gain, before, cutoff) in [
+                (hit as Gain, 0, 2),
+                (discounted, 0, 2),
+                (discounted, 1, 3),
+                (precision_there, 2, 4),
+                (reciprocal, 0, u32::MAX),
             ] {
-                let mean = ranks().map(|rank| gain(rank, cutoff)).sum::<f64>() / draws.len() as f64;
-                let found = expected(rank, items, drawn, gain, cutoff);
+                let worth = |among: u32| match among + before < cutoff {
+                    true => gain(Standing { among, before }),
+                    false => 0.0,
+                };
+                let mean = ranks().map(worth).sum::<f64>() / draws.len() as f64;
+                let found = expected((rank, items, drawn), gain, before, cutoff);
                 assert!((found - mean).abs() < 1e-14, "rank {rank}: {found}, {mean}");
             }
         }
@@ -149,8 +160,9 @@ mod tests {
     /// rank says.
     #[test]
     fn without_chance_the_expectation_is_the_gain() {
-        assert_eq!(expected(4, 50, 50, hit, 5), 1.0);
-        assert_eq!(expected(5, 50, 50, hit, 5), 0.0);
-        assert_eq!(expected(0, 50, 9, discounted_gain, 5), 1.0);
+        assert_eq!(expected((4, 50, 50), hit, 0, 5), 1.0);
+        assert_eq!(expected((4, 50, 50), hit, 1, 5), 0.0);
+        assert_eq!(expected((5, 50, 50), hit, 0, 5), 0.0);
+        assert_eq!(expected((0, 50, 9), discounted, 0, 5), 1.0);
     }
 }

@@ -1,8 +1,8 @@
 //! Defines the metrics: what each is called, which direction is better, what it needs, and how it is
 //! computed.
 //!
-//! A metric is a mean over users (or over their test ratings) of the value of one held-out item (or
-//! rating). A new one is a function of a rank or of an error, and one line in [`FAMILIES`];
+//! A metric is a mean over users of what their held-out items are worth, or over test ratings of an
+//! error. A new one is a function of a place or of an error, and one line in [`FAMILIES`];
 //! scenario files, the choice of the round and every report then know it. Sums are taken in a fixed
 //! order and in double precision, so metrics are the same on every machine.
 
@@ -13,34 +13,36 @@ mod ranking;
 mod sums;
 
 use expected::DrawProbabilities;
-pub use ranking::{CataloguePlace, Place, rank};
+pub use ranking::{CataloguePlace, Place, Places, Worth, ranks};
+use ranking::{HIT, MAP, MRR, NDCG, PRECISION, RECALL};
 pub use sums::{MetricSums, RatingErrors};
 
 use Formula::{Error, ExpectedRank, Rank};
 
 /// Every metric that a scenario can ask for, in the order of the reports.
 pub const FAMILIES: &[Family] = &[
-    Family::new("hr", "HR", Rank(ranking::hit), true),
-    Family::new("ndcg", "NDCG", Rank(ranking::discounted_gain), true),
-    Family::new("mrr", "MRR", Rank(ranking::reciprocal), false),
+    Family::new("hr", "HR", Rank(HIT), true),
+    Family::new("ndcg", "NDCG", Rank(NDCG), true),
+    Family::new("mrr", "MRR", Rank(MRR), false),
+    Family::new("recall", "recall", Rank(RECALL), true),
+    Family::new("precision", "precision", Rank(PRECISION), true),
+    Family::new("map", "MAP", Rank(MAP), true),
+    Family::new("expected-hr", "expected HR", ExpectedRank(HIT), true),
+    Family::new("expected-ndcg", "expected NDCG", ExpectedRank(NDCG), true),
+    Family::new("expected-mrr", "expected MRR", ExpectedRank(MRR), false),
     Family::new(
-        "expected-hr",
-        "expected HR",
-        ExpectedRank(ranking::hit),
+        "expected-recall",
+        "expected recall",
+        ExpectedRank(RECALL),
         true,
     ),
     Family::new(
-        "expected-ndcg",
-        "expected NDCG",
-        ExpectedRank(ranking::discounted_gain),
+        "expected-precision",
+        "expected precision",
+        ExpectedRank(PRECISION),
         true,
     ),
-    Family::new(
-        "expected-mrr",
-        "expected MRR",
-        ExpectedRank(ranking::reciprocal),
-        false,
-    ),
+    Family::new("expected-map", "expected MAP", ExpectedRank(MAP), true),
     Family::new(
         "rmse",
         "RMSE",
@@ -60,10 +62,6 @@ pub const FAMILIES: &[Family] = &[
         false,
     ),
 ];
-
-/// A function that returns what a held-out item is worth at `rank` (from 0). Ranks from `cutoff` on
-/// count for nothing.
-pub(crate) type Gain = fn(rank: u32, cutoff: u32) -> f64;
 
 /// Metrics that differ only by their cutoff.
 #[derive(Clone, Copy, Debug)]
@@ -92,10 +90,10 @@ impl Family {
 /// What a metric averages.
 #[derive(Clone, Copy, Debug)]
 pub enum Formula {
-    /// The gain at the rank among the candidates.
-    Rank(Gain),
-    /// The exact expectation of that gain over all draws of the sampled candidates.
-    ExpectedRank(Gain),
+    /// What the held-out items of a user are worth at their ranks among the candidates.
+    Rank(Worth),
+    /// The exact expectation of that worth over all draws of the sampled candidates.
+    ExpectedRank(Worth),
     /// A function of the difference between a predicted and a true rating, and the function from
     /// the mean of these to the metric.
     Error {
@@ -211,6 +209,11 @@ impl Metric {
     /// Returns the name in reports, such as `HR@10`.
     pub fn label(&self) -> String {
         self.with_cutoff(self.family().label)
+    }
+
+    /// Returns the cutoff; without one every rank counts.
+    fn cutoff_or_none(&self) -> u32 {
+        self.cutoff.unwrap_or(u32::MAX)
     }
 
     fn with_cutoff(&self, name: &str) -> String {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{DrawProbabilities, Formula, Metric, Place};
+use super::ranking::Standing;
+use super::{DrawProbabilities, Formula, Metric, Places};
 
 /// Errors of some predictions, summed for each of a list of metrics.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -41,6 +42,8 @@ impl RatingErrors {
 pub struct MetricSums {
     sums: Vec<(Metric, Sum)>,
     probabilities: DrawProbabilities,
+    /// The gains of the current user, for each of the metrics.
+    gains: Vec<Option<f64>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,28 +68,44 @@ impl MetricSums {
                 .iter()
                 .map(|metric| (*metric, Sum::default()))
                 .collect(),
-            probabilities: DrawProbabilities::default(),
+            ..Self::default()
         }
     }
 
-    /// Adds one user whose held-out item stands at `place`. A metric that needs a rank which
-    /// `place` does not have is not changed.
-    pub fn add_place(&mut self, place: &Place) {
-        if let Some(in_catalogue) = place.in_catalogue {
-            self.probabilities.set(in_catalogue);
+    /// Adds one user by the places of the held-out items, if there are any. A metric that needs
+    /// ranks which the places do not have is not changed.
+    pub fn add_places(&mut self, places: &Places) {
+        if places.held_out == 0 {
+            return;
         }
-        for (metric, sum) in &mut self.sums {
-            // Without a cutoff every rank counts.
-            let cutoff = metric.cutoff.unwrap_or(u32::MAX);
-            let value = match metric.family().of {
-                Formula::Rank(gain) => place.among_candidates.map(|rank| gain(rank, cutoff)),
-                Formula::ExpectedRank(gain) => place
-                    .in_catalogue
-                    .map(|_| self.probabilities.mean(gain, cutoff)),
-                Formula::Error { .. } => None,
-            };
-            if let Some(value) = value {
-                sum.add(value, 1);
+        self.gains.clear();
+        self.gains.resize(self.sums.len(), Some(0.0));
+        for (place, before) in places.ranked.iter().zip(0..) {
+            if let Some(in_catalogue) = place.in_catalogue {
+                self.probabilities.set(in_catalogue);
+            }
+            for ((metric, _), sum) in self.sums.iter().zip(&mut self.gains) {
+                let cutoff = metric.cutoff_or_none();
+                let gain = match metric.family().of {
+                    Formula::Rank(worth) => place.among_candidates.map(|among| {
+                        let is_within = u64::from(among) + u64::from(before) < cutoff.into();
+                        let gain = || (worth.gain)(Standing { among, before });
+                        if is_within { gain() } else { 0.0 }
+                    }),
+                    Formula::ExpectedRank(worth) => place
+                        .in_catalogue
+                        .map(|_| self.probabilities.mean(worth.gain, before, cutoff)),
+                    Formula::Error { .. } => None,
+                };
+                *sum = sum.zip(gain).map(|(sum, gain)| sum + gain);
+            }
+        }
+        for ((metric, sum), gain) in self.sums.iter_mut().zip(&self.gains) {
+            if let (Formula::Rank(worth) | Formula::ExpectedRank(worth), Some(gain)) =
+                (metric.family().of, gain)
+            {
+                let of_best = (worth.of_best)(places.held_out, metric.cutoff_or_none());
+                sum.add(gain / of_best, 1);
             }
         }
     }
@@ -118,6 +137,7 @@ impl MetricSums {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::super::Place;
     use super::*;
     use crate::math;
 
@@ -133,12 +153,48 @@ mod tests {
         let mut sums = MetricSums::new(&metrics(&["hr@1", "hr@10", "ndcg@10", "mrr"]));
         [0, 9, 10]
             .into_iter()
-            .for_each(|rank| sums.add_place(&Place::among_candidates(rank)));
+            .for_each(|rank| sums.add_places(&Places::only(Place::among_candidates(rank))));
         let figures = sums.means();
         assert_eq!(figures["hr@1"], 1.0 / 3.0);
         assert_eq!(figures["hr@10"], 2.0 / 3.0);
         assert!((figures["ndcg@10"] - (1.0 + 1.0 / math::log2(11.0)) / 3.0).abs() < 1e-15);
         assert!((figures["mrr"] - (1.0 + 0.1 + 1.0 / 11.0) / 3.0).abs() < 1e-15);
+    }
+
+    /// If this fails, a user with several held-out items is not judged as in the literature. The
+    /// list is + - + - - +, and a fourth item is missed by everybody.
+    #[test]
+    fn several_held_out_items_match_a_hand_count() {
+        let names = ["hr@1", "ndcg@5", "mrr", "recall@5", "precision@5", "map@5"];
+        let mut sums = MetricSums::new(&metrics(&names));
+        let ranked = [0, 1, 3].map(Place::among_candidates).to_vec();
+        sums.add_places(&Places {
+            held_out: 4,
+            ranked,
+        });
+        let found = sums.means();
+        let gain = |position: f64| 1.0 / math::log2(position + 1.0);
+        let ideal = gain(1.0) + gain(2.0) + gain(3.0) + gain(4.0);
+        assert_eq!((found["hr@1"], found["mrr"]), (1.0, 1.0));
+        assert_eq!((found["recall@5"], found["precision@5"]), (0.5, 0.4));
+        assert!((found["ndcg@5"] - (gain(1.0) + gain(3.0)) / ideal).abs() < 1e-15);
+        assert!((found["map@5"] - (1.0 + 2.0 / 3.0) / 4.0).abs() < 1e-15);
+    }
+
+    /// If this fails, a user whose items nobody had rated is left out, which flatters every method,
+    /// or a user without any item is counted, which does the opposite.
+    #[test]
+    fn an_item_that_is_not_ranked_is_a_miss() {
+        let mut sums = MetricSums::new(&metrics(&["hr@10", "expected-ndcg@10"]));
+        sums.add_places(&Places::default());
+        assert!(sums.means().is_empty());
+        let ranked = Vec::new();
+        sums.add_places(&Places {
+            held_out: 1,
+            ranked,
+        });
+        let found = sums.means();
+        assert_eq!((found["hr@10"], found["expected-ndcg@10"]), (0.0, 0.0));
     }
 
     #[test]

@@ -212,7 +212,7 @@ mod tests {
         let mut scratch = CandidateScratch::default();
         let mut hits = 0;
         for (position, &user) in candidates.evaluated_users().iter().enumerate() {
-            let held_out = score(user, dataset.test_item(user).unwrap().0);
+            let held_out = score(user, dataset.test(user).items[0]);
             let against = candidates.list(Against::TestCandidates, dataset, position, &mut scratch);
             hits += usize::from(
                 against
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(few.items(), more.items());
         for user in (0..20).map(UserId) {
             assert_eq!(few.train_items(user), more.train_items(user));
-            assert_eq!(few.test_item(user), more.test_item(user));
+            assert_eq!(few.test(user), more.test(user));
         }
     }
 

@@ -4,20 +4,39 @@ use serde::{Deserialize, Serialize};
 
 use super::column::Values;
 use super::user_rows::UserRows;
-use fedrecsim_core::{ItemId, UserId};
+use fedrecsim_core::UserId;
 
 /// The held-out part of every user's ratings.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum HeldOut {
-    /// Single items that are ranked (leave-one-out).
+    /// Items that are ranked.
     Items {
-        /// The test item of every user.
-        test: Vec<ItemId>,
-        /// The validation item of every user, if the scenario asks for one.
-        validation: Option<Vec<ItemId>>,
+        /// The test items of every user.
+        test: ItemLists,
+        /// The validation items of every user, if the scenario asks for them.
+        validation: Option<ItemLists>,
     },
     /// Ratings that are predicted (k-fold).
     Ratings(Box<UserRows>),
+}
+
+/// Held-out items of all users.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ItemLists {
+    /// Offsets into the items, one more than there are users.
+    offsets: Vec<u32>,
+    items: Vec<u32>,
+    /// How many more held-out items of each user nobody had rated; empty as long as there are none.
+    unrated: Vec<u32>,
+}
+
+/// Held-out items of one user.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeldOutItems<'a> {
+    /// Those that can be ranked, ascending.
+    pub items: &'a [u32],
+    /// How many more there are, which nobody had rated: no method can know of them.
+    pub unrated: u32,
 }
 
 /// The items of one user, by what they are for.
@@ -25,10 +44,51 @@ pub(super) enum HeldOut {
 pub struct KeptItems {
     /// Those that it trains on, ascending.
     pub training: Vec<u32>,
-    /// The held-out validation item, if there is one.
-    pub validation: Option<ItemId>,
-    /// The held-out test item, if there is one.
-    pub test: Option<ItemId>,
+    /// The held-out validation items, ascending.
+    pub validation: Vec<u32>,
+    /// The held-out test items, ascending.
+    pub test: Vec<u32>,
+}
+
+impl ItemLists {
+    /// Makes lists of no users.
+    pub(super) fn new() -> Self {
+        Self {
+            offsets: vec![0],
+            items: Vec::new(),
+            unrated: Vec::new(),
+        }
+    }
+
+    /// Appends a user with these held-out items, which are sorted, and so many more that nobody had
+    /// rated.
+    pub(super) fn push_user(&mut self, items: impl IntoIterator<Item = u32>, unrated: u32) {
+        let first = self.items.len();
+        self.items.extend(items);
+        self.items[first..].sort_unstable();
+        self.offsets.push(self.items.len() as u32);
+        if unrated > 0 || !self.unrated.is_empty() {
+            self.unrated.resize(self.offsets.len() - 2, 0);
+            self.unrated.push(unrated);
+        }
+    }
+
+    fn of_user(&self, user: UserId) -> HeldOutItems<'_> {
+        let bounds = self.offsets[user.index()] as usize..self.offsets[user.index() + 1] as usize;
+        HeldOutItems {
+            items: &self.items[bounds],
+            unrated: self.unrated.get(user.index()).copied().unwrap_or(0),
+        }
+    }
+
+    fn of_users(&self, users: std::ops::Range<usize>) -> Self {
+        let mut own = Self::new();
+        for user in users.map(UserId::from) {
+            let HeldOutItems { items, unrated } = self.of_user(user);
+            own.push_user(items.iter().copied(), unrated);
+        }
+        own
+    }
 }
 
 /// The test ratings of one user, in the order of ascending items.
@@ -41,23 +101,26 @@ pub struct TestRatings<'a> {
 }
 
 impl HeldOut {
-    /// Returns the test item of `user`, if single items are held out.
-    pub(crate) fn test_item(&self, user: UserId) -> Option<ItemId> {
+    /// Returns the test items of `user`; none if ratings are held out.
+    pub(crate) fn test(&self, user: UserId) -> HeldOutItems<'_> {
         match self {
-            Self::Items { test, .. } => Some(test[user.index()]),
-            Self::Ratings(_) => None,
+            Self::Items { test, .. } => test.of_user(user),
+            Self::Ratings(_) => HeldOutItems::default(),
         }
     }
 
-    /// Returns the validation item of `user`, if there is one.
-    pub(crate) fn validation_item(&self, user: UserId) -> Option<ItemId> {
+    /// Returns the validation items of `user`, if there are any.
+    pub(crate) fn validation(&self, user: UserId) -> HeldOutItems<'_> {
         match self {
-            Self::Items { validation, .. } => validation.as_ref().map(|items| items[user.index()]),
-            Self::Ratings(_) => None,
+            Self::Items {
+                validation: Some(items),
+                ..
+            } => items.of_user(user),
+            _ => HeldOutItems::default(),
         }
     }
 
-    /// Returns whether every user has a validation item.
+    /// Returns whether users have validation items.
     pub(crate) fn has_validation_items(&self) -> bool {
         matches!(
             self,
@@ -79,24 +142,24 @@ impl HeldOut {
         }
     }
 
-    /// Returns every held-out item of `user`: the test item, then the validation item, or those of
+    /// Returns every held-out item of `user`: the test items, then the validation items, or those of
     /// the test ratings.
     pub(crate) fn items(&self, user: UserId) -> impl Iterator<Item = u32> {
-        let single = [self.test_item(user), self.validation_item(user)];
         let of_ratings = self.test_ratings(user).map_or(&[][..], |test| test.items);
-        single
-            .into_iter()
-            .flatten()
-            .map(|item| item.0)
-            .chain(of_ratings.iter().copied())
+        let all = [
+            self.test(user).items,
+            self.validation(user).items,
+            of_ratings,
+        ];
+        all.into_iter().flatten().copied()
     }
 
     /// Returns what is held out of the ratings of these users alone.
     pub(crate) fn of_users(&self, users: std::ops::Range<usize>) -> Self {
         match self {
             Self::Items { test, validation } => Self::Items {
-                test: test[users.clone()].to_vec(),
-                validation: validation.as_ref().map(|items| items[users].to_vec()),
+                test: test.of_users(users.clone()),
+                validation: validation.as_ref().map(|items| items.of_users(users)),
             },
             Self::Ratings(rows) => Self::Ratings(Box::new(rows.of_users(users))),
         }

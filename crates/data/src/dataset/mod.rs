@@ -12,7 +12,7 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use fedrecsim_core::{ItemId, Result, Streams, UserId};
+use fedrecsim_core::{Result, Streams, UserId};
 use fedrecsim_scenario::{DatasetSpec, GeneratorSpec, SplitSpec};
 
 mod alias;
@@ -40,7 +40,7 @@ pub use {
     alias::AliasTable,
     candidates::{Against, CandidateScratch, Candidates},
     column::{Ranks, Values},
-    held_out::{KeptItems, TestRatings},
+    held_out::{HeldOutItems, KeptItems, TestRatings},
     own_data::OwnData,
     ratings::{Interaction, Ratings},
     scale::RatingScale,
@@ -203,23 +203,23 @@ impl Dataset {
         self.train.own_data(self.place(user))
     }
 
-    /// Returns the held-out test item of `user`; `None` where the split holds ratings out instead
+    /// Returns the held-out test items of `user`; none where the split holds ratings out instead
     /// (k-fold).
-    pub fn test_item(&self, user: UserId) -> Option<ItemId> {
-        self.held_out.test_item(self.place(user))
+    pub fn test(&self, user: UserId) -> HeldOutItems<'_> {
+        self.held_out.test(self.place(user))
     }
 
-    /// Returns the held-out validation item of `user`, where there is one.
-    pub fn validation_item(&self, user: UserId) -> Option<ItemId> {
-        self.held_out.validation_item(self.place(user))
+    /// Returns the held-out validation items of `user`, where there are any.
+    pub fn validation(&self, user: UserId) -> HeldOutItems<'_> {
+        self.held_out.validation(self.place(user))
     }
 
     /// Returns the items of `user`, by what they are for.
     pub fn kept_items(&self, user: UserId) -> KeptItems {
         KeptItems {
             training: self.train_items(user).to_vec(),
-            validation: self.validation_item(user),
-            test: self.test_item(user),
+            validation: self.validation(user).items.to_vec(),
+            test: self.test(user).items.to_vec(),
         }
     }
 
@@ -229,7 +229,7 @@ impl Dataset {
         self.held_out.test_ratings(self.place(user))
     }
 
-    /// Returns whether every user has a validation item.
+    /// Returns whether users have validation items.
     pub(crate) fn has_validation_items(&self) -> bool {
         self.held_out.has_validation_items()
     }
@@ -284,8 +284,8 @@ impl Dataset {
         self.held_out_items(user).filter(is_new).count()
     }
 
-    /// Returns every item that is held out of the ratings of `user`: the test item, then the
-    /// validation item, or those of the test ratings. No device and no server has them; what uses
+    /// Returns every item that is held out of the ratings of `user`: the test items, then the
+    /// validation items, or those of the test ratings. No device and no server has them; what uses
     /// them in training has to say so.
     pub fn held_out_items(&self, user: UserId) -> impl Iterator<Item = u32> {
         self.held_out.items(self.place(user))

@@ -66,11 +66,11 @@ fn lastfm_has_the_size_and_the_lonely_test_items_of_fedraps_split() {
     let mut listeners = dataset.popularity();
     let users = (0..dataset.users()).map(UserId::from);
     for user in users.clone() {
-        listeners[dataset.test_item(user).unwrap().index()] += 1;
-        listeners[dataset.validation_item(user).unwrap().index()] += 1;
+        listeners[dataset.test(user).items[0] as usize] += 1;
+        listeners[dataset.validation(user).items[0] as usize] += 1;
     }
     let lonely = users
-        .filter(|&user| listeners[dataset.test_item(user).unwrap().index()] == 1)
+        .filter(|&user| listeners[dataset.test(user).items[0] as usize] == 1)
         .count();
     assert_eq!(lonely, 1_168);
 }
@@ -83,7 +83,7 @@ fn popularity_accuracy(dataset: &Dataset, seed: u64) -> (f64, f64) {
     let mut scratch = CandidateScratch::default();
     let (mut hits, mut gain) = (0.0, 0.0);
     for (position, &user) in candidates.evaluated_users().iter().enumerate() {
-        let held_out = popularity[dataset.test_item(user).unwrap().index()];
+        let held_out = popularity[dataset.test(user).items[0] as usize];
         let against = candidates.list(Against::TestCandidates, dataset, position, &mut scratch);
         let rank = against
             .iter()

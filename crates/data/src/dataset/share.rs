@@ -150,7 +150,7 @@ mod tests {
                 assert_eq!(part.digest(), whole.digest());
                 for user in (own[0]..own[1]).map(UserId) {
                     assert_eq!(part.train_items(user), whole.train_items(user));
-                    assert_eq!(part.test_item(user), whole.test_item(user));
+                    assert_eq!(part.test(user), whole.test(user));
                 }
             }
         }

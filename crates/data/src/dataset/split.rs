@@ -17,11 +17,11 @@ use std::ops::Range;
 
 use super::Dataset;
 use super::folds::FoldDraw;
-use super::held_out::HeldOut;
+use super::held_out::{HeldOut, ItemLists};
 use super::ratings::{Interaction, Ratings};
 use super::totals::Totals;
 use super::user_rows::UserRows;
-use fedrecsim_core::{Error, ItemId, Result, Streams};
+use fedrecsim_core::{Error, Result, Streams};
 use fedrecsim_scenario::SplitSpec;
 
 /// Splits all ratings of a file as `spec` says. Random draws come from `streams`.
@@ -115,8 +115,8 @@ impl Splitter {
             items,
             train: UserRows::new(),
             held_out: HeldOut::Items {
-                test: Vec::new(),
-                validation: validation_item.then(Vec::new),
+                test: ItemLists::new(),
+                validation: validation_item.then(ItemLists::new),
             },
             draw: None,
             own: Vec::new(),
@@ -237,8 +237,8 @@ impl Splitter {
 /// whether the user has enough rows.
 fn leave_one_out(
     rows: &[Interaction],
-    test_items: &mut Vec<ItemId>,
-    validation_items: Option<&mut Vec<ItemId>>,
+    test_items: &mut ItemLists,
+    validation_items: Option<&mut ItemLists>,
     train: &mut Vec<Interaction>,
 ) -> bool {
     let test = latest_except(rows, None);
@@ -252,9 +252,9 @@ fn leave_one_out(
     let (Some(test), true) = (test, train.iter().any(|row| row.is_positive)) else {
         return false;
     };
-    test_items.push(ItemId(test));
-    if let (Some(items), Some(validation)) = (validation_items, validation) {
-        items.push(ItemId(validation));
+    test_items.push_user([test], 0);
+    if let Some(items) = validation_items {
+        items.push_user(validation, 0);
     }
     true
 }
@@ -304,13 +304,15 @@ mod tests {
 
     const USER: UserId = UserId(0);
 
+    /// Returns the test and the validation items of the user.
+    fn held_out(dataset: &Dataset) -> (&[u32], &[u32]) {
+        (dataset.test(USER).items, dataset.validation(USER).items)
+    }
+
     #[test]
     fn the_latest_is_tested_and_the_one_before_validates() {
         let dataset = one_user(&[(7, 30), (3, 10), (5, 40), (1, 20)], true).unwrap();
-        assert_eq!(
-            (dataset.test_item(USER), dataset.validation_item(USER)),
-            (Some(ItemId(5)), Some(ItemId(7)))
-        );
+        assert_eq!(held_out(&dataset), (&[5][..], &[7][..]));
         assert_eq!(dataset.train_items(USER), [1, 3]);
         assert_eq!(
             dataset.own_data(USER).ratings.iter().collect::<Vec<_>>(),
@@ -318,8 +320,8 @@ mod tests {
         );
         let dataset = one_user(&[(7, 30), (3, 10), (5, 40), (1, 20)], false).unwrap();
         assert_eq!(
-            (dataset.validation_item(USER), dataset.train_items(USER)),
-            (None, &[1, 3, 7][..])
+            (dataset.validation(USER).items, dataset.train_items(USER)),
+            (&[][..], &[1, 3, 7][..])
         );
     }
 
@@ -328,10 +330,7 @@ mod tests {
         // This is the authors' rank(method="first", ascending=False). The other way round would
         // change half of ML-100K's users.
         let dataset = one_user(&[(9, 5), (4, 8), (2, 8), (6, 8)], true).unwrap();
-        assert_eq!(
-            (dataset.test_item(USER), dataset.validation_item(USER)),
-            (Some(ItemId(4)), Some(ItemId(2)))
-        );
+        assert_eq!(held_out(&dataset), (&[4][..], &[2][..]));
         assert_eq!(dataset.train_items(USER), [6, 9]);
     }
 
@@ -352,10 +351,7 @@ mod tests {
         )
         .unwrap();
         // 4 is the latest; the next row is 4 again, so 2 validates; their earlier rows are dropped.
-        assert_eq!(
-            (dataset.test_item(USER), dataset.validation_item(USER)),
-            (Some(ItemId(4)), Some(ItemId(2)))
-        );
+        assert_eq!(held_out(&dataset), (&[4][..], &[2][..]));
         assert_eq!(dataset.train_items(USER), [6, 8, 8]);
     }
 
@@ -404,7 +400,7 @@ mod tests {
         let ratings = four_users(30);
         for fold in 0..5 {
             let dataset = split(ratings.clone(), &k_fold(5, fold), Streams::new(2)).unwrap();
-            assert!(!dataset.holds_items_out() && dataset.test_item(USER).is_none());
+            assert!(!dataset.holds_items_out() && dataset.test(USER).items.is_empty());
             let mut tested = 0;
             for user in (0..4).map(UserId) {
                 let test = dataset.test_ratings(user).unwrap();
@@ -490,10 +486,7 @@ mod tests {
             ],
         );
         let dataset = splitter.finish().unwrap();
-        assert_eq!(
-            (dataset.test_item(USER), dataset.validation_item(USER)),
-            (Some(ItemId(3)), Some(ItemId(2)))
-        );
+        assert_eq!(held_out(&dataset), (&[3][..], &[2][..]));
         assert_eq!(
             (dataset.train_items(USER), dataset.popularity()[4]),
             (&[1, 4][..], 0)
@@ -530,9 +523,9 @@ mod tests {
                 prop_assert_eq!(before, after);
                 prop_assert!(dataset.train_items(user).is_sorted());
                 let time = |item: u32| own.iter().find(|row| row.item == item).unwrap().time;
-                let (test, train) = (dataset.test_item(user).unwrap().0, dataset.train_items(user));
+                let (test, train) = (dataset.test(user).items[0], dataset.train_items(user));
                 prop_assert!(train.iter().all(|&item| time(item) <= time(test)));
-                if let Some(ItemId(validation)) = dataset.validation_item(user) {
+                for &validation in dataset.validation(user).items {
                     prop_assert!(time(validation) <= time(test));
                     prop_assert!(train.iter().all(|&item| time(item) <= time(validation)));
                 }

@@ -93,8 +93,10 @@ impl LightGcn {
         }
         if self.graph == Edges::TrainAndTest {
             // The split sees to it that a test item is not among the user's training items.
-            let leaked = |user: u32| Some((user, problem.leaked_test_item(UserId(user))?));
-            edges.extend((0..problem.users as u32).filter_map(leaked));
+            for user in 0..problem.users as u32 {
+                let leaked = problem.leaked_test_items(UserId(user)).iter();
+                edges.extend(leaked.map(|item| (user, *item)));
+            }
         }
         Graph::new([problem.users, problem.items], &edges)
     }
@@ -111,9 +113,9 @@ impl LightGcn {
         }
         let with_leak = |sent: &UserRatings| {
             let mut sent = sent.clone();
-            if let Some(item) = problem.leaked_test_item(sent.user) {
-                let place = sent.items.partition_point(|other| *other < item);
-                sent.items.insert(place, item);
+            for item in problem.leaked_test_items(sent.user) {
+                let place = sent.items.partition_point(|other| other < item);
+                sent.items.insert(place, *item);
                 // The size of a rating has no effect.
                 sent.ratings.insert(place, 1.0);
             }

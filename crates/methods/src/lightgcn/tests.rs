@@ -249,11 +249,9 @@ fn test_items_are_edges_and_positives_where_the_parameters_say_so() {
         let problem = Problem::new(&dataset, Streams::new(4), Placement::Central);
         let trained_on = method.trained_on(&ratings, &problem);
         let graph = method.edges(&trained_on, &problem).unwrap();
-        let missing = trained_on.iter().filter(|sent| {
-            !sent
-                .items
-                .contains(&dataset.test_item(sent.user).unwrap().0)
-        });
+        let missing = trained_on
+            .iter()
+            .filter(|sent| !sent.items.contains(&dataset.test(sent.user).items[0]));
         assert!(
             trained_on
                 .iter()
