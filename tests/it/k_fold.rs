@@ -205,7 +205,7 @@ fn what_cannot_be_divided_or_predicted_is_refused_by_name() {
         "likes.csv",
         with_ratings,
         &["evaluation.selection=\"best-validation\""],
-        &["`best-validation` needs a validation item", "`k-fold`"],
+        &["`best-validation` needs validation items", "`k-fold`"],
     );
     for key in [
         "ranking=\"full-catalogue\"",

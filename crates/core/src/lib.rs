@@ -8,6 +8,7 @@ pub mod memory;
 pub mod metric;
 pub mod rng;
 pub mod stages;
+mod timestamp;
 pub mod units;
 pub mod work;
 
@@ -15,5 +16,6 @@ pub use {
     error::{Error, ErrorKind, Result},
     ids::{InvitationId, ItemId, Round, Step, UserId},
     rng::{PortableDraws, Purpose, Stream, Streams},
+    timestamp::Timestamp,
     units::{BitsPerSecond, Bytes, Direction, SimDuration, SimTime},
 };

@@ -30,9 +30,7 @@ pub(crate) fn dataset() -> Arc<Dataset> {
     };
     let spec = DatasetSpec {
         generator: Some(population),
-        split: SplitSpec::LeaveOneOut {
-            validation_item: false,
-        },
+        split: SplitSpec::leave_one_out(false),
         ..DatasetSpec::named(DatasetName::Generated)
     };
     Arc::new(load(&spec, &[], Streams::new(4)).unwrap())

@@ -2,10 +2,11 @@
 
 use super::document::Block;
 use super::record::{NoEpsilon, ParticipationTotals, PrivacyRecord, RunRecord, Sampling};
-use super::words::{self, counted, name_of, percent, thousands};
+use super::words::{self, counted, name_of, percent, share, thousands};
+use fedrecsim_data::dataset::SplitFacts;
 use fedrecsim_data::dataset::public::known;
 use fedrecsim_scenario::{
-    Adjacency, EvaluationSpec, ItemTable, NegativePool, Policy, Ranking, Scenario, Selection,
+    Adjacency, Cut, EvaluationSpec, ItemTable, NegativePool, Policy, Ranking, Scenario, Selection,
     SplitSpec, TrainingSpec, Trust,
 };
 
@@ -20,6 +21,7 @@ pub(crate) fn describe(record: &RunRecord) -> Vec<(String, String)> {
         ("Rounds", format!("{planned} planned, {how}")),
         ("Protocol", protocol_of(record).to_owned()),
     ];
+    rows.extend(test_items(record).map(|text| ("Tested", text)));
     let privacy = record.privacy.as_ref();
     rows.extend(privacy.map(|privacy| ("Privacy", claim(privacy))));
     let named = |(name, text): (&str, String)| (name.to_owned(), text);
@@ -118,8 +120,26 @@ pub(crate) fn protocol(scenario: &Scenario, draws_negatives: bool) -> String {
         Selection::BestTest => "best test round",
     };
     match scenario.dataset.split {
-        SplitSpec::LeaveOneOut { .. } => {
-            format!("leave-one-out, {ranking}, {negatives}, {tables}{judged}")
+        SplitSpec::LeaveOneOut {
+            session_gap_days, ..
+        } => {
+            let gap = session_gap_days.map(|days| format!(" by sessions (gap of {days} d)"));
+            let gap = gap.unwrap_or_default();
+            format!("leave-one-out{gap}, {ranking}, {negatives}, {tables}{judged}")
+        }
+        SplitSpec::Holdout(spec) => format!(
+            "holdout of {} of every user, {ranking}, {negatives}, {tables}{judged}",
+            share(spec.share)
+        ),
+        SplitSpec::GlobalTime(spec) => {
+            let cut = match spec.cut {
+                Cut::Share(before) => format!("{} of the ratings", share(before)),
+                Cut::Instant(instant) => instant.to_string(),
+            };
+            let targets = name_of(&spec.targets);
+            format!(
+                "global time, cut at {cut}, targets `{targets}`, {ranking}, {negatives}, {tables}{judged}"
+            )
         }
         SplitSpec::KFold {
             folds,
@@ -244,6 +264,35 @@ pub(crate) fn excluded(record: &RunRecord) -> Option<String> {
     ))
 }
 
+/// Returns what accuracy stands on: how many items are tested, and what is known of them.
+fn test_items(record: &RunRecord) -> Option<String> {
+    let SplitFacts {
+        test_items,
+        unrated_test_items,
+        timed_test_items,
+        test_items_within_a_day,
+        users_without_history,
+    } = record.size.split;
+    if test_items == 0 {
+        return None;
+    }
+    let mut text = counted(test_items, "test item");
+    if unrated_test_items > 0 {
+        let unrated = percent(unrated_test_items, test_items);
+        text +=
+            &format!("; {unrated} of them nobody had rated before, and every method misses them");
+    }
+    if timed_test_items > 0 {
+        let near = percent(test_items_within_a_day, timed_test_items);
+        text += &format!("; {near} lie within a day of a training rating of their user");
+    }
+    if users_without_history > 0 {
+        let users = counted(users_without_history, "user");
+        text += &format!("; {users} without history before");
+    }
+    Some(text)
+}
+
 /// Returns what in the protocol makes the accuracy look better than a deployment's would be.
 pub(crate) fn protocol_caveats(scenario: &Scenario, draws_negatives: bool) -> Vec<Block> {
     let mut caveats = Vec::new();
@@ -256,8 +305,16 @@ pub(crate) fn protocol_caveats(scenario: &Scenario, draws_negatives: bool) -> Ve
              `dataset.negatives.pool = \"not-in-train\"`.",
         ));
     }
+    if let (Some(core), SplitSpec::GlobalTime(_)) =
+        (scenario.dataset.k_core, scenario.dataset.split)
+    {
+        caveats.push(Block::note(
+            format!("The {core}-core has seen the future."),
+            "Users and items were kept by all their ratings, those after the cut included. A deployment could not do so.",
+        ));
+    }
     if scenario.evaluation.selection == Selection::BestTest {
-        let honest = match scenario.dataset.split.has_validation_item() {
+        let honest = match scenario.dataset.split.has_validation_items() {
             true => "best-validation",
             false => "last",
         };
@@ -285,7 +342,9 @@ pub(crate) fn assumptions(scenario: &Scenario) -> Option<Block> {
 fn data(record: &RunRecord) -> String {
     let (dataset, size) = (&record.scenario.dataset, &record.size);
     let held_out = match dataset.split {
-        SplitSpec::LeaveOneOut { validation_item } => {
+        SplitSpec::LeaveOneOut {
+            validation_item, ..
+        } => {
             let items = if validation_item {
                 "a test and a validation"
             } else {
@@ -293,6 +352,11 @@ fn data(record: &RunRecord) -> String {
             };
             format!("{items} item held out per user")
         }
+        SplitSpec::Holdout(_) => "a share of every user's ratings held out".to_owned(),
+        SplitSpec::GlobalTime(_) => match size.training_ends {
+            Some(end) => format!("training ends at {end}"),
+            None => "training ends at one instant".to_owned(),
+        },
         SplitSpec::KFold { folds, .. } => {
             let part = dataset.split.part(record.scenario.seed).unwrap_or_default();
             format!("part {part} of {folds} (from 0) held out")

@@ -31,10 +31,10 @@ pub(super) fn admits(form: &Json, value: &Value) -> bool {
         Value::Boolean(_) => t == "boolean",
         Value::Integer(_) => t == "integer" || t == "number",
         Value::Float(_) => t == "number",
-        Value::String(_) => t == "string",
+        Value::String(_) | Value::Datetime(_) => t == "string",
         Value::Array(_) => t == "array",
         Value::Table(_) => t == "object",
-        Value::Datetime | Value::Unusable => false,
+        Value::Unusable => false,
     })
 }
 
@@ -58,7 +58,7 @@ pub(super) fn kind_in_words(value: &Value) -> &'static str {
         Value::Integer(_) => "an integer",
         Value::Float(_) => "a float",
         Value::String(_) => "a string",
-        Value::Datetime => "a date or time",
+        Value::Datetime(_) => "a date or time",
         Value::Array(_) => "an array",
         Value::Table(_) => "a table",
         Value::Unusable => "an unusable number",

@@ -25,7 +25,8 @@ pub(super) enum Value {
     /// A finite number.
     Float(f64),
     String(String),
-    Datetime,
+    /// A date or time, which is a string wherever one is expected.
+    Datetime(String),
     Array(Vec<Node>),
     Table(Table),
     /// A number that is already reported as a fault; nothing more is said about it.
@@ -52,7 +53,7 @@ impl Node {
             Value::Boolean(value) => (*value).into(),
             Value::Integer(value) => (*value).into(),
             Value::Float(value) => (*value).into(),
-            Value::String(value) => value.as_str().into(),
+            Value::String(value) | Value::Datetime(value) => value.as_str().into(),
             Value::Array(nodes) => nodes.iter().map(|node| node.to_json(faults)).collect(),
             Value::Table(table) => {
                 let is_named = |place: &Place| faults.iter().any(|fault| fault.place == *place);
@@ -73,7 +74,7 @@ impl Node {
                 };
                 Json::Object(table.iter().filter_map(member).collect())
             }
-            Value::Datetime | Value::Unusable => Json::Null,
+            Value::Unusable => Json::Null,
         }
     }
 
@@ -291,7 +292,7 @@ impl Reader<'_> {
         let value = match spanned.get_ref() {
             DeValue::Boolean(value) => Value::Boolean(*value),
             DeValue::String(value) => Value::String(value.to_string()),
-            DeValue::Datetime(_) => Value::Datetime,
+            DeValue::Datetime(value) => Value::Datetime(value.to_string()),
             DeValue::Array(array) => {
                 Value::Array(array.iter().map(|item| self.node(item)).collect())
             }

@@ -49,7 +49,8 @@ pub struct World {
     layouts: Vec<PhaseLayouts>,
     /// The users' devices and links.
     pub population: Population,
-    /// The users who take no part because their device has no room for the table, ascending.
+    /// The users who take no part, ascending: those whose device has no room for the table, and those
+    /// who have nothing to train on.
     pub excluded: Vec<UserId>,
     /// The run's randomness.
     pub streams: Streams,
@@ -134,12 +135,17 @@ impl World {
             .max()
             .unwrap_or(0);
         let table = Bytes::new(largest as u64);
-        let excluded = population.too_small_for(table, dataset.users());
+        let mut excluded = population.too_small_for(table, dataset.users());
         if trains && excluded.len() == dataset.users() {
             return Err(Error::Usage(format!(
                 "no device has the memory for the table of {table} that it would download; see [devices]"
             )));
         }
+        // A user without anything to train on takes no part either.
+        let users = (0..dataset.users()).map(UserId::from);
+        excluded.extend(users.filter(|user| !dataset.has_history(*user)));
+        excluded.sort_unstable();
+        excluded.dedup();
         let policy = Policy::of(&scenario.training.mode);
         let privacy = privacy::of_devices(&scenario.privacy, &scenario.codec);
         let sum_noise = protection::sum_noise(&scenario, dataset.users());
@@ -272,8 +278,14 @@ impl World {
         self.excluded.is_empty() && self.population.availability.is_always()
     }
 
-    /// Returns whether the device of `user` has the memory to take part.
-    pub(crate) fn has_memory(&self, user: UserId) -> bool {
+    /// Returns the users whose device has no room for the table.
+    pub(crate) fn without_memory(&self) -> impl Iterator<Item = UserId> {
+        let excluded = self.excluded.iter().copied();
+        excluded.filter(|user| self.dataset.has_history(*user))
+    }
+
+    /// Returns whether `user` has something to train on, and its device the memory for it.
+    pub(crate) fn can_take_part(&self, user: UserId) -> bool {
         self.excluded.binary_search(&user).is_err()
     }
 

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use fedrecsim_core::{Error, Result, Streams, UserId};
 use fedrecsim_data::dataset::{Dataset, Ratings, delimited, split};
-use fedrecsim_scenario::{ColumnRef, DelimitedSpec, SplitSpec};
+use fedrecsim_scenario::{ColumnRef, DelimitedSpec, SplitSpec, TimestampFormat};
 
 const SEPARATORS: [&str; 8] = [",", "\t", "::", ";", " || ", "\"", "a", "aa"];
 
@@ -40,9 +40,7 @@ pub fn check(input: &[u8]) -> Result<Dataset> {
         .and_then(|ratings| {
             split::split(
                 ratings,
-                &SplitSpec::LeaveOneOut {
-                    validation_item: flags & 0x80 != 0,
-                },
+                &SplitSpec::leave_one_out(flags & 0x80 != 0),
                 Streams::new(1),
             )
         })
@@ -66,6 +64,8 @@ fn layout(flags: u8, places: u8) -> DelimitedSpec {
         label: None,
         weight: None,
         timestamp: (flags & 0x40 != 0).then(|| column("t", 3)),
+        timestamp_format: None,
+        order: None,
     }
 }
 
@@ -125,11 +125,18 @@ fn check_round_trip(ratings: &Ratings) {
     let text: String = lines
         .map(|(user, i)| format!("{user},{},{},{}\n", i.item, i.rating, i.time))
         .collect();
-    let again = read(text.as_bytes(), &layout(0x60, 0b10_01_00)).unwrap();
-    assert_eq!(
-        (&again.users, &again.interactions),
-        (&ratings.users, &ratings.interactions)
-    );
+    // In this unit the times, which may be an order alone, are written as they are held.
+    let layout = DelimitedSpec {
+        timestamp_format: Some(TimestampFormat::Nanoseconds),
+        ..layout(0x60, 0b10_01_00)
+    };
+    let again = read(text.as_bytes(), &layout).unwrap();
+    let of = |ratings: &Ratings| -> Vec<_> {
+        let rows = ratings.interactions.iter();
+        let fields = rows.map(|row| (row.item, row.rating.to_bits(), row.time));
+        ratings.users.iter().copied().zip(fields).collect()
+    };
+    assert_eq!(of(&again), of(ratings));
     assert_eq!(again.items, ratings.items);
 }
 

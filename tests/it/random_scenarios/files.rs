@@ -95,6 +95,8 @@ pub fn ratings(spec: &DatasetSpec) -> Option<(&'static str, String)> {
         label: None,
         weight: None,
         timestamp: Some(ColumnRef::Position(4)),
+        timestamp_format: None,
+        order: None,
     };
     let by_name = |user: &str, item: &str| DelimitedSpec {
         user: ColumnRef::Name(user.into()),

@@ -204,15 +204,16 @@ fn evaluated_users(
     spec: &EvaluationSpec,
     streams: Streams,
 ) -> Result<Vec<UserId>> {
-    let all = (0..dataset.users()).map(UserId::from);
+    let tested = dataset.tested_users();
+    let all = tested.iter().copied().map(UserId);
     let wanted = spec.users as usize;
-    if wanted > dataset.users() {
+    if wanted > tested.len() {
         return Err(Error::Dataset(format!(
-            "evaluation.users is {wanted}, but the data set has {} users",
-            dataset.users()
+            "evaluation.users is {wanted}, but the data set has {} users who can be tested",
+            tested.len()
         )));
     }
-    if wanted == 0 || wanted == dataset.users() {
+    if wanted == 0 || wanted == tested.len() {
         return Ok(all.collect());
     }
     let key = |user: UserId| {
@@ -273,7 +274,7 @@ mod tests {
         };
         let spec = DatasetSpec {
             generator: Some(population),
-            split: SplitSpec::LeaveOneOut { validation_item },
+            split: SplitSpec::leave_one_out(validation_item),
             ..DatasetSpec::named(DatasetName::Generated)
         };
         load(&spec, &[], STREAMS).unwrap()
@@ -466,7 +467,7 @@ mod tests {
             .to_string();
         assert_eq!(
             message,
-            "evaluation.users is 11, but the data set has 10 users"
+            "evaluation.users is 11, but the data set has 10 users who can be tested"
         );
     }
 

@@ -197,9 +197,7 @@ mod tests {
     fn split(spec: &GeneratorSpec) -> Dataset {
         let dataset = DatasetSpec {
             generator: Some(spec.clone()),
-            split: SplitSpec::LeaveOneOut {
-                validation_item: true,
-            },
+            split: SplitSpec::LEAVE_ONE_OUT,
             ..DatasetSpec::named(DatasetName::Generated)
         };
         load(&dataset, &[], STREAMS).unwrap()
@@ -362,9 +360,7 @@ mod tests {
         let mut dataset = DatasetSpec {
             generator: Some(GeneratorSpec::default()),
             minimum_interactions: 30,
-            split: SplitSpec::LeaveOneOut {
-                validation_item: false,
-            },
+            split: SplitSpec::leave_one_out(false),
             ..DatasetSpec::named(DatasetName::Generated)
         };
         let loaded = load(&dataset, &[], STREAMS).unwrap();

@@ -10,14 +10,20 @@ use fedrecsim_core::UserId;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum HeldOut {
     /// Items that are ranked.
-    Items {
-        /// The test items of every user.
-        test: ItemLists,
-        /// The validation items of every user, if the scenario asks for them.
-        validation: Option<ItemLists>,
-    },
+    Items(Box<HeldOutLists>),
     /// Ratings that are predicted (k-fold).
     Ratings(Box<UserRows>),
+}
+
+/// The items of every user that are kept from training.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct HeldOutLists {
+    /// The test items.
+    pub(super) test: ItemLists,
+    /// The validation items, if the scenario asks for them.
+    pub(super) validation: Option<ItemLists>,
+    /// Those that are neither trained on nor tested, if the split leaves any out.
+    pub(super) left_out: Option<ItemLists>,
 }
 
 /// Held-out items of all users.
@@ -101,40 +107,35 @@ pub struct TestRatings<'a> {
 }
 
 impl HeldOut {
+    /// Returns the lists of items, if items are held out.
+    fn lists(&self) -> Option<&HeldOutLists> {
+        match self {
+            Self::Items(lists) => Some(lists),
+            Self::Ratings(_) => None,
+        }
+    }
+
     /// Returns the test items of `user`; none if ratings are held out.
     pub(crate) fn test(&self, user: UserId) -> HeldOutItems<'_> {
-        match self {
-            Self::Items { test, .. } => test.of_user(user),
-            Self::Ratings(_) => HeldOutItems::default(),
-        }
+        let lists = self.lists().map(|lists| &lists.test);
+        lists.map_or_else(HeldOutItems::default, |items| items.of_user(user))
     }
 
     /// Returns the validation items of `user`, if there are any.
     pub(crate) fn validation(&self, user: UserId) -> HeldOutItems<'_> {
-        match self {
-            Self::Items {
-                validation: Some(items),
-                ..
-            } => items.of_user(user),
-            _ => HeldOutItems::default(),
-        }
+        let lists = self.lists().and_then(|lists| lists.validation.as_ref());
+        lists.map_or_else(HeldOutItems::default, |items| items.of_user(user))
     }
 
     /// Returns whether users have validation items.
     pub(crate) fn has_validation_items(&self) -> bool {
-        matches!(
-            self,
-            Self::Items {
-                validation: Some(_),
-                ..
-            }
-        )
+        self.lists().is_some_and(|lists| lists.validation.is_some())
     }
 
     /// Returns the test ratings of `user`, if ratings are held out.
     pub(crate) fn test_ratings(&self, user: UserId) -> Option<TestRatings<'_>> {
         match self {
-            Self::Items { .. } => None,
+            Self::Items(_) => None,
             Self::Ratings(rows) => Some(TestRatings {
                 items: rows.own_data(user).items,
                 ratings: rows.own_data(user).ratings,
@@ -142,13 +143,16 @@ impl HeldOut {
         }
     }
 
-    /// Returns every held-out item of `user`: the test items, then the validation items, or those of
-    /// the test ratings.
+    /// Returns every item of `user` that is kept from training: the test items, the validation items
+    /// and those that are left out, or those of the test ratings.
     pub(crate) fn items(&self, user: UserId) -> impl Iterator<Item = u32> {
         let of_ratings = self.test_ratings(user).map_or(&[][..], |test| test.items);
+        let left_out = self.lists().and_then(|lists| lists.left_out.as_ref());
+        let left_out = left_out.map_or(&[][..], |items| items.of_user(user).items);
         let all = [
             self.test(user).items,
             self.validation(user).items,
+            left_out,
             of_ratings,
         ];
         all.into_iter().flatten().copied()
@@ -157,10 +161,14 @@ impl HeldOut {
     /// Returns what is held out of the ratings of these users alone.
     pub(crate) fn of_users(&self, users: std::ops::Range<usize>) -> Self {
         match self {
-            Self::Items { test, validation } => Self::Items {
-                test: test.of_users(users.clone()),
-                validation: validation.as_ref().map(|items| items.of_users(users)),
-            },
+            Self::Items(lists) => {
+                let part = |items: &ItemLists| items.of_users(users.clone());
+                Self::Items(Box::new(HeldOutLists {
+                    test: part(&lists.test),
+                    validation: lists.validation.as_ref().map(part),
+                    left_out: lists.left_out.as_ref().map(part),
+                }))
+            }
             Self::Ratings(rows) => Self::Ratings(Box::new(rows.of_users(users))),
         }
     }

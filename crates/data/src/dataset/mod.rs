@@ -12,7 +12,7 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use fedrecsim_core::{Result, Streams, UserId};
+use fedrecsim_core::{Result, Streams, Timestamp, UserId};
 use fedrecsim_scenario::{DatasetSpec, GeneratorSpec, SplitSpec};
 
 mod alias;
@@ -22,6 +22,7 @@ mod compressed;
 pub mod delimited;
 mod folds;
 mod generator;
+mod global_time;
 mod held_out;
 pub mod negatives;
 mod own_data;
@@ -32,6 +33,7 @@ pub mod registry;
 mod scale;
 pub mod share;
 pub mod split;
+mod split_facts;
 mod subset;
 mod totals;
 mod user_rows;
@@ -44,6 +46,7 @@ pub use {
     own_data::OwnData,
     ratings::{Interaction, Ratings},
     scale::RatingScale,
+    split_facts::SplitFacts,
     totals::Totals,
 };
 
@@ -70,6 +73,10 @@ pub struct Dataset {
     user_names: Vec<Box<str>>,
     /// The first of the users whose ratings are here.
     first: u32,
+    /// The instant at which training ends for everybody, if the split goes by one.
+    training_ends: Option<Timestamp>,
+    /// The users who have something held out, ascending; `None` if all have.
+    tested: Option<Vec<u32>>,
     /// Totals over all users. Some may have their ratings in another process.
     totals: Totals,
 }
@@ -94,7 +101,11 @@ pub fn load(spec: &DatasetSpec, data_directories: &[PathBuf], streams: Streams) 
         Some(subset) => all.subset(subset, streams)?,
         None => all,
     };
-    let ratings = part.keep_active_users(spec.minimum_interactions)?;
+    let active = part.keep_active_users(spec.minimum_interactions)?;
+    let ratings = match spec.k_core {
+        Some(least) => active.core(least)?,
+        None => active,
+    };
     split_of(ratings, file.ordered_by_item, spec, streams)
 }
 
@@ -147,7 +158,8 @@ fn generated(
             }
         });
     }
-    let mut splitter = split::Splitter::new(population.items, &spec.split, rows, streams)?;
+    let split = (&spec.split, rows);
+    let mut splitter = split::Splitter::new(population.items, own.start, split, streams)?;
     let mut most = 0;
     generator::generate(population, own.clone(), streams, |user, interactions| {
         most = most.max(interactions.len());
@@ -181,6 +193,33 @@ impl Dataset {
             "the ratings of {user} are in another process; what needs the ratings of all users runs in one process only"
         );
         UserId(place)
+    }
+
+    /// Returns whether the ratings of all users are here, and none in another process.
+    pub fn is_whole(&self) -> bool {
+        self.own_users().len() == self.users()
+    }
+
+    /// Returns whether `user` has something to train on. One who has not can be tested alone.
+    pub fn has_history(&self, user: UserId) -> bool {
+        user.0 < self.totals.with_history
+    }
+
+    /// Returns the users who have something held out, ascending.
+    fn tested_users(&self) -> Vec<u32> {
+        let all = || (0..self.totals.users).collect();
+        self.tested.clone().unwrap_or_else(all)
+    }
+
+    /// Returns the instant at which training ends for everybody; `None` for a split that goes by
+    /// none.
+    pub fn training_ends(&self) -> Option<Timestamp> {
+        self.training_ends
+    }
+
+    /// Returns what the split did.
+    pub fn split_facts(&self) -> &SplitFacts {
+        &self.totals.split
     }
 
     /// Returns the number of items in the catalogue.
@@ -237,7 +276,7 @@ impl Dataset {
     /// Returns whether the split holds single items out, which can be ranked; otherwise it holds
     /// ratings out, which can be predicted.
     pub fn holds_items_out(&self) -> bool {
-        matches!(self.held_out, HeldOut::Items { .. })
+        matches!(self.held_out, HeldOut::Items(_))
     }
 
     /// Returns the range and the mean of the ratings; `None` where the data set has no ratings or
@@ -284,9 +323,9 @@ impl Dataset {
         self.held_out_items(user).filter(is_new).count()
     }
 
-    /// Returns every item that is held out of the ratings of `user`: the test items, then the
-    /// validation items, or those of the test ratings. No device and no server has them; what uses
-    /// them in training has to say so.
+    /// Returns every item that is kept from the training of `user`: the test items, the validation
+    /// items and those that the split leaves out, or those of the test ratings. No device and no server
+    /// has them; what uses them in training has to say so.
     pub fn held_out_items(&self, user: UserId) -> impl Iterator<Item = u32> {
         self.held_out.items(self.place(user))
     }

@@ -175,7 +175,7 @@ mod tests {
         };
         split::split(
             ratings,
-            &SplitSpec::LeaveOneOut { validation_item },
+            &SplitSpec::leave_one_out(validation_item),
             Streams::new(1),
         )
         .unwrap()

@@ -1,6 +1,7 @@
 //! Holds a device's data: the training part of its own user's ratings, and nobody else's.
 
 use super::column::{Ranks, Values};
+use fedrecsim_core::Timestamp;
 
 /// The training ratings of one user, one row each, in the order of ascending items.
 ///
@@ -15,6 +16,8 @@ pub struct OwnData<'a> {
     /// and equal ranks for equal times. This is the time that a device may use; see algorithms,
     /// section 12 (rho).
     pub recency_ranks: Ranks<'a>,
+    /// The instant of every row, where the split goes by a clock.
+    pub instants: Option<&'a [Timestamp]>,
     /// The weight of every row, as the file's `weight` column gives it; 1 where it has none.
     pub weights: Values<'a>,
     /// For every row, whether it is a positive, as the file's `label` column says; `None` where all
@@ -31,6 +34,7 @@ impl<'a> OwnData<'a> {
             items,
             ratings: ones,
             recency_ranks: Ranks::zero(items.len()),
+            instants: None,
             weights: ones,
             labels: None,
         }

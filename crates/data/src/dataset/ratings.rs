@@ -1,6 +1,6 @@
 //! Holds ratings as they are read from a file, before they are split.
 
-use fedrecsim_core::{Error, Result};
+use fedrecsim_core::{Error, Result, Timestamp};
 
 /// One rating of one user.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -9,9 +9,10 @@ pub struct Interaction {
     pub item: u32,
     /// The rating of the item; 1 if the source has none.
     pub rating: f32,
-    /// The key that orders the ratings of one user in time. It is only compared, so its unit has no
-    /// meaning.
+    /// The key that orders the ratings of one user in time. It is only compared.
     pub time: i64,
+    /// The instant of the rating, where a clock is known.
+    pub instant: Timestamp,
     /// How much the rating counts, for methods that weigh ratings; 1 if the source does not say.
     pub weight: f32,
     /// Whether the user liked the item; a file with labels also has items that were shown and not
@@ -26,6 +27,7 @@ impl Interaction {
             item,
             rating,
             time,
+            instant: Timestamp::UNKNOWN,
             weight: 1.0,
             is_positive: true,
         }
@@ -64,6 +66,40 @@ impl Ratings {
             return Ok(self);
         }
         Ok(self.only(|user, _| rows_of_user[user as usize] >= minimum as usize))
+    }
+
+    /// Leaves out users and items with fewer than `least` rows, again and again until every one that
+    /// is left has as many.
+    ///
+    /// # Errors
+    /// [`Error::Dataset`] if nothing is left.
+    pub fn core(mut self, least: u32) -> Result<Self> {
+        loop {
+            let mut of_users = vec![0u32; self.user_names.len()];
+            let mut of_items = vec![0u32; self.items as usize];
+            for (user, row) in self.users.iter().zip(&self.interactions) {
+                of_users[*user as usize] += 1;
+                of_items[row.item as usize] += 1;
+            }
+            if of_users.is_empty() {
+                return Err(Error::Dataset(format!(
+                    "nothing is left: dataset.k_core is {least}, and no part of the ratings is as dense"
+                )));
+            }
+            if of_users.iter().chain(&of_items).all(|rows| *rows >= least) {
+                return Ok(self);
+            }
+            let has_enough = |user: u32, item: u32| {
+                of_users[user as usize] >= least && of_items[item as usize] >= least
+            };
+            self = self.only(has_enough);
+        }
+    }
+
+    /// Returns how many ratings have no timestamp.
+    pub(super) fn without_instant(&self) -> usize {
+        let rows = self.interactions.iter();
+        rows.filter(|row| row.instant.known().is_none()).count()
     }
 
     /// Leaves only the rows whose user and item `is_kept` accepts, and numbers the remaining users
@@ -154,7 +190,13 @@ impl Numbering {
         self.next
     }
 
-    /// Returns the new number of `old`.
+    /// Returns the new number of `old`, if it has one.
+    pub(crate) fn known(&self, old: u32) -> Option<u32> {
+        let number = self.numbers[old as usize];
+        (number != Self::NONE).then_some(number)
+    }
+
+    /// Returns the new number of `old`, which gets one if it has none.
     pub(crate) fn number(&mut self, old: u32) -> u32 {
         let number = &mut self.numbers[old as usize];
         if *number == Self::NONE {
@@ -215,6 +257,18 @@ mod tests {
             error,
             "no user is left: dataset.minimum_interactions is 50, but the most active user has 2 ratings"
         );
+    }
+
+    /// If this fails, a 5-core is not the one of the papers: leaving out item 9 takes user 2 below
+    /// two ratings, and leaving out that user takes item 5 below two.
+    #[test]
+    fn a_core_is_left_when_nothing_more_falls() {
+        let rows = [(0, 1), (0, 2), (1, 1), (1, 2), (2, 9), (2, 5), (1, 5)];
+        let core = ratings(&rows).core(2).unwrap();
+        assert_eq!(core.user_names, ["name-0".into(), "name-1".into()]);
+        assert_eq!((core.items, core.interactions.len()), (2, 4));
+        let nothing = ratings(&rows).core(3).unwrap_err().to_string();
+        assert!(nothing.contains("dataset.k_core is 3"), "{nothing}");
     }
 
     #[test]

@@ -14,7 +14,10 @@ const FEWEST_GENERATED: u32 = 3;
 /// Returns the number of users of the data set that `spec` names, if each process can draw its own
 /// users alone: a generated population without a filter of users, split user by user.
 pub fn users_drawn_by_owner(spec: &DatasetSpec) -> Option<u32> {
-    let is_split_by_user = matches!(spec.split, SplitSpec::LeaveOneOut { .. });
+    let is_split_by_user = matches!(
+        spec.split,
+        SplitSpec::LeaveOneOut { .. } | SplitSpec::Holdout(_)
+    );
     let leaves_nobody_out = spec.minimum_interactions <= FEWEST_GENERATED;
     spec.generated_users()
         .filter(|_| is_split_by_user && leaves_nobody_out)
@@ -35,8 +38,8 @@ pub fn draw(spec: &DatasetSpec, own: Range<u32>, streams: Streams) -> Result<Dat
 /// Reads the ratings of some users of a file: `own_of` picks them, given the number of users. The
 /// totals over all users are yet to be added. Also returns a digest of the whole file, so that
 /// processes can check that they have all read the same one. Returns `None` for a data set that has
-/// to be read as a whole: a subset, which goes by the ratings of all, or ratings with fractions
-/// whose sum depends on the order.
+/// to be read as a whole: a subset or a k-core, which goes by the ratings of all, a split by a clock,
+/// or ratings with fractions whose sum depends on the order.
 ///
 /// # Errors
 /// As [`load`](super::load).
@@ -46,7 +49,8 @@ pub fn read_own(
     own_of: impl FnOnce(usize) -> Range<u32>,
     streams: Streams,
 ) -> Result<Option<(Dataset, [u8; blake3::OUT_LEN])>> {
-    if spec.subset.is_some() || spec.generator.is_some() {
+    let goes_by_all = spec.subset.is_some() || spec.k_core.is_some();
+    if goes_by_all || spec.generator.is_some() || split::goes_by_clock(&spec.split) {
         return Ok(None);
     }
     let file = registry::locate(spec, data_directories)?;
@@ -106,14 +110,7 @@ mod tests {
     #[test]
     fn users_who_are_drawn_by_their_owners_are_those_of_the_whole_population() {
         let streams = Streams::new(7);
-        for split in [
-            SplitSpec::LeaveOneOut {
-                validation_item: true,
-            },
-            SplitSpec::LeaveOneOut {
-                validation_item: false,
-            },
-        ] {
+        for split in [SplitSpec::LEAVE_ONE_OUT, SplitSpec::leave_one_out(false)] {
             let population = GeneratorSpec {
                 users: 53,
                 items: 200,
@@ -168,9 +165,7 @@ mod tests {
             };
             let spec = DatasetSpec {
                 generator: Some(population),
-                split: SplitSpec::LeaveOneOut {
-                    validation_item: true,
-                },
+                split: SplitSpec::LEAVE_ONE_OUT,
                 ..DatasetSpec::named(DatasetName::Generated)
             };
             load(&spec, &[], Streams::new(seed)).unwrap().digest()
@@ -213,18 +208,15 @@ mod tests {
             label: None,
             weight: None,
             timestamp: Some(named("time")),
+            timestamp_format: None,
+            order: None,
         };
         let k_fold = SplitSpec::KFold {
             folds: 5,
             fold: 1,
             division: None,
         };
-        for split in [
-            SplitSpec::LeaveOneOut {
-                validation_item: true,
-            },
-            k_fold,
-        ] {
+        for split in [SplitSpec::LEAVE_ONE_OUT, k_fold] {
             let spec = DatasetSpec {
                 columns: Some(layout.clone()),
                 path: Some(path.clone()),

@@ -1,4 +1,4 @@
-//! Splits ratings into a part to train on and a part to measure accuracy on, in one of two ways.
+//! Splits ratings into a part to train on and a part to measure accuracy on.
 //!
 //! **Leave-one-out**: a user's latest positive is the test item, the one before it (if asked for)
 //! the validation item, the rest is for training. Ties in time go to the row that stands first in
@@ -11,24 +11,34 @@
 //! rating of an item *other than* the test item, and further rows with a held-out item are left out
 //! of training.
 //!
+//! **Holdout**: a share of every user's positives is drawn and held out, by the same two rules.
+//!
+//! **Global time**: one instant divides the ratings of all users. See
+//! [`global_time`](super::global_time).
+//!
 //! **K-fold**: all rows of all users are divided at random into equal parts; one part is the test part, the others are for training. See [`folds`](super::folds).
 
 use std::ops::Range;
 
 use super::Dataset;
 use super::folds::FoldDraw;
-use super::held_out::{HeldOut, ItemLists};
+use super::held_out::{HeldOut, HeldOutLists, ItemLists};
 use super::ratings::{Interaction, Ratings};
+use super::split_facts::SplitFacts;
 use super::totals::Totals;
 use super::user_rows::UserRows;
-use fedrecsim_core::{Error, Result, Streams};
-use fedrecsim_scenario::SplitSpec;
+use fedrecsim_core::{Error, PortableDraws, Result, Streams};
+use fedrecsim_scenario::{HoldoutSpec, SplitSpec};
 
 /// Splits all ratings of a file as `spec` says. Random draws come from `streams`.
 ///
 /// # Errors
-/// The same as those of [`Splitter::new`] and [`Splitter::finish`].
+/// The same as those of [`Splitter::new`] and [`Splitter::finish`], and [`Error::Dataset`] for a
+/// split by time of ratings without timestamps, or one that leaves nobody.
 pub fn split(ratings: Ratings, spec: &SplitSpec, streams: Streams) -> Result<Dataset> {
+    if let SplitSpec::GlobalTime(spec) = spec {
+        return super::global_time::split(ratings, spec, streams);
+    }
     let users = ratings.user_names.len() as u32;
     let rows = ratings.interactions.len() as u64;
     split_part(ratings, 0..users, (rows, 0), spec, streams)
@@ -43,8 +53,11 @@ pub(super) fn split_part(
     spec: &SplitSpec,
     streams: Streams,
 ) -> Result<Dataset> {
-    let mut splitter = Splitter::new(ratings.items, spec, rows, streams)?;
-    if let Some(draw) = &mut splitter.draw {
+    if goes_by_clock(spec) {
+        ratings.check_clock("`dataset.split.leave-one-out.session_gap_days`")?;
+    }
+    let mut splitter = Splitter::new(ratings.items, own.start, (spec, rows), streams)?;
+    if let Way::KFold(draw) = &mut splitter.way {
         (0..before).for_each(|_| {
             draw.next_is_test();
         });
@@ -52,15 +65,27 @@ pub(super) fn split_part(
     ratings.users.iter_mut().for_each(|user| *user -= own.start);
     let (starts, grouped) = ratings.by_user(own.len());
     drop((ratings.users, ratings.interactions));
-    let names = ratings.user_names[own.start as usize..].iter();
-    for (bounds, name) in starts.windows(2).zip(names) {
-        splitter.push_user(|| format!("user {name:?}"), &grouped[bounds[0]..bounds[1]]);
+    let mut names = ratings.user_names;
+    let mut kept = vec![true; names.len()];
+    for (bounds, user) in starts.windows(2).zip(own.clone()) {
+        let name = &names[user as usize];
+        let rows = &grouped[bounds[0]..bounds[1]];
+        kept[user as usize] = splitter.push_user(|| format!("user {name:?}"), rows);
     }
-    splitter.finish_part(
-        own.start,
-        ratings.user_names.len() as u32,
-        ratings.user_names,
-    )
+    let mut kept = kept.into_iter();
+    names.retain(|_| kept.next().unwrap_or(true));
+    splitter.finish_part(own.start, names.len() as u32, names)
+}
+
+/// Returns whether ratings are split by more than their order in time.
+pub(super) fn goes_by_clock(spec: &SplitSpec) -> bool {
+    match spec {
+        SplitSpec::GlobalTime(_) => true,
+        SplitSpec::LeaveOneOut {
+            session_gap_days, ..
+        } => session_gap_days.is_some(),
+        SplitSpec::Holdout(_) | SplitSpec::KFold { .. } => false,
+    }
 }
 
 /// Builds a split data set user by user, so that a generated population is never held unsplit.
@@ -69,11 +94,20 @@ pub struct Splitter {
     train: UserRows,
     /// What was held out so far, in the way of the split.
     held_out: HeldOut,
-    /// The draw of parts, in k-fold.
-    draw: Option<FoldDraw>,
+    way: Way,
+    /// The number of the next user.
+    user: u32,
     /// Training rows of the current user.
     own: Vec<Interaction>,
+    facts: SplitFacts,
     too_few: Option<TooFew>,
+}
+
+/// How the ratings of a user are divided.
+enum Way {
+    LeaveOneOut { session_gap_days: Option<f64> },
+    Holdout(HoldoutSpec, Streams),
+    KFold(Box<FoldDraw>),
 }
 
 /// The users that cannot be split.
@@ -84,29 +118,60 @@ struct TooFew {
     most_rows: usize,
 }
 
+/// What is held out of one user's ratings.
+#[derive(Default)]
+struct Parts {
+    test: Vec<u32>,
+    validation: Vec<u32>,
+    left_out: Vec<u32>,
+}
+
 impl Splitter {
-    /// Begins the split of users with `rows` rows in all, which only k-fold uses, in a catalogue of
-    /// `items` items.
+    /// Begins the split of the users from the number `first` on in a catalogue of `items` items.
+    /// K-fold has to know how many rows there are in all.
     ///
     /// # Errors
-    /// [`Error::Dataset`] for more folds than rows.
-    pub fn new(items: u32, spec: &SplitSpec, rows: u64, streams: Streams) -> Result<Self> {
-        match *spec {
-            SplitSpec::LeaveOneOut { validation_item } => {
-                Ok(Self::leave_one_out(items, validation_item))
-            }
+    /// [`Error::Dataset`] for more folds than rows, and [`Error::Usage`] for a split by one instant,
+    /// which is not made user by user.
+    pub(super) fn new(
+        items: u32,
+        first: u32,
+        (spec, rows): (&SplitSpec, u64),
+        streams: Streams,
+    ) -> Result<Self> {
+        let (way, validates) = match *spec {
+            SplitSpec::LeaveOneOut {
+                validation_item,
+                session_gap_days,
+            } => (Way::LeaveOneOut { session_gap_days }, validation_item),
+            SplitSpec::Holdout(spec) => (Way::Holdout(spec, streams), spec.validation_share > 0.0),
             SplitSpec::KFold {
                 folds, division, ..
             } => {
                 let part = spec.part(streams.seed()).unwrap_or_default();
                 let streams = division.map_or(streams, |number| Streams::new(number.into()));
-                Ok(Self {
-                    held_out: HeldOut::Ratings(Box::new(UserRows::new())),
-                    draw: Some(FoldDraw::new(folds, part, rows, streams)?),
-                    ..Self::leave_one_out(items, false)
-                })
+                let draw = FoldDraw::new(folds, part, rows, streams)?;
+                (Way::KFold(Box::new(draw)), false)
             }
-        }
+            SplitSpec::GlobalTime(_) => {
+                let message = "`dataset.split.global-time` needs the ratings of a file";
+                return Err(Error::Usage(message.to_owned()));
+            }
+        };
+        let held_out = match way {
+            Way::KFold(_) => HeldOut::Ratings(Box::new(UserRows::new())),
+            _ => HeldOut::Items(Box::new(HeldOutLists {
+                test: ItemLists::new(),
+                validation: validates.then(ItemLists::new),
+                left_out: goes_by_clock(spec).then(ItemLists::new),
+            })),
+        };
+        Ok(Self {
+            held_out,
+            way,
+            user: first,
+            ..Self::leave_one_out(items, false)
+        })
     }
 
     /// Begins leave-one-out for a catalogue of `items` items.
@@ -114,12 +179,17 @@ impl Splitter {
         Self {
             items,
             train: UserRows::new(),
-            held_out: HeldOut::Items {
+            held_out: HeldOut::Items(Box::new(HeldOutLists {
                 test: ItemLists::new(),
                 validation: validation_item.then(ItemLists::new),
+                left_out: None,
+            })),
+            way: Way::LeaveOneOut {
+                session_gap_days: None,
             },
-            draw: None,
+            user: 0,
             own: Vec::new(),
+            facts: SplitFacts::default(),
             too_few: None,
         }
     }
@@ -130,41 +200,61 @@ impl Splitter {
     }
 
     /// Splits the next user's ratings, given in the order of the file; `label` names the user in an
-    /// error.
-    pub fn push_user(&mut self, label: impl FnOnce() -> String, rows: &[Interaction]) {
+    /// error. Returns false for a user who is left out, since a session took all of the history.
+    pub fn push_user(&mut self, label: impl FnOnce() -> String, rows: &[Interaction]) -> bool {
         self.own.clear();
-        let is_split = match (&mut self.held_out, &mut self.draw) {
-            (HeldOut::Items { test, validation }, _) => {
-                leave_one_out(rows, test, validation.as_mut(), &mut self.own)
+        let user = self.user;
+        self.user += 1;
+        let parts = match &mut self.way {
+            Way::KFold(draw) => {
+                let mut test = Vec::new();
+                for row in rows {
+                    let part = if draw.next_is_test() {
+                        &mut test
+                    } else {
+                        &mut self.own
+                    };
+                    part.push(*row);
+                }
+                if let HeldOut::Ratings(all) = &mut self.held_out {
+                    all.push_user(&mut test);
+                }
+                (!self.own.is_empty()).then(Parts::default)
             }
-            (HeldOut::Ratings(test), draw) => {
-                let mut next_is_test = || draw.as_mut().is_some_and(FoldDraw::next_is_test);
-                let (mut own_test, own): (Vec<Interaction>, Vec<Interaction>) =
-                    rows.iter().copied().partition(|_| next_is_test());
-                self.own = own;
-                test.push_user(&mut own_test);
-                !self.own.is_empty()
+            Way::LeaveOneOut { session_gap_days } => {
+                let validates = self.held_out.has_validation_items();
+                leave_one_out(rows, validates, *session_gap_days, &mut self.own)
             }
+            Way::Holdout(spec, streams) => holdout(rows, spec, (*streams, user), &mut self.own),
         };
-        if is_split {
-            self.train.push_user(&mut self.own);
-        } else {
+        let Some(parts) = parts else {
             self.note_too_few(label, rows);
+            return true;
+        };
+        if !parts.left_out.is_empty() && !self.own.iter().any(|row| row.is_positive) {
+            self.facts.users_without_history += 1;
+            return false;
         }
+        self.facts.add_targets(rows, &parts.test, &self.own);
+        self.train.push_user(&mut self.own);
+        if let HeldOut::Items(lists) = &mut self.held_out {
+            lists.test.push_user(parts.test, 0);
+            if let Some(validation) = &mut lists.validation {
+                validation.push_user(parts.validation, 0);
+            }
+            if let Some(left_out) = &mut lists.left_out {
+                left_out.push_user(parts.left_out, 0);
+            }
+        }
+        true
     }
 
     fn note_too_few(&mut self, label: impl FnOnce() -> String, rows: &[Interaction]) {
-        let too_few = self.too_few.get_or_insert_with(|| {
-            let positives = rows.iter().filter(|row| row.is_positive);
-            let mut items: Vec<u32> = positives.map(|row| row.item).collect();
-            items.sort_unstable();
-            items.dedup();
-            TooFew {
-                first: label(),
-                first_different_items: items.len(),
-                users: 0,
-                most_rows: 0,
-            }
+        let too_few = self.too_few.get_or_insert_with(|| TooFew {
+            first: label(),
+            first_different_items: different_positives(rows).len(),
+            users: 0,
+            most_rows: 0,
         });
         too_few.users += 1;
         too_few.most_rows = too_few.most_rows.max(rows.len());
@@ -174,7 +264,8 @@ impl Splitter {
     ///
     /// # Errors
     /// [`Error::Dataset`] for users with too few ratings, naming the first of them and the
-    /// `dataset.minimum_interactions` that would leave them out.
+    /// `dataset.minimum_interactions` that would leave them out, and for a session gap that leaves
+    /// nobody.
     pub fn finish(self) -> Result<Dataset> {
         let users = self.train.users() as u32;
         self.finish_part(0, users, Vec::new())
@@ -191,8 +282,15 @@ impl Splitter {
         if let Some(too_few) = &self.too_few {
             return Err(Error::Dataset(self.too_few_message(too_few)));
         }
+        if users == 0 && self.facts.users_without_history > 0 {
+            return Err(Error::Dataset(format!(
+                "no user is left: `dataset.split.leave-one-out.session_gap_days` takes the whole history of \
+                 all {} users; give a shorter gap",
+                self.facts.users_without_history
+            )));
+        }
         let (items, train, held_out) = (self.items, self.train, self.held_out);
-        let totals = Totals::of(items, (&train, &held_out), users);
+        let totals = Totals::of(items, (&train, &held_out), users, self.facts);
         Ok(Dataset {
             items,
             train,
@@ -200,6 +298,8 @@ impl Splitter {
             user_names,
             first,
             totals,
+            training_ends: None,
+            tested: None,
         })
     }
 
@@ -210,18 +310,22 @@ impl Splitter {
             users,
             most_rows,
         } = too_few;
-        let why = match (&self.draw, &self.held_out) {
-            (Some(draw), _) => format!(
+        let split = match &self.way {
+            Way::Holdout(..) => "holdout",
+            _ => "leave-one-out",
+        };
+        let why = match &self.way {
+            Way::KFold(draw) => format!(
                 "{first} has no rating to train on: all of them are in the test part ({}); users without one",
                 draw.part_in_words()
             ),
-            (None, held_out) => {
-                let (needed, held_out) = match held_out.has_validation_items() {
+            _ => {
+                let (needed, held_out) = match self.held_out.has_validation_items() {
                     true => (3, "a test item, a validation item"),
                     false => (2, "a test item"),
                 };
                 format!(
-                    "{first} has rated {first_different_items} different items, but leave-one-out needs at least \
+                    "{first} has rated {first_different_items} different items, but {split} needs at least \
                      {needed} ({held_out} and one to train on); users with too few"
                 )
             }
@@ -233,45 +337,92 @@ impl Splitter {
     }
 }
 
-/// Holds the latest positives of a user out, and leaves the rows to train on in `train`. Returns
-/// whether the user has enough rows.
+/// Holds the latest positives of a user out, and leaves the rows to train on in `train`. `None` for
+/// a user who has too few.
 fn leave_one_out(
     rows: &[Interaction],
-    test_items: &mut ItemLists,
-    validation_items: Option<&mut ItemLists>,
+    validates: bool,
+    session_gap_days: Option<f64>,
     train: &mut Vec<Interaction>,
-) -> bool {
-    let test = latest_except(rows, None);
-    let validation = test
-        .filter(|_| validation_items.is_some())
-        .and_then(|test| latest_except(rows, Some(test)));
-    train.extend(
-        rows.iter()
-            .filter(|row| Some(row.item) != test && Some(row.item) != validation),
-    );
-    let (Some(test), true) = (test, train.iter().any(|row| row.is_positive)) else {
-        return false;
-    };
-    test_items.push_user([test], 0);
-    if let Some(items) = validation_items {
-        items.push_user(validation, 0);
+) -> Option<Parts> {
+    train.extend_from_slice(rows);
+    let mut parts = Parts::default();
+    let Parts {
+        test,
+        validation,
+        left_out,
+    } = &mut parts;
+    for (held_out, is_wanted) in [(test, true), (validation, validates)] {
+        let Some(latest) = latest_positive(train).filter(|_| is_wanted) else {
+            break;
+        };
+        held_out.push(latest.item);
+        train.retain(|row| row.item != latest.item);
+        if let Some(gap) = session_gap_days {
+            let is_near = |row: &Interaction| latest.instant.days_since(row.instant) <= gap;
+            let near = train.iter().filter(|row| is_near(row));
+            left_out.extend(near.map(|row| row.item));
+            train.retain(|row| !is_near(row));
+        }
     }
-    true
+    let has_history = train.iter().any(|row| row.is_positive);
+    (has_history || !parts.left_out.is_empty()).then_some(parts)
 }
 
-/// Returns the item of the latest positive, the first in the file among equals, of all rows with
-/// another item than `item`.
-fn latest_except(rows: &[Interaction], item: Option<u32>) -> Option<u32> {
+/// Returns the latest positive, the first in the file among equals.
+fn latest_positive(rows: &[Interaction]) -> Option<Interaction> {
     let mut latest: Option<&Interaction> = None;
-    for row in rows
-        .iter()
-        .filter(|row| row.is_positive && Some(row.item) != item)
-    {
+    for row in rows.iter().filter(|row| row.is_positive) {
         if latest.is_none_or(|best| row.time > best.time) {
             latest = Some(row);
         }
     }
-    latest.map(|row| row.item)
+    latest.copied()
+}
+
+/// Draws the positives of a user that are held out, and leaves the rows to train on in `train`.
+/// `None` for a user who has too few.
+fn holdout(
+    rows: &[Interaction],
+    spec: &HoldoutSpec,
+    (streams, user): (Streams, u32),
+    train: &mut Vec<Interaction>,
+) -> Option<Parts> {
+    let mut items = different_positives(rows);
+    let validates = spec.validation_share > 0.0;
+    let most = items.len().checked_sub(1 + usize::from(validates))?;
+    let part =
+        |share: f64, most: usize| ((share * items.len() as f64).round() as usize).clamp(1, most);
+    if most == 0 {
+        return None;
+    }
+    let test = part(spec.share, most);
+    let validation = match validates {
+        true => part(spec.validation_share, items.len() - 1 - test),
+        false => 0,
+    };
+    let mut stream = streams.named("dataset/holdout", u64::from(user), 0);
+    stream.shuffle_portably(&mut items);
+    let (held_out, rest) = items.split_at(test + validation);
+    train.extend(
+        rows.iter()
+            .filter(|row| !row.is_positive || rest.contains(&row.item)),
+    );
+    train.retain(|row| !held_out.contains(&row.item));
+    Some(Parts {
+        test: held_out[..test].to_vec(),
+        validation: held_out[test..].to_vec(),
+        left_out: Vec::new(),
+    })
+}
+
+/// Returns the items that a user likes, ascending.
+fn different_positives(rows: &[Interaction]) -> Vec<u32> {
+    let positives = rows.iter().filter(|row| row.is_positive);
+    let mut items: Vec<u32> = positives.map(|row| row.item).collect();
+    items.sort_unstable();
+    items.dedup();
+    items
 }
 
 #[cfg(test)]
@@ -280,7 +431,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use fedrecsim_core::UserId;
+    use fedrecsim_core::{Timestamp, UserId};
+    use fedrecsim_scenario::{Cut, GlobalTimeSpec, Targets};
 
     /// Splits one user's rows, given as (item, time); the rating is the row's position.
     fn one_user(rows: &[(u32, i64)], validation_item: bool) -> Result<Dataset> {
@@ -297,7 +449,7 @@ mod tests {
         };
         split(
             ratings,
-            &SplitSpec::LeaveOneOut { validation_item },
+            &SplitSpec::leave_one_out(validation_item),
             Streams::new(1),
         )
     }
@@ -493,6 +645,268 @@ mod tests {
         );
     }
 
+    const DAY_NS: i64 = 86_400_000_000_000;
+
+    /// Returns ratings of (user, item, day), with a clock.
+    fn timed(rows: &[(u32, u32, i64)]) -> Ratings {
+        let interaction = |&(_, item, day): &(u32, u32, i64)| Interaction {
+            instant: Timestamp(day * DAY_NS),
+            ..Interaction::new(item, 1.0, day)
+        };
+        let users = 1 + rows.iter().map(|row| row.0).max().unwrap();
+        Ratings {
+            users: rows.iter().map(|row| row.0).collect(),
+            interactions: rows.iter().map(interaction).collect(),
+            user_names: (0..users)
+                .map(|user| format!("name-{user}").into())
+                .collect(),
+            items: 1 + rows.iter().map(|row| row.1).max().unwrap(),
+        }
+    }
+
+    /// If this fails, what was rated in the same session as the test item says what it is.
+    #[test]
+    fn a_session_is_left_out_with_its_held_out_item() {
+        let split_with = |gap, validation_item, rows: &[(u32, u32, i64)]| {
+            let spec = SplitSpec::LeaveOneOut {
+                validation_item,
+                session_gap_days: Some(gap),
+            };
+            split(timed(rows), &spec, Streams::new(1))
+        };
+        let rows = [
+            (0, 0, 1),
+            (0, 1, 5),
+            (0, 2, 6),
+            (0, 3, 20),
+            (0, 4, 20),
+            (0, 5, 21),
+        ];
+        let dataset = split_with(1.0, true, &rows).unwrap();
+        assert_eq!(held_out(&dataset), (&[5][..], &[2][..]));
+        assert_eq!(dataset.train_items(USER), [0]);
+        let kept_away: Vec<u32> = dataset.held_out_items(USER).collect();
+        assert_eq!(kept_away, [5, 2, 1, 3, 4]);
+        let facts = dataset.split_facts();
+        assert_eq!(
+            (facts.timed_test_items, facts.test_items_within_a_day),
+            (1, 0)
+        );
+        // The gap takes all of the second user, who is left out, and then of both.
+        let two = [&rows[..], &[(1, 0, 3), (1, 1, 3), (1, 2, 3)]].concat();
+        let dataset = split_with(1.0, false, &two).unwrap();
+        assert_eq!(
+            (dataset.users(), dataset.split_facts().users_without_history),
+            (1, 1)
+        );
+        let all = split_with(99.0, false, &two).unwrap_err().to_string();
+        assert!(
+            all.contains("takes the whole history of all 2 users"),
+            "{all}"
+        );
+    }
+
+    /// If this fails, a drawn item is trained on, or the draw depends on other users.
+    #[test]
+    fn a_share_of_every_user_is_drawn() {
+        let rows: Vec<_> = (0..3)
+            .flat_map(|user| (0..10).map(move |item| (user, item, 0)))
+            .collect();
+        let spec = HoldoutSpec {
+            share: 0.25,
+            validation_share: 0.1,
+        };
+        let split_of =
+            |rows: &[_]| split(timed(rows), &SplitSpec::Holdout(spec), Streams::new(3)).unwrap();
+        let (all, first) = (split_of(&rows), split_of(&rows[..10]));
+        assert_eq!(all.test(USER), first.test(USER));
+        for user in (0..3).map(UserId) {
+            let parts = [
+                all.test(user).items,
+                all.validation(user).items,
+                all.train_items(user),
+            ];
+            assert_eq!(parts.map(<[u32]>::len), [3, 1, 6]);
+            let mut items = parts.concat();
+            items.sort_unstable();
+            assert_eq!(items, Vec::from_iter(0..10));
+        }
+        assert_ne!(all.test(UserId(0)), all.test(UserId(1)));
+    }
+
+    fn global(cut: Cut) -> GlobalTimeSpec {
+        GlobalTimeSpec {
+            cut,
+            validation_share: 0.0,
+            window_share: None,
+            targets: Targets::All,
+            session_gap_days: 1.0,
+            new_users: false,
+            new_items: false,
+        }
+    }
+
+    fn on_day(day: i64) -> Cut {
+        Cut::Instant(Timestamp(day * DAY_NS))
+    }
+
+    const TIMED: [(u32, u32, i64); 12] = [
+        // Item 3 is first rated after day 10, by everybody; user 2 has no history.
+        (0, 3, 12),
+        (0, 0, 1),
+        (1, 1, 2),
+        (1, 2, 9),
+        (0, 1, 10),
+        (0, 2, 11),
+        (1, 0, 30),
+        (1, 3, 31),
+        (1, 1, 32),
+        (2, 0, 40),
+        (2, 3, 40),
+        (0, 2, 50),
+    ];
+
+    /// If this fails, training knows something of the future, or targets are not what users took for
+    /// the first time after the cut.
+    #[test]
+    fn one_instant_divides_the_ratings_of_all_users() {
+        let split_by = |spec| split(timed(&TIMED), &SplitSpec::GlobalTime(spec), Streams::new(1));
+        let dataset = split_by(global(on_day(10))).unwrap();
+        // Numbers go by what comes before the cut: items 0, 1, 2, and no item 3.
+        assert_eq!((dataset.users(), dataset.items()), (2, 3));
+        assert_eq!(dataset.popularity(), [1, 1, 1]);
+        assert_eq!(dataset.train_items(UserId(0)), [0]);
+        assert_eq!(dataset.train_items(UserId(1)), [1, 2]);
+        let of = |user| {
+            (
+                dataset.test(UserId(user)).items,
+                dataset.test(UserId(user)).unrated,
+            )
+        };
+        assert_eq!((of(0), of(1)), ((&[1, 2][..], 1), (&[0][..], 1)));
+        let facts = *dataset.split_facts();
+        assert_eq!((facts.test_items, facts.unrated_test_items), (5, 2));
+        assert_eq!(
+            (facts.timed_test_items, facts.test_items_within_a_day),
+            (5, 0)
+        );
+        assert_eq!(facts.users_without_history, 1);
+        let first = split_by(GlobalTimeSpec {
+            targets: Targets::First,
+            ..global(on_day(11))
+        });
+        let first = first.unwrap();
+        assert_eq!(first.test(UserId(0)).items, [2]);
+        assert_eq!(first.split_facts().test_items_within_a_day, 1);
+        let session = split_by(GlobalTimeSpec {
+            targets: Targets::FirstSession,
+            ..global(on_day(10))
+        });
+        assert_eq!(session.unwrap().test(UserId(0)).items, [1, 2]);
+    }
+
+    /// If this fails, those whom the split is asked to test as well are not, or they train.
+    #[test]
+    fn new_users_and_new_items_are_tested_where_asked() {
+        let spec = GlobalTimeSpec {
+            new_users: true,
+            new_items: true,
+            ..global(on_day(10))
+        };
+        let dataset = split(timed(&TIMED), &SplitSpec::GlobalTime(spec), Streams::new(1)).unwrap();
+        assert_eq!((dataset.users(), dataset.items()), (3, 4));
+        assert_eq!(dataset.test(UserId(2)).items, [0, 3]);
+        assert!(dataset.has_history(UserId(1)) && !dataset.has_history(UserId(2)));
+        assert_eq!(dataset.split_facts().unrated_test_items, 0);
+    }
+
+    /// If this fails, a validation part lies elsewhere than just before the cut, or what a user rated
+    /// there counts as new afterwards.
+    #[test]
+    fn validation_lies_between_training_and_the_cut() {
+        let spec = GlobalTimeSpec {
+            validation_share: 0.25,
+            window_share: Some(0.3),
+            ..global(Cut::Share(0.5))
+        };
+        let dataset = split(timed(&TIMED), &SplitSpec::GlobalTime(spec), Streams::new(1)).unwrap();
+        // By time the items are 0 1 2 | 1 2 3 | 0 3 1 0 | 3 2, at days 1, 2, 9, 10, 11, ...
+        assert_eq!(dataset.training_ends(), Some(Timestamp(10 * DAY_NS)));
+        let of = |user| {
+            let user = UserId(user);
+            let (validation, test) = (dataset.validation(user), dataset.test(user));
+            (
+                validation.items,
+                validation.unrated,
+                test.items,
+                test.unrated,
+            )
+        };
+        assert_eq!(of(0), (&[1, 2][..], 1, &[][..], 0));
+        assert_eq!(of(1), (&[][..], 0, &[0][..], 1));
+    }
+
+    /// If this fails, a planted rating after the cut changes what a method can see.
+    #[test]
+    fn nothing_after_the_cut_reaches_training() {
+        let visible = |rows: &[(u32, u32, i64)]| {
+            let spec = SplitSpec::GlobalTime(global(on_day(10)));
+            let dataset = split(timed(rows), &spec, Streams::new(1)).unwrap();
+            let own: Vec<_> = (0..dataset.users() as u32)
+                .map(|user| {
+                    let own = dataset.own_data(UserId(user));
+                    let ranks: Vec<u32> = own.recency_ranks.iter().collect();
+                    (
+                        own.items.to_vec(),
+                        ranks,
+                        own.instants.map(<[Timestamp]>::to_vec),
+                    )
+                })
+                .collect();
+            (
+                dataset.items(),
+                dataset.popularity(),
+                dataset.mean_training_rating(),
+                own,
+            )
+        };
+        let mut planted = TIMED.to_vec();
+        planted.insert(0, (0, 4, 10));
+        planted.insert(0, (1, 5, 60));
+        planted.push((2, 1, 11));
+        assert_eq!(visible(&TIMED), visible(&planted));
+    }
+
+    #[test]
+    fn a_cut_that_leaves_nobody_says_so() {
+        let fault = |spec| {
+            let found = split(timed(&TIMED), &SplitSpec::GlobalTime(spec), Streams::new(1));
+            found.unwrap_err().to_string()
+        };
+        let early = fault(global(on_day(1)));
+        assert!(early.contains("no rating is left to train on"), "{early}");
+        let late = fault(global(on_day(51)));
+        assert!(late.contains("no rating is left to be tested"), "{late}");
+        assert!(
+            late.contains("reach from 1970-01-02 00:00:00 to 1970-02-20"),
+            "{late}"
+        );
+        let nobody = fault(global(on_day(41)));
+        assert!(
+            nobody.contains("nobody can be tested: of the 3 users"),
+            "{nobody}"
+        );
+        let mut half = timed(&TIMED);
+        half.interactions[3].instant = Timestamp::UNKNOWN;
+        let spec = SplitSpec::GlobalTime(global(on_day(10)));
+        let message = split(half, &spec, Streams::new(1)).unwrap_err().to_string();
+        assert!(
+            message.contains("1 of 12 ratings have no timestamp"),
+            "{message}"
+        );
+        assert!(message.contains("with_timestamps = true"), "{message}");
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -511,7 +925,7 @@ mod tests {
             let interactions = rows.iter().map(|row| Interaction::new(row.1, 1.0, row.2)).collect();
             let user_names = (0..6).map(|user| user.to_string().into()).collect();
             let ratings = Ratings { users, interactions, user_names, items: 30 }.keep_active_users(3).unwrap();
-            let dataset = split(ratings.clone(), &SplitSpec::LeaveOneOut { validation_item }, Streams::new(1)).unwrap();
+            let dataset = split(ratings.clone(), &SplitSpec::leave_one_out(validation_item), Streams::new(1)).unwrap();
             prop_assert_eq!(dataset.has_validation_items(), validation_item);
             for user in (0..dataset.users()).map(UserId::from) {
                 let own: Vec<&Interaction> = ratings.users.iter().zip(&ratings.interactions)

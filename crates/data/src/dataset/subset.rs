@@ -6,13 +6,21 @@ use fedrecsim_core::{Error, PortableDraws, Result, Streams};
 use fedrecsim_scenario::{Kept, SubsetSpec};
 
 impl Ratings {
-    /// Leaves the items that `spec` keeps, and then, by the ratings that are left, the users. Both
+    /// Leaves users with timestamps alone if `spec` says so, then the items that it keeps, and then, by
+    /// the ratings that are left, the users. Both
     /// are numbered anew in the order of first appearance. Of those with as many ratings, the first
     /// to appear come first.
     ///
     /// # Errors
     /// [`Error::Dataset`] if nothing is left.
     pub fn subset(mut self, spec: &SubsetSpec, streams: Streams) -> Result<Self> {
+        if spec.with_timestamps {
+            let mut has_all = vec![true; self.user_names.len()];
+            for (user, row) in self.users.iter().zip(&self.interactions) {
+                has_all[*user as usize] &= row.instant.known().is_some();
+            }
+            self = self.only(|user, _| has_all[user as usize]);
+        }
         if let Some(wanted) = spec.items {
             let items = self.interactions.iter().map(|interaction| interaction.item);
             let kept = kept(
@@ -110,7 +118,12 @@ mod tests {
     /// If this fails, a study of sparsity runs on other users or items than it says.
     #[test]
     fn users_and_items_are_kept_by_their_ratings() {
-        let of = |users, items, keep| SubsetSpec { users, items, keep };
+        let of = |users, items, keep| SubsetSpec {
+            users,
+            items,
+            keep,
+            with_timestamps: false,
+        };
         assert_eq!(
             names(&of(Some(2), None, Kept::MostRated)),
             (vec!["a".into(), "c".into()], 4, 7)

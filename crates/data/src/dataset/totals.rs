@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::held_out::HeldOut;
+use super::split_facts::SplitFacts;
 use super::user_rows::UserRows;
 use fedrecsim_core::UserId;
 
@@ -12,6 +13,10 @@ use fedrecsim_core::UserId;
 pub struct Totals {
     /// The number of users.
     pub users: u32,
+    /// The number of users who have something to train on. They are the first ones.
+    pub(super) with_history: u32,
+    /// What the split did.
+    pub(super) split: SplitFacts,
     /// The number of training ratings.
     pub(super) ratings: u64,
     /// The number of training positives of every item.
@@ -28,11 +33,16 @@ pub struct Totals {
 
 impl Totals {
     /// Returns the totals of some of `users` users, who have these ratings of `items` items.
-    pub(super) fn of(items: u32, (train, held_out): (&UserRows, &HeldOut), users: u32) -> Self {
+    pub(super) fn of(
+        items: u32,
+        (train, held_out): (&UserRows, &HeldOut),
+        users: u32,
+        split: SplitFacts,
+    ) -> Self {
         let training = train.all_ratings();
         let test = match held_out {
             HeldOut::Ratings(rows) => Some(rows.all_ratings()),
-            HeldOut::Items { .. } => None,
+            HeldOut::Items(_) => None,
         };
         let all = training
             .iter()
@@ -43,6 +53,8 @@ impl Totals {
         });
         Self {
             users,
+            with_history: users,
+            split,
             ratings: training.len() as u64,
             popularity: train.popularity(items),
             range,
@@ -53,6 +65,7 @@ impl Totals {
 
     /// Adds the totals of other users.
     pub fn add(&mut self, other: &Self) {
+        self.split.add(&other.split);
         self.ratings += other.ratings;
         let counts = self.popularity.iter_mut().zip(&other.popularity);
         counts.for_each(|(sum, count)| *sum += count);
@@ -93,7 +106,7 @@ fn digest_of_user(user: UserId, place: UserId, train: &UserRows, held_out: &Held
     train.visit_user(place, &mut feed);
     feed(b"held out");
     match held_out {
-        HeldOut::Items { .. } => held_out
+        HeldOut::Items(_) => held_out
             .items(place)
             .for_each(|item| feed(&item.to_le_bytes())),
         HeldOut::Ratings(rows) => rows.visit_user(place, &mut feed),

@@ -4,7 +4,7 @@
 use super::column::{Column, RankColumn, Values};
 use super::own_data::OwnData;
 use super::ratings::Interaction;
-use fedrecsim_core::UserId;
+use fedrecsim_core::{Timestamp, UserId};
 
 /// Rows of all users.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +14,8 @@ pub(super) struct UserRows {
     items: Vec<u32>,
     ratings: Column,
     recency_ranks: RankColumn,
+    /// The instants, where the split goes by them.
+    instants: Option<Vec<Timestamp>>,
     weights: Column,
     /// The labels; absent as long as every row is a positive.
     labels: Option<Vec<bool>>,
@@ -27,8 +29,17 @@ impl UserRows {
             items: Vec::new(),
             ratings: Column::new(),
             recency_ranks: RankColumn::default(),
+            instants: None,
             weights: Column::new(),
             labels: None,
+        }
+    }
+
+    /// Makes a store without users, which keeps the instants of rows.
+    pub(crate) fn with_instants() -> Self {
+        Self {
+            instants: Some(Vec::new()),
+            ..Self::new()
         }
     }
 
@@ -47,6 +58,9 @@ impl UserRows {
             }
             if let Some(labels) = &mut self.labels {
                 labels.push(row.is_positive);
+            }
+            if let Some(instants) = &mut self.instants {
+                instants.push(row.instant);
             }
             self.items.push(row.item);
             self.ratings.push(row.rating);
@@ -83,6 +97,7 @@ impl UserRows {
             items: &self.items[range.clone()],
             ratings: self.ratings.rows(range.clone()),
             recency_ranks: self.recency_ranks.rows(range.clone()),
+            instants: self.instants.as_ref().map(|all| &all[range.clone()]),
             weights: self.weights.rows(range.clone()),
             labels: self.labels.as_ref().map(|labels| &labels[range]),
         }
@@ -97,6 +112,8 @@ impl UserRows {
         let values = own.ratings.iter().chain(own.weights.iter());
         bytes.extend(values.flat_map(f32::to_le_bytes));
         bytes.extend(own.recency_ranks.iter().flat_map(u32::to_le_bytes));
+        let instants = own.instants.unwrap_or_default().iter();
+        bytes.extend(instants.flat_map(|instant| instant.0.to_le_bytes()));
         let labels = own.labels.unwrap_or_default().iter();
         bytes.extend(labels.map(|label| u8::from(*label)));
         sink(&bytes);
@@ -116,6 +133,11 @@ impl UserRows {
                 .for_each(|weight| own.weights.push(weight));
             let ranks = rows.recency_ranks.iter();
             ranks.for_each(|rank| own.recency_ranks.push(rank));
+            if let Some(instants) = rows.instants {
+                own.instants
+                    .get_or_insert_default()
+                    .extend_from_slice(instants);
+            }
             if let Some(labels) = rows.labels {
                 own.labels.get_or_insert_default().extend_from_slice(labels);
             }

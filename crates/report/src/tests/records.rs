@@ -12,6 +12,7 @@ use crate::record::{
     UserRecord, Wall, WorkTotals,
 };
 use fedrecsim_core::{SimDuration, SimTime, UserId, math};
+use fedrecsim_data::dataset::SplitFacts;
 use fedrecsim_scenario::{
     Aggregation, AvailabilitySpec, ClientSelection, CodecSpec, DatasetName, DatasetSpec,
     DevicesSpec, EvaluationSpec, LognormalRatesSpec, LognormalSpeedSpec, MethodSpec, Mode,
@@ -279,6 +280,13 @@ fn empty(rounds: u32) -> RunRecord {
             training_ratings: 98_114,
             evaluated_users: USERS.into(),
             excluded_users: 0,
+            split: SplitFacts {
+                test_items: USERS.into(),
+                timed_test_items: USERS.into(),
+                test_items_within_a_day: 851,
+                ..SplitFacts::default()
+            },
+            training_ends: None,
         },
         policy: Policy::of(&Mode::Synchronous),
         per_round: Vec::new(),

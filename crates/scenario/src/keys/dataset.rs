@@ -10,6 +10,7 @@ use super::{EvaluationSpec, Ranking, Scenario, without_default};
 use crate::check::Checker;
 use crate::sizes::{ProblemSize, block_too_large, candidates_too_many, too_large};
 use crate::{choices, keys, variants};
+use fedrecsim_core::Timestamp;
 
 keys! {
     /// The ratings and how they are split.
@@ -31,6 +32,10 @@ keys! {
         #[serde(default)]
         #[schemars(transform = without_default)]
         minimum_interactions: u32;
+        /// Users and items with fewer ratings than this are left out, again and again until every one
+        /// that is left has as many among those that are left (a k-core). Ratings after a cut in time
+        /// count as well, so a core knows of the future.
+        k_core: Option<u32>, >= 2;
         /// A part of the users and items, to study other sizes and densities; not with
         /// `name = "generated"`. It is taken before users with few ratings are left out.
         subset: Option<SubsetSpec>;
@@ -96,6 +101,7 @@ impl DatasetSpec {
                 DatasetName::LastFm2kTags | DatasetName::AmazonInstantVideo => 5,
                 _ => 0,
             },
+            k_core: None,
             subset: None,
             split: SplitSpec::default(),
             negatives: NegativesSpec::default(),
@@ -119,6 +125,15 @@ keys! {
         items: Option<u32> = None, >= 1;
         /// Which of them are kept.
         keep: Kept = Kept::MostRated;
+        /// Whether only users are kept whose ratings all have a timestamp. They are chosen first.
+        with_timestamps: bool = false;
+    }
+}
+
+impl SubsetSpec {
+    /// Returns whether nothing is left out.
+    fn keeps_all(&self) -> bool {
+        self.users.is_none() && self.items.is_none() && !self.with_timestamps
     }
 }
 
@@ -136,14 +151,24 @@ choices! {
 
 variants! {
     /// How ratings are divided into a part to train on and a part to measure accuracy on.
-    #[derive(Copy, Eq)]
+    #[derive(Copy)]
     pub enum SplitSpec {
-        /// The latest rating of every user is held out, to be ranked against candidates.
+        /// The latest rating of every user is held out, to be ranked against candidates. Training
+        /// then sees what other users did later.
         LeaveOneOut {
             /// Whether the last but one rating is held out for validation too.
             #[schemars(extend("default" = true))]
             validation_item: bool,
+            /// What a user rated within so many days before a held-out item is left out: it is neither
+            /// trained on nor weighed, and no candidate. Left out: nothing is.
+            #[schemars(extend("exclusiveMinimum" = 0.0))]
+            session_gap_days: Option<f64>,
         },
+        /// A share of every user's ratings is drawn and held out, to be ranked against candidates.
+        Holdout(HoldoutSpec),
+        /// What was rated before one instant is trained on. What every user rated from then on is held
+        /// out, to be ranked against the items that somebody had rated before.
+        GlobalTime(GlobalTimeSpec),
         /// One of several random equal parts of all ratings is held out, to be predicted: a run is one
         /// fold. The folds of one seed, or of one division, cover every rating once.
         KFold {
@@ -161,20 +186,94 @@ variants! {
     }
 }
 
+keys! {
+    /// Drawn ratings of every user are held out.
+    #[derive(Copy)]
+    pub struct HoldoutSpec {
+        /// The share of a user's ratings that is tested, rounded, and at least one rating.
+        share: f64 = 0.2, > 0.0, < 1.0;
+        /// The share that is held out for validation too, rounded, and at least one rating if it is
+        /// above 0.
+        validation_share: f64 = 0.0, >= 0.0, < 1.0;
+    }
+}
+
+keys! {
+    /// Training ends at one instant for all users.
+    #[derive(Copy)]
+    pub struct GlobalTimeSpec with required keys {
+        /// The instant from which ratings are tested: a date, or the share of all ratings that come
+        /// before it.
+        cut: Cut;
+        /// The share of all ratings, those just before the cut, that is held out for validation.
+        /// Training then ends before these.
+        validation_share: f64 = 0.0, >= 0.0, < 1.0;
+        /// The share of all ratings, those just after the cut, that is tested. Left out: all of them.
+        window_share: Option<f64>, > 0.0, < 1.0;
+        /// Which ratings of a user in that window are tested.
+        targets: Targets = Targets::First;
+        /// A user's session ends with a pause of so many days; for `targets = "first-session"`.
+        session_gap_days: f64 = 1.0, > 0.0;
+        /// Whether users are tested who have rated nothing before. Otherwise they are counted alone.
+        new_users: bool = false;
+        /// Whether items are ranked that nobody had rated before. Otherwise such a target counts as
+        /// missed by every method.
+        new_items: bool = false;
+    }
+}
+
+choices! {
+    /// The ratings of a user after a cut in time that are tested: of items that the user had not
+    /// rated before.
+    pub enum Targets {
+        /// The first one. Of several at the same instant one is drawn.
+        First,
+        /// Those of the first session.
+        FirstSession,
+        /// All of them.
+        All,
+    }
+}
+
+/// An instant at which ratings are divided.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Cut {
+    /// The share of all ratings that come before it.
+    Share(#[schemars(extend("exclusiveMinimum" = 0.0, "exclusiveMaximum" = 1.0))] f64),
+    /// A date, with or without a time, as in `2000-12-31 23:59:59`; UTC without an offset.
+    Instant(#[serde(deserialize_with = "date_or_unknown")] Timestamp),
+}
+
+/// Reads a date. One that cannot be read is unknown, and refused with its place in the file.
+fn date_or_unknown<'de, D: serde::Deserializer<'de>>(text: D) -> Result<Timestamp, D::Error> {
+    let text = String::deserialize(text)?;
+    Ok(Timestamp::parse(&text).unwrap_or(Timestamp::UNKNOWN))
+}
+
 impl Default for SplitSpec {
     fn default() -> Self {
-        Self::LeaveOneOut {
-            validation_item: true,
-        }
+        Self::LEAVE_ONE_OUT
     }
 }
 
 impl SplitSpec {
+    /// Holds the latest item of every user out, and the one before it for validation.
+    pub const LEAVE_ONE_OUT: Self = Self::leave_one_out(true);
+
+    /// Holds the latest item of every user out, and the one before it if `validation_item` is true.
+    pub const fn leave_one_out(validation_item: bool) -> Self {
+        Self::LeaveOneOut {
+            validation_item,
+            session_gap_days: None,
+        }
+    }
+
     /// Returns the part that a run with this seed holds out, from 0; `None` if it holds single
     /// items out.
     pub fn part(&self, seed: u64) -> Option<u32> {
         match *self {
-            Self::LeaveOneOut { .. } => None,
+            Self::LeaveOneOut { .. } | Self::Holdout(_) | Self::GlobalTime(_) => None,
             Self::KFold {
                 folds,
                 fold,
@@ -192,14 +291,27 @@ impl SplitSpec {
         matches!(self, Self::KFold { .. })
     }
 
-    /// Returns whether an item is held out for validation besides the test part.
-    pub fn has_validation_item(&self) -> bool {
-        matches!(
-            self,
+    /// Returns whether items are held out for validation besides the test part.
+    pub fn has_validation_items(&self) -> bool {
+        match *self {
             Self::LeaveOneOut {
-                validation_item: true
+                validation_item, ..
+            } => validation_item,
+            Self::Holdout(spec) => spec.validation_share > 0.0,
+            Self::GlobalTime(spec) => spec.validation_share > 0.0,
+            Self::KFold { .. } => false,
+        }
+    }
+
+    /// Returns the key that would hold validation items out.
+    pub fn validation_key(&self) -> &'static str {
+        match self {
+            Self::LeaveOneOut { .. } | Self::KFold { .. } => {
+                "dataset.split.leave-one-out.validation_item"
             }
-        )
+            Self::Holdout(_) => "dataset.split.holdout.validation_share",
+            Self::GlobalTime(_) => "dataset.split.global-time.validation_share",
+        }
     }
 }
 
@@ -254,10 +366,34 @@ keys! {
         /// Column of a weight of at least 0, for methods that weigh ratings; without it every row
         /// weighs 1.
         weight: Option<ColumnRef>;
-        /// Column that orders a user's rows in time (a number). Among equal times the row that stands
-        /// first in the file counts as the latest, as in the papers' code. Without the column the order
-        /// of the file is the order in time, so that the last row is the latest.
+        /// Column of the time of the rating. Among equal times the row that stands first in the file
+        /// counts as the latest, as in the papers' code. Without the column the order of the file is the
+        /// order in time, so that the last row is the latest.
         timestamp: Option<ColumnRef>;
+        /// How timestamps are written. Without the key it is told from the file: a text is a date, and
+        /// the size of the largest number tells the unit. Numbers below 100 million are taken for an
+        /// order alone, without a clock.
+        timestamp_format: Option<TimestampFormat>;
+        /// Column of a whole number that orders a user's rows in time, where timestamps are missing or
+        /// leave ties. A row may then lack its timestamp.
+        order: Option<ColumnRef>;
+    }
+}
+
+choices! {
+    /// How timestamps are written.
+    pub enum TimestampFormat {
+        /// Seconds since the beginning of 1970 (UTC), with or without a fraction.
+        Seconds,
+        /// Milliseconds since then.
+        Milliseconds,
+        /// Microseconds since then.
+        Microseconds,
+        /// Nanoseconds since then.
+        Nanoseconds,
+        /// A date, with or without a time: `2000-12-31`, `2000-12-31 23:59:59`,
+        /// `2000-12-31T23:59:59+01:00`, or as e-mails have it. Without an offset it is UTC.
+        DateTime,
     }
 }
 
@@ -339,9 +475,10 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
          no `subset`",
     );
     checker.refuse_if(
-        subset.is_some_and(|subset| subset.users.is_none() && subset.items.is_none()),
+        subset.is_some_and(|subset| subset.keeps_all()),
         "dataset.subset",
-        "`subset` needs `users` or `items`: how many of them are to be kept",
+        "`subset` needs `users` or `items`: how many of them are to be kept; or \
+         `with_timestamps = true`",
     );
     if let SplitSpec::KFold { folds, fold, .. } = dataset.split
         && fold >= folds
@@ -352,6 +489,7 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
             format!("`fold` is {fold}, but the {folds} folds are numbered from 0 to {last}"),
         );
     }
+    check_split(dataset, checker);
     if let Some(generator) = dataset.generator.as_ref().filter(|_| is_generated) {
         check_population(generator, &scenario.evaluation, checker);
         check_sizes(generator, scenario, checker);
@@ -364,6 +502,90 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
         "dataset.negatives",
         "the method draws no training negatives from this pool",
     );
+}
+
+fn check_split(dataset: &DatasetSpec, checker: &mut Checker<'_>) {
+    match dataset.split {
+        SplitSpec::Holdout(HoldoutSpec {
+            share,
+            validation_share,
+        }) if share + validation_share >= 1.0 => checker.contradiction(
+            "dataset.split.holdout.validation_share",
+            "dataset.split.holdout.share",
+            format!(
+                "`share` {share} and `validation_share` {validation_share} leave nothing to train on"
+            ),
+        ),
+        SplitSpec::GlobalTime(spec) => {
+            let GlobalTimeSpec {
+                cut,
+                validation_share,
+                window_share,
+                targets,
+                ..
+            } = spec;
+            checker.refuse_if(
+                cut == Cut::Instant(Timestamp::UNKNOWN),
+                "dataset.split.global-time.cut",
+                "`cut` is no date: write one as in \"2000-12-31\" or \"2000-12-31 23:59:59\", or the share \
+                 of ratings before it, as in 0.8",
+            );
+            if let Cut::Share(share) = cut {
+                if validation_share >= share {
+                    checker.contradiction(
+                        "dataset.split.global-time.validation_share",
+                        "dataset.split.global-time.cut",
+                        format!(
+                            "`validation_share` {validation_share} leaves nothing to train on before \
+                             the cut at {share} of the ratings"
+                        ),
+                    );
+                }
+                if let Some(window) = window_share.filter(|window| share + window > 1.0 + 1e-9) {
+                    checker.contradiction(
+                        "dataset.split.global-time.window_share",
+                        "dataset.split.global-time.cut",
+                        format!(
+                            "a window of {window} of the ratings does not fit behind the cut at {share}: \
+                             leave `window_share` out for all that follow"
+                        ),
+                    );
+                }
+            }
+            checker.idle_if(
+                targets != Targets::FirstSession,
+                "dataset.split.global-time.session_gap_days",
+                "`targets` is not `first-session`",
+            );
+        }
+        _ => {}
+    }
+    let pool = dataset.negatives.pool;
+    if matches!(dataset.split, SplitSpec::GlobalTime(_)) && pool == NegativePool::Unrated {
+        checker.contradiction(
+            "dataset.negatives.pool",
+            "dataset.split",
+            "the pool `unrated` leaves out what users rate after the cut, which nobody can know: take \
+             `not-in-train`",
+        );
+    }
+    let goes_by_time = match dataset.split {
+        SplitSpec::GlobalTime(_) => Some("`global-time` divides ratings by a clock"),
+        SplitSpec::LeaveOneOut {
+            session_gap_days: Some(_),
+            ..
+        } => Some("`session_gap_days` goes by a clock"),
+        _ => None,
+    };
+    let has_no_clock = match dataset.name {
+        DatasetName::Generated => Some("a generated population has none"),
+        DatasetName::LastFm2k => Some("LastFM 2K has none: its file says how often, not when"),
+        _ => None,
+    };
+    if let (Some(rule), Some(fact)) = (goes_by_time, has_no_clock) {
+        let message = format!("{rule}, and {fact}");
+        checker.contradiction("dataset.split", "dataset.name", message);
+    }
 }
 
 fn check_columns(columns: &DelimitedSpec, checker: &mut Checker<'_>) {
@@ -382,6 +604,11 @@ fn check_columns(columns: &DelimitedSpec, checker: &mut Checker<'_>) {
         let message = "`rating_range` needs a column of ratings: give `rating`";
         checker.contradiction(range_key, "dataset.columns.rating", message);
     }
+    if columns.timestamp_format.is_some() && columns.timestamp.is_none() {
+        let message = "`timestamp_format` needs a column of timestamps: give `timestamp`";
+        let key = "dataset.columns.timestamp_format";
+        checker.contradiction(key, "dataset.columns.timestamp", message);
+    }
     let mut fault =
         |key: &str, message: String| checker.fault(&format!("dataset.columns.{key}"), message);
     let named = [
@@ -391,6 +618,7 @@ fn check_columns(columns: &DelimitedSpec, checker: &mut Checker<'_>) {
         ("label", columns.label.as_ref()),
         ("weight", columns.weight.as_ref()),
         ("timestamp", columns.timestamp.as_ref()),
+        ("order", columns.order.as_ref()),
     ];
     for (index, (key, column)) in named.iter().enumerate() {
         let Some(column) = column else { continue };

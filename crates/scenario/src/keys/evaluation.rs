@@ -164,14 +164,14 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
             );
         }
     }
-    if evaluation.selection == Selection::BestValidation && !split.has_validation_item() {
+    if evaluation.selection == Selection::BestValidation && !split.has_validation_items() {
         let reason = match split.is_k_fold() {
-            true => "`dataset.split` is `k-fold`, which holds none out",
-            false => "`dataset.split.leave-one-out.validation_item` is false",
+            true => "`dataset.split` is `k-fold`, which holds none out".to_owned(),
+            false => format!("none are held out (`{}`)", split.validation_key()),
         };
         checker.fault(
             "evaluation.selection",
-            format!("`best-validation` needs a validation item, but {reason}"),
+            format!("`best-validation` needs validation items, but {reason}"),
         );
     }
     // A method about which nothing is known before the data are read is refused when users are
@@ -184,9 +184,12 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
         "the users of this method keep no item table of their own that another one could replace",
     );
     checker.idle_if(
-        !split.has_validation_item(),
+        !split.has_validation_items(),
         "evaluation.ranking.sampled.shared_candidates",
-        "no validation item is held out (`dataset.split.leave-one-out.validation_item` is false)",
+        &format!(
+            "no validation item is held out (`{}`)",
+            split.validation_key()
+        ),
     );
     let is_without_cutoff = |name: &String| {
         let parsed = Metric::family_and_cutoff(name);

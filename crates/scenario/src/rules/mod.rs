@@ -127,7 +127,7 @@ impl<'s> Rules<'s> {
             }
             Value::Integer(number) => bounds(first, *number as f64, &number.to_string(), name),
             Value::Float(number) => bounds(first, *number, &decimal(*number), name),
-            Value::Boolean(_) | Value::Datetime | Value::Unusable => None,
+            Value::Boolean(_) | Value::Datetime(_) | Value::Unusable => None,
         };
         if let Some(message) = message {
             self.fault(&node.place, message);

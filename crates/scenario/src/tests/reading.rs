@@ -11,12 +11,7 @@ fn the_shortest_file_gets_every_documented_default() {
     assert_eq!(scenario.name, "test");
     assert_eq!(scenario.seed, 1);
     assert_eq!(scenario.dataset.generator, Some(GeneratorSpec::default()));
-    assert_eq!(
-        scenario.dataset.split,
-        SplitSpec::LeaveOneOut {
-            validation_item: true
-        }
-    );
+    assert_eq!(scenario.dataset.split, SplitSpec::LEAVE_ONE_OUT);
     assert_eq!(scenario.dataset.minimum_interactions, 0);
     assert_eq!(
         scenario.method,
@@ -220,7 +215,8 @@ fn a_subset_says_how_many_are_kept_of_a_file() {
         SubsetSpec {
             users: Some(50),
             items: None,
-            keep: Kept::MostRated
+            keep: Kept::MostRated,
+            with_timestamps: false
         }
     );
     assert!(
@@ -272,6 +268,8 @@ fn columns_are_named_or_numbered() {
         label: None,
         weight: None,
         timestamp: None,
+        timestamp_format: None,
+        order: None,
     };
     assert_eq!(read(&text).unwrap().dataset.columns, Some(columns));
 }

@@ -377,7 +377,9 @@ fn scenario() -> impl Strategy<Value = Scenario> {
             }
             let faults = with_groups(faults, &devices, &availability);
             let evaluation = match dataset.split {
-                SplitSpec::LeaveOneOut { .. } => EvaluationSpec {
+                SplitSpec::LeaveOneOut { .. }
+                | SplitSpec::Holdout(_)
+                | SplitSpec::GlobalTime(_) => EvaluationSpec {
                     metrics: ["expected-hr@7", "ndcg"].map(String::from).into(),
                     headline: "ndcg@10".to_owned(),
                     selection: Selection::BestValidation,

@@ -9,7 +9,8 @@ use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-use fedrecsim_core::Error;
+use fedrecsim_core::{Error, Timestamp};
+use fedrecsim_data::dataset::SplitFacts;
 use fedrecsim_model::Model;
 use fedrecsim_scenario::Policy;
 
@@ -129,6 +130,12 @@ pub struct ProblemSize {
     /// The number of users who take no part because their device has no room for the table.
     #[serde(default)]
     pub excluded_users: u64,
+    /// What the split did.
+    #[serde(default)]
+    pub split: SplitFacts,
+    /// The instant at which training ends for everybody, if the split goes by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub training_ends: Option<Timestamp>,
 }
 
 /// The training work in row visits (one item row in one local epoch), and what was spent on updates

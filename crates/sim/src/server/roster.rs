@@ -59,7 +59,7 @@ impl Roster {
 
     /// Returns whether `user` is available and its device has the memory.
     pub(crate) fn is_there(&mut self, user: UserId, now: SimTime) -> bool {
-        self.world.has_memory(user) && self.availability.is_available(user, now)
+        self.world.can_take_part(user) && self.availability.is_available(user, now)
     }
 
     /// Notes that `users` take part from now on.
@@ -107,7 +107,7 @@ impl Roster {
             let mut all = Idle::default();
             let users = (0..world.dataset.users()).map(UserId::from);
             users
-                .filter(|user| world.has_memory(*user))
+                .filter(|user| world.can_take_part(*user))
                 .for_each(|user| place(&mut all, user));
             return idle.insert(all);
         };
@@ -200,7 +200,7 @@ mod tests {
         let idle = || {
             (0..21)
                 .map(UserId)
-                .filter(|user| world.has_memory(*user) && !at.open.contains_key(user))
+                .filter(|user| world.can_take_part(*user) && !at.open.contains_key(user))
         };
         let here: Vec<UserId> = idle()
             .filter(|user| clock.is_available(*user, at.now))

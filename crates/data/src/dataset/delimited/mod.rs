@@ -4,6 +4,7 @@
 //! and `01` differ. What counts as a line and a field is defined in `records`.
 
 mod own;
+mod times;
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -14,8 +15,9 @@ use csv::ByteRecord;
 use crate::dataset::compressed;
 use crate::dataset::ratings::{Interaction, Ratings};
 use crate::records::{Records, line_of, malformed, shown};
-use fedrecsim_core::{Error, Result};
+use fedrecsim_core::{Error, Result, Timestamp};
 use fedrecsim_scenario::{ColumnRef, DelimitedSpec};
+use times::Times;
 
 /// Reads every row of the file at `path`, which may be compressed with gzip or zstd.
 ///
@@ -64,7 +66,10 @@ fn parse_rows<'a>(
     most: usize,
     keep: &mut Keep<'_>,
 ) -> Result<Ratings> {
-    let mut rows = Rows::default();
+    let mut rows = Rows {
+        times: Times::new(layout),
+        ..Rows::default()
+    };
     let mut records = Records::new(text, path, &layout.separator)?;
     let mut record = ByteRecord::new();
     if !records.read(&mut record)? {
@@ -96,10 +101,8 @@ fn parse_rows<'a>(
             return Err(malformed(path, line_of(&record), fault));
         }
         if rows.count >= most || !records.read(&mut record)? {
-            return Ok(Ratings {
-                items: rows.items.0.len() as u32,
-                ..rows.ratings
-            });
+            let last = line_of(&record);
+            return rows.finish().map_err(|fault| malformed(path, last, fault));
         }
     }
 }
@@ -148,6 +151,7 @@ struct Columns {
     label: Option<usize>,
     weight: Option<usize>,
     timestamp: Option<usize>,
+    order: Option<usize>,
     /// Number of columns in every line.
     count: usize,
 }
@@ -201,6 +205,7 @@ impl Columns {
             label: optional("label", &layout.label)?,
             weight: optional("weight", &layout.weight)?,
             timestamp: optional("timestamp", &layout.timestamp)?,
+            order: optional("order", &layout.order)?,
             count: first.len(),
         })
     }
@@ -226,8 +231,7 @@ struct Rows {
     ratings: Ratings,
     users: Names,
     items: Names,
-    /// Whether some timestamp was not an integer, so that all of them are ordered as reals.
-    real_times: bool,
+    times: Times,
 }
 
 impl Rows {
@@ -267,9 +271,12 @@ impl Rows {
         let weight = real(columns.weight, expected, &|value| value >= 0.0)?;
         let is_label = |value| value == 0.0 || value == 1.0;
         let is_positive = real(columns.label, "a label (0 or 1)", &is_label)? == 1.0;
-        let time = match columns.timestamp {
-            Some(place) => self.time(record, place)?,
-            None => self.count as i64,
+        let (time, instant) = match (columns.timestamp, columns.order) {
+            (None, None) => (self.count as i64, Timestamp::UNKNOWN),
+            columns => {
+                let before = &mut self.ratings.interactions;
+                self.times.read(record, columns, before)?
+            }
         };
         let user = self.users.number(user_name)?;
         if user as usize == self.ratings.user_names.len() {
@@ -283,6 +290,7 @@ impl Rows {
             item,
             rating,
             time,
+            instant,
             weight,
             is_positive,
         };
@@ -293,24 +301,13 @@ impl Rows {
         Ok(())
     }
 
-    /// Returns the timestamp as a sort key. Integers are kept exactly (nanoseconds of an epoch do
-    /// not fit a double); the first real number turns all keys into those of reals.
-    fn time(&mut self, record: &ByteRecord, place: usize) -> Result<i64, String> {
-        if !self.real_times
-            && let Some(time) = number(record, place)
-        {
-            return Ok(time);
-        }
-        let real = number(record, place).filter(|time: &f64| time.is_finite());
-        let real =
-            real.ok_or_else(|| wrong_number("a timestamp (a finite number)", record, place))?;
-        if !self.real_times {
-            self.real_times = true;
-            for interaction in &mut self.ratings.interactions {
-                interaction.time = order_of(interaction.time as f64);
-            }
-        }
-        Ok(order_of(real))
+    /// Returns what is kept of all rows, with their times in nanoseconds.
+    fn finish(mut self) -> Result<Ratings, String> {
+        self.times.finish(&mut self.ratings.interactions)?;
+        Ok(Ratings {
+            items: self.items.0.len() as u32,
+            ..self.ratings
+        })
     }
 }
 
@@ -324,14 +321,6 @@ fn number<T: std::str::FromStr>(record: &ByteRecord, place: usize) -> Option<T> 
 fn wrong_number(expected: &str, record: &ByteRecord, place: usize) -> String {
     let found = shown(record.get(place).unwrap_or_default());
     format!("expected {expected} in column {}, found {found}", place + 1)
-}
-
-/// Returns an integer that orders as the real number does (the transformation of
-/// [`f64::total_cmp`]).
-fn order_of(real: f64) -> i64 {
-    // Adding zero makes -0 equal to 0.
-    let bits = (real + 0.0).to_bits() as i64;
-    bits ^ ((bits >> 63) as u64 >> 1) as i64
 }
 
 /// Numbers of names, in the order of first appearance. The map is only looked up, never iterated.

@@ -15,8 +15,8 @@ use fedrecsim_data::dataset::split::Splitter;
 use fedrecsim_data::dataset::{Dataset, Interaction};
 use fedrecsim_model::StateVisitor;
 use fedrecsim_model::table::{extend_bytes, floats};
+use fedrecsim_scenario::NegativesSpec;
 use fedrecsim_scenario::sizes::ProblemSize;
-use fedrecsim_scenario::{NegativesSpec, SplitSpec};
 
 mod profile;
 
@@ -297,17 +297,10 @@ fn the_batch_style_without_virtual_items_is_the_unfederated_method_to_the_bit() 
         let own = (0..12).filter(move |item| !(item + user).is_multiple_of(3));
         own.map(move |item| Interaction::new(item, ((item * user) % 5 + 1) as f32, i64::from(item)))
     };
-    let mut splitter = Splitter::new(
-        12,
-        &SplitSpec::LeaveOneOut {
-            validation_item: false,
-        },
-        0,
-        Streams::new(1),
-    )
-    .unwrap();
-    (0..6)
-        .for_each(|user| splitter.push_user(|| user.to_string(), &rows(user).collect::<Vec<_>>()));
+    let mut splitter = Splitter::leave_one_out(12, false);
+    (0..6).for_each(|user| {
+        splitter.push_user(|| user.to_string(), &rows(user).collect::<Vec<_>>());
+    });
     let dataset = Arc::new(splitter.finish().unwrap());
     compare_with_central::<false>(&dataset);
     compare_with_central::<true>(&dataset);

@@ -51,6 +51,8 @@ fn source() -> impl Strategy<Value = DatasetSpec> {
                 label: None,
                 weight: None,
                 timestamp,
+                timestamp_format: None,
+                order: None,
             }),
             path: Some(path.into()),
             ..DatasetSpec::named(DatasetName::Delimited)
@@ -75,9 +77,11 @@ fn source() -> impl Strategy<Value = DatasetSpec> {
 fn split() -> impl Strategy<Value = SplitSpec> {
     prop_oneof![
         // A run that is judged by its validation item needs one.
-        Just(SplitSpec::LeaveOneOut {
-            validation_item: true
-        }),
+        Just(SplitSpec::LEAVE_ONE_OUT),
+        Just(SplitSpec::Holdout(HoldoutSpec {
+            validation_share: 0.1,
+            ..HoldoutSpec::default()
+        })),
         (2u32..1000).prop_flat_map(|folds| {
             let rest = (0..folds, proptest::option::of(any::<u32>()));
             rest.prop_map(move |(fold, division)| SplitSpec::KFold {
@@ -109,6 +113,7 @@ pub(super) fn dataset() -> impl Strategy<Value = DatasetSpec> {
                     users: Some(users),
                     items,
                     keep: keep(random),
+                    with_timestamps: random,
                 });
                 let pool = match unrated {
                     true => NegativePool::Unrated,
