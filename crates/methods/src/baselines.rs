@@ -8,26 +8,104 @@
 
 use std::sync::Arc;
 
+use super::entry::parameters;
 use super::{
     Client, Entry, LocalTask, Method, Placement, Scoring, ScoringContext, Scratch, Trained,
 };
-use fedrecsim_core::{Error, Result, UserId};
+use fedrecsim_core::{Error, Result, Timestamp, UserId, math};
 use fedrecsim_data::dataset::Dataset;
 use fedrecsim_model::{Model, StateVisitor};
+use fedrecsim_scenario::keys;
 
 /// Describes the method `popularity` to the registry.
 pub(crate) const POPULARITY: Entry = Entry {
     name: "popularity",
     summary: "scores an item by its number of training ratings; central, untrained, sends nothing",
-    build: &|_, problem| {
-        let counts = problem.all_ratings().map(Dataset::popularity);
-        let counts = counts.unwrap_or_default().into_iter();
-        Ok(Box::new(Baseline::Popularity(
-            counts.map(|count| count as f32).collect(),
-        )))
+    schema: &|| schemars::schema_for!(PopularityParameters),
+    build: &|value, problem| {
+        let parameters: PopularityParameters = parameters(POPULARITY.name, value)?;
+        let counts = problem.all_ratings().map(|all| parameters.counts(all));
+        let counts = counts.transpose()?.unwrap_or_default();
+        Ok(Box::new(Baseline::Popularity(counts.into())))
     },
     ..RANDOM
 };
+
+keys! {
+    /// What `popularity` counts. All but the plain count goes by the age of ratings at the end of
+    /// training, and so needs a split by one instant (`global-time`).
+    #[derive(Copy)]
+    pub(crate) struct PopularityParameters {
+        /// Only the ratings of the last so many days before the end of training count. Left out: all
+        /// do.
+        window_days: Option<f64> = None, > 0.0;
+        /// A rating counts half when it is so many days old. Left out: all count alike.
+        half_life_days: Option<f64> = None, > 0.0;
+        /// Whether only what users take when they come back counts: ratings after their first session.
+        /// What an interface shows to newcomers then has no say.
+        returning: bool = false;
+        /// A session ends with a pause of so many days.
+        session_gap_days: f64 = 1.0, > 0.0;
+    }
+}
+
+impl PopularityParameters {
+    /// Returns the weight of the training ratings of every item.
+    ///
+    /// # Errors
+    /// [`Error::Dataset`] where the split goes by no instant, so that no rating has an age.
+    fn counts(&self, all: &Dataset) -> Result<Vec<f32>> {
+        if self.window_days.is_none() && self.half_life_days.is_none() && !self.returning {
+            return Ok(all
+                .popularity()
+                .into_iter()
+                .map(|count| count as f32)
+                .collect());
+        }
+        let Some(end) = all.training_ends() else {
+            return Err(Error::Dataset(
+                "`popularity` is to count ratings by their age, but `dataset.split` has no instant at which \
+                 training ends for everybody: take `global-time`"
+                    .to_owned(),
+            ));
+        };
+        if !all.is_whole() {
+            return Err(Error::Usage(
+                "`popularity` looks at the age of all ratings, which one process alone can do: run it without \
+                 mpirun"
+                    .to_owned(),
+            ));
+        }
+        let mut counts = vec![0f64; all.items()];
+        for user in (0..all.users()).map(UserId::from) {
+            let own = all.own_data(user);
+            let instants = own.instants.unwrap_or_default();
+            let first_session_ends = self.end_of_first_session(instants);
+            for (place, instant) in instants.iter().enumerate() {
+                let age = end.days_since(*instant);
+                let is_old = self.window_days.is_some_and(|window| age > window);
+                let is_first = self.returning && Some(*instant) <= first_session_ends;
+                if !is_old && !is_first && own.is_positive(place) {
+                    let halvings = self.half_life_days.map_or(0.0, |half_life| age / half_life);
+                    counts[own.items[place] as usize] +=
+                        math::exp(-halvings * std::f64::consts::LN_2);
+                }
+            }
+        }
+        Ok(counts.into_iter().map(|count| count as f32).collect())
+    }
+
+    /// Returns the last instant of the first session; `None` without ratings.
+    fn end_of_first_session(&self, instants: &[Timestamp]) -> Option<Timestamp> {
+        let mut ascending = instants.to_vec();
+        ascending.sort_unstable();
+        let pauses = ascending.windows(2);
+        let mut ends = pauses.filter(|pair| pair[1].days_since(pair[0]) > self.session_gap_days);
+        ends.next()
+            .map(|pair| pair[0])
+            .or(ascending.last().copied())
+    }
+}
 
 /// Describes the method `random` to the registry. The other baselines take from it what they have
 /// in common.
@@ -138,7 +216,11 @@ fn random_score(seed: u64, user: UserId, item: u32) -> f32 {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+    use fedrecsim_core::Streams;
+    use fedrecsim_data::dataset::{Interaction, Ratings, split};
+    use fedrecsim_scenario::{Cut, GlobalTimeSpec, SplitSpec, Targets};
 
     /// If this fails, the baseline `random` has another list for a user than it had in published
     /// reports. The numbers are from an independent computation of the hash.
@@ -147,6 +229,51 @@ mod tests {
         let numerators =
             [0, 7, 1000].map(|item| random_score(1, UserId(3), item) * (1u32 << 24) as f32);
         assert_eq!(numerators, [5_373_154.0, 16_501_883.0, 8_520_941.0]);
+    }
+
+    /// If this fails, the baseline that ties the best methods on some data counts something else. The
+    /// first session of the user ends on day 11, and training on day 20.
+    #[test]
+    fn popularity_goes_by_age_where_it_is_asked_to() {
+        let days: [(u32, i64); 5] = [(0, 10), (1, 11), (2, 15), (3, 18), (1, 30)];
+        let instant = |day: i64| Timestamp(day * 86_400_000_000_000);
+        let rows = days.map(|(item, day)| Interaction {
+            instant: instant(day),
+            ..Interaction::new(item, 1.0, day)
+        });
+        let ratings = Ratings {
+            users: vec![0, 0, 0, 0, 1],
+            interactions: rows.into(),
+            user_names: vec!["a".into(), "b".into()],
+            items: 4,
+        };
+        let cut = |cut| GlobalTimeSpec {
+            cut,
+            validation_share: 0.0,
+            window_share: None,
+            targets: Targets::All,
+            session_gap_days: 1.0,
+            new_users: true,
+            new_items: false,
+        };
+        let spec = SplitSpec::GlobalTime(cut(Cut::Instant(instant(20))));
+        let dataset = split::split(ratings, &spec, Streams::new(1)).unwrap();
+        let counted = |change: fn(&mut PopularityParameters)| {
+            let mut parameters = PopularityParameters::default();
+            change(&mut parameters);
+            parameters.counts(&dataset).unwrap()
+        };
+        assert_eq!(counted(|_| ()), [1.0; 4]);
+        assert_eq!(
+            counted(|of| of.window_days = Some(5.0)),
+            [0.0, 0.0, 1.0, 1.0]
+        );
+        assert_eq!(counted(|of| of.returning = true), [0.0, 0.0, 1.0, 1.0]);
+        let halved = counted(|of| of.half_life_days = Some(5.0));
+        assert!(
+            (halved[0] - 0.25).abs() < 1e-6 && (halved[2] - 0.5).abs() < 1e-6,
+            "{halved:?}"
+        );
     }
 
     /// If this fails, a baseline that only ranks is asked for ratings.

@@ -199,6 +199,8 @@ pub(crate) struct RoundBooked {
     pub total: ByDirection<Flow>,
     /// The record of the round; an error if its model cannot be scored.
     pub record: Result<RoundRecord>,
+    /// Whether the run ends with it, since its accuracy has not become better for long.
+    pub is_settled: bool,
 }
 
 /// Simulation -> server: which model do you have?

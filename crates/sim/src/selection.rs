@@ -29,6 +29,32 @@ pub(super) fn select(rounds: &[RoundRecord], evaluation: &EvaluationSpec) -> Opt
     }
 }
 
+/// Returns whether the headline on the validation items has not become better for so many
+/// evaluations that the run ends (`evaluation.patience`).
+pub(super) fn is_settled(rounds: &[RoundRecord], evaluation: &EvaluationSpec) -> bool {
+    let (Some(patience), Some(headline)) = (evaluation.patience, evaluation.headline()) else {
+        return false;
+    };
+    let (name, better) = (headline.name(), headline.better());
+    let mut best: Option<f64> = None;
+    let mut since = 0;
+    for round in rounds {
+        let validation = round
+            .accuracy
+            .as_ref()
+            .and_then(|of| of.validation.as_ref());
+        let Some(&value) = validation.and_then(|validation| validation.get(&name)) else {
+            continue;
+        };
+        if best.is_none_or(|best| better.compare(value, best).is_gt()) {
+            (best, since) = (Some(value), 0);
+        } else {
+            since += 1;
+        }
+    }
+    since >= patience
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -53,6 +79,20 @@ mod tests {
             selection,
             ..EvaluationSpec::default()
         }
+    }
+
+    /// If this fails, a run ends while it still becomes better, or goes on for nothing.
+    #[test]
+    fn a_run_is_settled_when_its_patience_is_over() {
+        let rounds: Vec<RoundRecord> = [0.1, 0.3, 0.3, 0.2]
+            .map(|validation| round("hr@10", 0.0, Some(validation)))
+            .into();
+        let with = |patience| EvaluationSpec {
+            patience,
+            ..EvaluationSpec::default()
+        };
+        assert!(is_settled(&rounds, &with(Some(2))) && !is_settled(&rounds, &with(Some(3))));
+        assert!(!is_settled(&rounds[..3], &with(Some(2))) && !is_settled(&rounds, &with(None)));
     }
 
     #[test]

@@ -33,6 +33,9 @@ keys! {
         item_table: ItemTable = ItemTable::Own;
         /// Which round a run is judged by.
         selection: Selection = Selection::Last;
+        /// The run ends when the headline on the validation items has not become better in this many
+        /// evaluations. Left out: it goes on to its last round.
+        patience: Option<u32> = None, >= 1;
         /// Evaluate this many users, the same ones throughout; 0 means all.
         users: u32 = 0;
     }
@@ -172,6 +175,16 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
         checker.fault(
             "evaluation.selection",
             format!("`best-validation` needs validation items, but {reason}"),
+        );
+    }
+    if evaluation.patience.is_some() && !split.has_validation_items() {
+        checker.contradiction(
+            "evaluation.patience",
+            split.validation_key(),
+            format!(
+                "`patience` goes by validation items, but none are held out (`{}`)",
+                split.validation_key()
+            ),
         );
     }
     // A method about which nothing is known before the data are read is refused when users are

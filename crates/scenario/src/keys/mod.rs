@@ -51,7 +51,7 @@ pub struct Scenario {
     #[serde(serialize_with = "present")]
     pub training: TrainingSpec,
     /// How accuracy is measured.
-    #[serde(default)]
+    #[serde(default, serialize_with = "present")]
     pub evaluation: EvaluationSpec,
     /// How tables become bytes, per direction.
     #[serde(default, serialize_with = "present")]

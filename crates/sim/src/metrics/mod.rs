@@ -20,7 +20,7 @@ use super::outcome::{
     Booking, ByDirection, Flow, NetworkRecord, Outcome, ProblemSize, RoundRecord, RoundSpan,
     Sparsity, SplitAccuracy, WorkTotals,
 };
-use super::selection::select;
+use super::selection::{self, select};
 use super::workers::Workers;
 use super::world::World;
 use fedrecsim_core::stages::{Stage, enter};
@@ -201,7 +201,13 @@ impl MetricsActor {
             bookings,
             total: self.total(),
             record,
+            is_settled: self.is_settled(),
         })
+    }
+
+    /// Returns whether accuracy has not become better for so long that the run ends.
+    pub(crate) fn is_settled(&self) -> bool {
+        selection::is_settled(&self.rounds, &self.world.scenario.evaluation)
     }
 
     fn record_round(

@@ -56,6 +56,7 @@ pub(super) struct Closed {
 pub(super) struct Started {
     pub baselines: BTreeMap<String, SplitAccuracy>,
     pub rounds: u32,
+    pub is_settled: bool,
     pub now: SimTime,
     pub total: ByDirection<Flow>,
 }
@@ -128,7 +129,7 @@ impl Actors {
             }
             metrics.restore(archive)?;
         }
-        let total = metrics.total();
+        let (total, is_settled) = (metrics.total(), metrics.is_settled());
         let (server, metrics) = (Rc::new(Resident::new(server)), metrics.start());
         let third_party =
             third_party.map(|actor| -> Rc<dyn AskThirdParty> { Rc::new(Resident::new(actor)) });
@@ -147,6 +148,7 @@ impl Actors {
         let started = Started {
             baselines,
             rounds: network.rounds(),
+            is_settled,
             now: network.now(),
             total,
         };

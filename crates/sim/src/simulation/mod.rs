@@ -67,6 +67,8 @@ pub struct Simulation {
     actors: ActorThread,
     baselines: BTreeMap<String, SplitAccuracy>,
     rounds: u32,
+    /// Whether accuracy has not become better for so long that no round follows.
+    is_settled: bool,
     now: SimTime,
     round_is_open: bool,
     stopped_by: Option<Error>,
@@ -116,6 +118,7 @@ impl Simulation {
         let Started {
             baselines,
             rounds,
+            is_settled,
             now,
             total,
         } = started;
@@ -124,6 +127,7 @@ impl Simulation {
             actors,
             baselines,
             rounds,
+            is_settled,
             now,
             round_is_open: false,
             stopped_by: None,
@@ -168,7 +172,9 @@ impl Simulation {
     /// Returns whether the simulation is over, because its last round is or because something has
     /// stopped it.
     pub fn is_over(&self) -> bool {
-        self.stopped_by.is_some() || self.rounds >= self.world.scenario.training.rounds
+        self.stopped_by.is_some()
+            || self.is_settled
+            || self.rounds >= self.world.scenario.training.rounds
     }
 
     /// Returns the reason why the simulation has stopped before its last round, if it has.
@@ -418,7 +424,9 @@ impl Simulation {
                 bookings,
                 total,
                 record,
+                is_settled,
             })) => {
+                self.is_settled = is_settled;
                 observer.happened(Some(span), &bookings);
                 (self.spare, self.total) = (bookings, total);
                 match record {
