@@ -113,9 +113,11 @@ pub fn ratings(spec: &DatasetSpec) -> Option<(&'static str, String)> {
         }
         DatasetName::Ml100k => by_position("\t", false),
         DatasetName::Ml1m => by_position("::", false),
-        DatasetName::Ml20m | DatasetName::Ml25m | DatasetName::Ml32m => {
-            by_name("userId", "movieId")
-        }
+        DatasetName::MlLatestSmall
+        | DatasetName::Ml20m
+        | DatasetName::Ml25m
+        | DatasetName::Ml32m => by_name("userId", "movieId"),
+        DatasetName::MovieTweetings100k => by_position("::", false),
         DatasetName::LastFm2k | DatasetName::LastFm2kTags => by_position("\t", true),
         DatasetName::AmazonInstantVideo => by_position(",", false),
         DatasetName::AmazonInstantVideo5Core => by_name("user", "item"),

@@ -175,7 +175,7 @@ mod tests {
             assert!(![DatasetName::Generated, DatasetName::Delimited].contains(&set.id));
             assert_eq!(known(set.id).map(|found| &found.name), Some(&set.name));
         }
-        assert_eq!(datasets().len(), 9);
+        assert_eq!(datasets().len(), 11);
         assert!(!by_hand().is_empty());
         for set in datasets() {
             assert_eq!(

@@ -57,6 +57,8 @@ choices! {
         /// MovieLens 1M, `ratings.dat` or a `ratings.csv` with an `order` column.
         #[serde(rename = "ml-1m")]
         Ml1m,
+        /// MovieLens Latest Small, `ratings.csv`.
+        MlLatestSmall,
         /// MovieLens 20M, `ratings.csv`.
         #[serde(rename = "ml-20m")]
         Ml20m,
@@ -80,6 +82,9 @@ choices! {
         /// `fedrecsim data fetch` writes them.
         #[serde(rename = "amazon-instant-video-5core")]
         AmazonInstantVideo5Core,
+        /// MovieTweetings, the snapshot of 100,000 ratings, `ratings.dat`.
+        #[serde(rename = "movietweetings-100k")]
+        MovieTweetings100k,
         /// Any delimited text file, as `[dataset.columns]` describes it.
         Delimited,
     }
