@@ -1,17 +1,19 @@
 //! Makes files for scenarios that read some: the same made-up ratings in the layout that the source
 //! has, and small traces.
 
+use fedrecsim_core::Timestamp;
 use fedrecsim_data::dataset::public::known;
-use fedrecsim_scenario::{ColumnRef, DatasetName, DatasetSpec, DelimitedSpec};
+use fedrecsim_scenario::{ColumnRef, DatasetName, DatasetSpec, DelimitedSpec, TimestampFormat};
 
 /// The keys of the columns, in the order of [`rows`].
-pub const COLUMNS: [&str; 6] = [
+pub const COLUMNS: [&str; 7] = [
     "dataset.columns.user",
     "dataset.columns.item",
     "dataset.columns.rating",
     "dataset.columns.timestamp",
     "dataset.columns.label",
     "dataset.columns.weight",
+    "dataset.columns.order",
 ];
 
 /// Name of the trace of devices, which states their speeds and memory.
@@ -42,13 +44,21 @@ pub const TRACES: [(&str, &str); 3] = [
 
 const USERS: u32 = 20;
 const ITEMS: u32 = 80;
-const FEWEST_RATINGS: u32 = 6;
+/// Number of ratings of the least active user.
+pub const FEWEST_RATINGS: u32 = 6;
 /// Number of ratings of the most active user.
 pub const MOST_RATINGS: i64 = 10;
 
-/// Returns user, item, rating, time, label and weight of every rating. Users have from 6 to 10 of
-/// them; one or two are no positives. Those with 10 have rated one item twice. Some times tie.
-fn rows() -> impl Iterator<Item = [u32; 6]> {
+/// The first instant of 2001, in seconds since 1970.
+const BEGINNING_S: u32 = 978_307_200;
+/// A date in the middle of the ratings.
+pub const MIDDLE: &str = "2001-02-12 12:00:00";
+
+/// Returns user, item, rating, time, label, weight and order of every rating. Users have from 6 to 10
+/// of them, of which one or two are no positives; those with 10 have rated one item twice. A user
+/// rates two items at once, again four days later, and so on; each user begins a day after the one
+/// before.
+fn rows() -> impl Iterator<Item = [u32; 7]> {
     (0..USERS).flat_map(|user| {
         let count = FEWEST_RATINGS + user % (MOST_RATINGS as u32 - FEWEST_RATINGS + 1);
         let (item, rating) = (
@@ -56,30 +66,79 @@ fn rows() -> impl Iterator<Item = [u32; 6]> {
             move |n| 1 + (user + n) % 5,
         );
         (0..count).map(move |n| {
+            let day = user + 40 - 4 * (n / 2);
             [
                 user,
                 item(n),
                 rating(n),
-                1000 - 10 * (n / 2),
+                BEGINNING_S + 86_400 * day + 60 * user,
                 u32::from(n % 5 != 1),
                 n % 3,
+                1000 - n,
             ]
         })
     })
 }
 
-/// Returns the numbers of users with at least `minimum` ratings, and of the items that they have
-/// rated.
-pub fn remaining(minimum: i64) -> (i64, i64) {
-    let count = |user: u32| rows().filter(|row| row[0] == user).count() as i64;
-    let users: Vec<u32> = (0..USERS).filter(|&user| count(user) >= minimum).collect();
-    let mut items: Vec<u32> = rows()
-        .filter(|row| users.contains(&row[0]))
-        .map(|row| row[1])
-        .collect();
-    items.sort_unstable();
-    items.dedup();
-    (users.len() as i64, items.len() as i64)
+/// Returns whether the ratings of a user have no timestamp, in a file with a column of their order.
+fn has_order_alone(user: u32) -> bool {
+    user % 4 == 3
+}
+
+/// What leaves users and items out.
+pub struct Filter {
+    /// Whether users without timestamps are left out.
+    pub with_timestamps: bool,
+    /// The fewest ratings of a user.
+    pub minimum: i64,
+    /// The fewest ratings of a user and of an item among those that are left.
+    pub core: i64,
+}
+
+impl Filter {
+    fn left(&self) -> Vec<[u32; 7]> {
+        let mut left: Vec<_> = rows()
+            .filter(|row| !self.with_timestamps || !has_order_alone(row[0]))
+            .collect();
+        let count = |rows: &[[u32; 7]], field: usize, value| {
+            rows.iter().filter(|row| row[field] == value).count() as i64
+        };
+        let all = left.clone();
+        left.retain(|row| count(&all, 0, row[0]) >= self.minimum);
+        loop {
+            let all = left.clone();
+            left.retain(|row| {
+                [0, 1]
+                    .iter()
+                    .all(|field| count(&all, *field, row[*field]) >= self.core)
+            });
+            if left.len() == all.len() {
+                return left;
+            }
+        }
+    }
+
+    /// Returns the numbers of users and items that are left.
+    pub fn remaining(&self) -> (i64, i64) {
+        let left = self.left();
+        (different(&left, 0), different(&left, 1))
+    }
+
+    /// Returns the numbers of users and items of the first quarter of the ratings, where training has
+    /// not ended yet.
+    pub fn of_first_quarter(&self) -> (i64, i64) {
+        let mut left = self.left();
+        left.sort_by_key(|row| row[3]);
+        left.truncate(left.len() / 4);
+        let liked: Vec<_> = left.iter().copied().filter(|row| row[4] == 1).collect();
+        (different(&liked, 0), different(&left, 1))
+    }
+}
+
+/// Returns how many values a field has.
+fn different(rows: &[[u32; 7]], field: usize) -> i64 {
+    let values: std::collections::BTreeSet<u32> = rows.iter().map(|row| row[field]).collect();
+    values.len() as i64
 }
 
 /// Returns the usual name below a data folder and the contents of the file that `spec` reads;
@@ -134,6 +193,7 @@ fn written(layout: &DelimitedSpec) -> String {
         layout.timestamp.as_ref(),
         layout.label.as_ref(),
         layout.weight.as_ref(),
+        layout.order.as_ref(),
     ];
     // Columns that are given by name stand in the places that are left.
     let positions: Vec<usize> = asked
@@ -153,7 +213,7 @@ fn written(layout: &DelimitedSpec) -> String {
     let mut free = (0..).filter(|place| !positions.contains(place));
     let (mut header, mut fields) = (
         vec!["?".to_owned(); width + asked.len()],
-        vec![None; width + asked.len()],
+        vec![None::<usize>; width + asked.len()],
     );
     for (field, column) in asked.into_iter().enumerate() {
         let place = match column {
@@ -174,9 +234,28 @@ fn written(layout: &DelimitedSpec) -> String {
     for row in rows() {
         let line: Vec<String> = fields
             .iter()
-            .map(|f| f.map_or("-".to_owned(), |f: usize| row[f].to_string()))
+            .map(|field| match field {
+                None => "-".to_owned(),
+                Some(3) if layout.order.is_some() && has_order_alone(row[0]) => String::new(),
+                Some(3) => time(row[3], layout.timestamp_format),
+                Some(field) => row[*field].to_string(),
+            })
             .collect();
         text += &(line.join(&layout.separator) + "\n");
     }
     text
+}
+
+/// Returns a time in seconds as a file has it.
+fn time(seconds: u32, format: Option<TimestampFormat>) -> String {
+    let zeros = match format {
+        None | Some(TimestampFormat::Seconds) => "",
+        Some(TimestampFormat::Milliseconds) => "000",
+        Some(TimestampFormat::Microseconds) => "000000",
+        Some(TimestampFormat::Nanoseconds) => "000000000",
+        Some(TimestampFormat::DateTime) => {
+            return Timestamp(i64::from(seconds) * 1_000_000_000).to_string();
+        }
+    };
+    format!("{seconds}{zeros}")
 }

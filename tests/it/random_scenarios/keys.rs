@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use toml::Value;
 
-use super::{environment, methods};
+use super::{environment, files, methods};
 
 /// A key by its dotted path, and how to draw it.
 pub struct Key {
@@ -70,6 +70,7 @@ fn dataset() -> Vec<Key> {
         always("dataset.name", one_of(&sources)),
         maybe("dataset.path", one_of(&["ratings.txt"])),
         maybe("dataset.minimum_interactions", integer(0..=9)),
+        maybe("dataset.k_core", integer(2..=2)),
         // More than any file here has, so that all are kept.
         maybe("dataset.subset.users", integer(10_000..=20_000)),
         maybe("dataset.subset.items", integer(10_000..=20_000)),
@@ -77,15 +78,52 @@ fn dataset() -> Vec<Key> {
             "dataset.subset.keep",
             one_of(&["most-rated", "least-rated", "random"]),
         ),
+        maybe("dataset.subset.with_timestamps", boolean()),
         maybe(
             "dataset.split",
-            one_of(&["leave-one-out", "leave-one-out", "k-fold"]),
+            one_of(&[
+                "leave-one-out",
+                "leave-one-out",
+                "holdout",
+                "global-time",
+                "k-fold",
+            ]),
         ),
         // There are so many parts that nobody has all ratings in one.
         always("dataset.split.k-fold.folds", integer(30..=60)),
         maybe("dataset.split.k-fold.fold", integer(0..=29)),
         maybe("dataset.split.k-fold.division", integer(0..=3)),
         maybe("dataset.split.leave-one-out.validation_item", boolean()),
+        // A longer one leaves users out, and one beyond these everybody.
+        maybe(
+            "dataset.split.leave-one-out.session_gap_days",
+            prop_oneof![real(0.1, 3.0), real(4.5, 6.0)].boxed(),
+        ),
+        maybe("dataset.split.holdout.share", real(0.01, 0.6)),
+        maybe(
+            "dataset.split.holdout.validation_share",
+            zero_or(0.01, 0.39),
+        ),
+        // Training has at least the first quarter of the ratings.
+        always(
+            "dataset.split.global-time.cut",
+            prop_oneof![real(0.4, 0.6), one_of(&[files::MIDDLE])].boxed(),
+        ),
+        maybe(
+            "dataset.split.global-time.validation_share",
+            zero_or(0.05, 0.1),
+        ),
+        maybe("dataset.split.global-time.window_share", real(0.2, 0.35)),
+        maybe(
+            "dataset.split.global-time.targets",
+            one_of(&["first", "first-session", "all"]),
+        ),
+        maybe(
+            "dataset.split.global-time.session_gap_days",
+            rate(0.1, 30.0),
+        ),
+        maybe("dataset.split.global-time.new_users", boolean()),
+        maybe("dataset.split.global-time.new_items", boolean()),
         maybe(
             "dataset.negatives.pool",
             one_of(&["unrated", "not-in-train"]),
@@ -131,6 +169,17 @@ fn columns() -> Vec<Key> {
             one_of_ranges(&[[1.0, 5.0], [-0.5, 1e3]]),
         ),
         maybe("dataset.columns.timestamp", column(&["time"])),
+        maybe(
+            "dataset.columns.timestamp_format",
+            one_of(&[
+                "seconds",
+                "milliseconds",
+                "microseconds",
+                "nanoseconds",
+                "date-time",
+            ]),
+        ),
+        maybe("dataset.columns.order", column(&["place"])),
         maybe("dataset.columns.label", column(&["liked"])),
         maybe("dataset.columns.weight", column(&["plays"])),
     ]
@@ -262,9 +311,15 @@ fn evaluation() -> Vec<Key> {
             "hr@3",
             "ndcg",
             "mrr",
+            "recall",
+            "precision@3",
+            "map",
             "expected-hr@2",
             "expected-ndcg",
             "expected-mrr",
+            "expected-recall",
+            "expected-precision",
+            "expected-map@4",
         ])
     };
     let metrics = proptest::collection::vec(metric(), 1..=5)
@@ -278,7 +333,7 @@ fn evaluation() -> Vec<Key> {
         maybe("evaluation.metrics", metrics),
         maybe(
             "evaluation.headline",
-            one_of(&["hr@7", "expected-ndcg@3", "mrr"]),
+            one_of(&["hr@7", "expected-ndcg@3", "mrr", "map@6"]),
         ),
         always("evaluation.ranking", one_of(&["sampled", "full-catalogue"])),
         always("evaluation.ranking.sampled.candidates", integer(10..=25)),

@@ -53,9 +53,7 @@ impl Draft {
         self.mend_faults(population.users);
         self.mend_overheads();
         self.mend_privacy();
-        if !self.boolean("dataset.split.leave-one-out.validation_item", true)
-            && self.is("evaluation.selection", "best-validation")
-        {
+        if !self.has_validation_items() && self.is("evaluation.selection", "best-validation") {
             self.set("evaluation.selection", "last");
         }
         self.let_all_take_part_in_every_step();
@@ -136,6 +134,17 @@ impl Draft {
     fn mend_split(&mut self) {
         let is_k_fold = self.is("dataset.split", "k-fold");
         self.keep_chosen("dataset.split");
+        if self.goes_by_clock() {
+            if ["generated", "lastfm-2k"]
+                .iter()
+                .any(|name| self.is("dataset.name", name))
+            {
+                self.set("dataset.name", "ml-100k");
+            }
+            self.0
+                .entry("dataset.columns.timestamp")
+                .or_insert(Value::Integer(4));
+        }
         if is_k_fold {
             // These are the methods of this crate that predict ratings.
             if !self.is("method", "global-mean") && !self.learns_ratings() {
@@ -163,6 +172,33 @@ impl Draft {
         // A run that is judged by its validation item needs one, and k-fold holds none out.
         if is_k_fold && self.is("evaluation.selection", "best-validation") {
             self.set("evaluation.selection", "best-test");
+        }
+    }
+
+    /// Returns whether one instant divides the ratings of all users.
+    fn splits_at_one_time(&self) -> bool {
+        self.has_below("dataset.split.global-time")
+    }
+
+    /// Returns whether the split needs to know when users rated.
+    fn goes_by_clock(&self) -> bool {
+        let gap = "dataset.split.leave-one-out.session_gap_days";
+        self.splits_at_one_time() || self.0.contains_key(gap)
+    }
+
+    /// Returns whether the split holds items out for validation.
+    fn has_validation_items(&self) -> bool {
+        if self.has_below("dataset.split.k-fold") {
+            return false;
+        }
+        let split = ["holdout", "global-time"]
+            .iter()
+            .find(|split| self.has_below(&format!("dataset.split.{split}")));
+        match split {
+            Some(split) => self.real(&format!("dataset.split.{split}.validation_share"), 0.0) > 0.0,
+            // A holdout by its name alone.
+            None if self.is("dataset.split", "holdout") => false,
+            None => self.boolean("dataset.split.leave-one-out.validation_item", true),
         }
     }
 

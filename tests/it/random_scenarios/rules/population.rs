@@ -10,6 +10,7 @@ impl Draft {
         self.0.remove("dataset.path");
         self.remove_below("dataset.columns");
         self.remove_below("dataset.subset");
+        self.0.remove("dataset.k_core");
         let (users, items) = (
             self.integer("dataset.generator.users", 0),
             self.integer("dataset.generator.items", 0),
@@ -25,12 +26,6 @@ impl Draft {
 
     pub(super) fn in_a_file(&mut self) -> Population {
         self.remove_below("dataset.generator");
-        if !["dataset.subset.users", "dataset.subset.items"]
-            .iter()
-            .any(|key| self.0.contains_key(*key))
-        {
-            self.remove_below("dataset.subset");
-        }
         if self.is("dataset.name", "delimited") {
             self.0
                 .entry("dataset.path")
@@ -39,6 +34,8 @@ impl Draft {
         } else {
             self.remove_below("dataset.columns");
         }
+        self.mend_clock();
+        self.mend_subset();
         // That of `amazon-instant-video` leaves nobody out: everybody has more ratings.
         let default_minimum = if self.is("dataset.name", "lastfm-2k") {
             10
@@ -46,10 +43,62 @@ impl Draft {
             0
         };
         let minimum = self.integer("dataset.minimum_interactions", default_minimum);
-        let (users, items) = files::remaining(minimum);
+        let with_timestamps = self.boolean("dataset.subset.with_timestamps", false)
+            && self.0.contains_key("dataset.columns.order");
+        const GAP: &str = "dataset.split.leave-one-out.session_gap_days";
+        // With these, a core leaves some user too few ratings to split.
+        if minimum > files::FEWEST_RATINGS.into() || with_timestamps || self.0.contains_key(GAP) {
+            self.0.remove("dataset.k_core");
+        }
+        let filter = files::Filter {
+            with_timestamps,
+            minimum: match self.real(GAP, 0.0) > 4.0 {
+                // Users with fewer ratings are left out with their sessions.
+                true => minimum.max(files::MOST_RATINGS - 1),
+                false => minimum,
+            },
+            core: self.integer("dataset.k_core", 0),
+        };
+        let (users, items) = match self.splits_at_one_time() {
+            true => filter.of_first_quarter(),
+            false => filter.remaining(),
+        };
         Population {
             users,
             unrated: items - files::MOST_RATINGS,
+        }
+    }
+
+    /// Gives the ratings of a split by a clock times, and leaves enough users to be tested.
+    fn mend_clock(&mut self) {
+        if self.goes_by_clock() {
+            self.cap("dataset.minimum_interactions", 8);
+            if self.0.contains_key("dataset.columns.order") {
+                // Some users in the file have no times.
+                self.0
+                    .insert("dataset.subset.with_timestamps", Value::Boolean(true));
+            }
+        }
+        if self.splits_at_one_time() {
+            self.set("dataset.negatives.pool", "not-in-train");
+            // Who can be tested is known only when the ratings have been split.
+            self.cap("evaluation.users", 1);
+        }
+    }
+
+    /// Has a subset only where it says what is kept, and somebody is.
+    fn mend_subset(&mut self) {
+        let has_times = match self.is("dataset.name", "delimited") {
+            true => self.0.contains_key("dataset.columns.timestamp"),
+            false => !self.is("dataset.name", "lastfm-2k"),
+        };
+        if !has_times {
+            self.0.remove("dataset.subset.with_timestamps");
+        }
+        let counts = ["dataset.subset.users", "dataset.subset.items"];
+        let keeps_some = counts.iter().any(|key| self.0.contains_key(*key));
+        if !keeps_some && !self.boolean("dataset.subset.with_timestamps", false) {
+            self.remove_below("dataset.subset");
         }
     }
 
@@ -57,6 +106,9 @@ impl Draft {
     fn mend_columns(&mut self) {
         if !self.0.contains_key("dataset.columns.rating") {
             self.0.remove("dataset.columns.rating_range");
+        }
+        if !self.0.contains_key("dataset.columns.timestamp") {
+            self.0.remove("dataset.columns.timestamp_format");
         }
         let header = self.boolean("dataset.columns.header", false);
         let mut taken = Vec::new();
