@@ -33,8 +33,9 @@ keys! {
         #[schemars(transform = without_default)]
         minimum_interactions: u32;
         /// Users and items with fewer ratings than this are left out, again and again until every one
-        /// that is left has as many among those that are left (a k-core). Ratings after a cut in time
-        /// count as well, so a core knows of the future.
+        /// that is left has as many among those that are left (a k-core); not with
+        /// `name = "generated"`. Ratings after a cut in time count as well, so a core knows of the
+        /// future.
         k_core: Option<u32>, >= 2;
         /// A part of the users and items, to study other sizes and densities; not with
         /// `name = "generated"`. It is taken before users with few ratings are left out.
@@ -478,6 +479,11 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
         "dataset.subset",
         "a generated population has as many users and items as `[dataset.generator]` says, and \
          no `subset`",
+    );
+    checker.refuse_if(
+        dataset.k_core.is_some() && is_generated,
+        "dataset.k_core",
+        "a generated population is taken as it is: `k_core` belongs to the ratings of a file",
     );
     checker.refuse_if(
         subset.is_some_and(|subset| subset.keeps_all()),

@@ -16,6 +16,11 @@ fn instead(of: &str, lines: &str) -> String {
     MINIMAL.replace(of, lines)
 }
 
+/// Returns a scenario of a data set that is split as `split` says.
+fn split_of(name: &str, split: &str) -> String {
+    instead("\"generated\"", &format!("\"{name}\"\nsplit.{split}"))
+}
+
 fn structure() -> Vec<Case> {
     vec![
         ("an empty file", String::new(), &[]),
@@ -355,6 +360,91 @@ fn across_keys() -> Vec<Case> {
                 "name = \"generated\"",
                 "name = \"generated\"\nsplit.leave-one-out.validation_item = false",
             ) + "[evaluation]\nselection = \"best-validation\"\n",
+            &[],
+        ),
+        (
+            "a holdout that leaves nothing",
+            split_of(
+                "generated",
+                "holdout = { share = 0.6, validation_share = 0.4 }",
+            ),
+            &[],
+        ),
+        (
+            "best validation where a holdout has no validation part",
+            split_of("generated", "holdout = { share = 0.6 }")
+                + "[evaluation]\nselection = \"best-validation\"\n",
+            &[],
+        ),
+        (
+            "a part for validation that reaches the beginning",
+            split_of(
+                "ml-1m",
+                "global-time = { cut = 0.3, validation_share = 0.3 }",
+            ),
+            &[],
+        ),
+        (
+            "a window beyond the end",
+            split_of("ml-1m", "global-time = { cut = 0.8, window_share = 0.3 }"),
+            &[],
+        ),
+        (
+            "a cut that is no date",
+            split_of("ml-1m", "global-time = { cut = \"31.12.2000\" }"),
+            &[],
+        ),
+        (
+            "a cut in seconds",
+            split_of("ml-1m", "global-time = { cut = 978307200 }"),
+            &[],
+        ),
+        (
+            "no cut",
+            split_of("ml-1m", "global-time = { new_users = true }"),
+            &[],
+        ),
+        (
+            "a split by time by its name alone",
+            instead("\"generated\"", "\"ml-1m\"\nsplit = \"global-time\""),
+            &[],
+        ),
+        (
+            "negatives that know of the future",
+            split_of("ml-1m", "global-time = { cut = 2000-12-31 }")
+                + "[dataset.negatives]\npool = \"unrated\"\n",
+            &[],
+        ),
+        (
+            "a clock, a core and a subset of a generated population",
+            split_of("generated", "global-time = { cut = 0.8 }").replace(
+                "split.",
+                "k_core = 5\nsubset.with_timestamps = true\nsplit.",
+            ),
+            &[],
+        ),
+        (
+            "a clock of a file that has none",
+            split_of("lastfm-2k", "leave-one-out = { session_gap_days = 1 }"),
+            &[],
+        ),
+        (
+            "a gap of no time, and a core of one rating",
+            split_of("ml-1m", "leave-one-out = { session_gap_days = 0 }"),
+            &["dataset.k_core=1"],
+        ),
+        (
+            "a unit of no timestamps, and an order that is the rating",
+            instead("\"generated\"", "\"delimited\"\npath = \"x.csv\"")
+                + "[dataset.columns]\nseparator = \",\"\nuser = 1\nitem = 2\nrating = 3\norder = 3\ntimestamp_format = \"seconds\"\n",
+            &[],
+        ),
+        (
+            "a subset that keeps all",
+            instead(
+                "\"generated\"",
+                "\"ml-1m\"\nsubset = { keep = \"random\", with_timestamps = false }",
+            ),
             &[],
         ),
         (
