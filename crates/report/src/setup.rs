@@ -3,7 +3,6 @@
 use super::document::Block;
 use super::record::{NoEpsilon, ParticipationTotals, PrivacyRecord, RunRecord, Sampling};
 use super::words::{self, counted, name_of, percent, share, thousands};
-use fedrecsim_data::dataset::SplitFacts;
 use fedrecsim_data::dataset::public::known;
 use fedrecsim_scenario::{
     Adjacency, Cut, EvaluationSpec, ItemTable, NegativePool, Policy, Ranking, Scenario, Selection,
@@ -21,7 +20,8 @@ pub(crate) fn describe(record: &RunRecord) -> Vec<(String, String)> {
         ("Rounds", format!("{planned} planned, {how}")),
         ("Protocol", protocol_of(record).to_owned()),
     ];
-    rows.extend(test_items(record).map(|text| ("Tested", text)));
+    let tested = words::tested(&record.size.split);
+    rows.extend(tested.map(|text| ("Tested", text)));
     let privacy = record.privacy.as_ref();
     rows.extend(privacy.map(|privacy| ("Privacy", claim(privacy))));
     let named = |(name, text): (&str, String)| (name.to_owned(), text);
@@ -262,35 +262,6 @@ pub(crate) fn excluded(record: &RunRecord) -> Option<String> {
         counted(users, "user"),
         percent(excluded, users)
     ))
-}
-
-/// Returns what accuracy stands on: how many items are tested, and what is known of them.
-fn test_items(record: &RunRecord) -> Option<String> {
-    let SplitFacts {
-        test_items,
-        unrated_test_items,
-        timed_test_items,
-        test_items_within_a_day,
-        users_without_history,
-    } = record.size.split;
-    if test_items == 0 {
-        return None;
-    }
-    let mut text = counted(test_items, "test item");
-    if unrated_test_items > 0 {
-        let unrated = percent(unrated_test_items, test_items);
-        text +=
-            &format!("; {unrated} of them nobody had rated before, and every method misses them");
-    }
-    if timed_test_items > 0 {
-        let near = percent(test_items_within_a_day, timed_test_items);
-        text += &format!("; {near} lie within a day of a training rating of their user");
-    }
-    if users_without_history > 0 {
-        let users = counted(users_without_history, "user");
-        text += &format!("; {users} without history before");
-    }
-    Some(text)
 }
 
 /// Returns what in the protocol makes the accuracy look better than a deployment's would be.

@@ -1,6 +1,7 @@
 //! Formats numbers and texts for readers.
 
 use fedrecsim_core::Bytes;
+use fedrecsim_data::dataset::SplitFacts;
 use serde::Serialize;
 
 /// Returns `1682` as `1,682`.
@@ -104,6 +105,36 @@ pub fn percent(part: u64, whole: u64) -> String {
         return "-".to_owned();
     }
     share(part as f64 / whole as f64)
+}
+
+/// Returns what accuracy stands on: how many items are tested, and what is known of them. `None` if
+/// ratings are tested.
+pub fn tested(split: &SplitFacts) -> Option<String> {
+    let SplitFacts {
+        test_items,
+        unrated_test_items,
+        timed_test_items,
+        test_items_within_a_day,
+        users_without_history,
+    } = *split;
+    if test_items == 0 {
+        return None;
+    }
+    let mut text = counted(test_items, "test item");
+    if unrated_test_items > 0 {
+        let unrated = percent(unrated_test_items, test_items);
+        text +=
+            &format!("; {unrated} of them nobody had rated before, and every method misses them");
+    }
+    if timed_test_items > 0 {
+        let near = percent(test_items_within_a_day, timed_test_items);
+        text += &format!("; {near} lie within a day of a training rating of their user");
+    }
+    if users_without_history > 0 {
+        let users = counted(users_without_history, "user");
+        text += &format!("; {users} without history before");
+    }
+    Some(text)
 }
 
 /// Returns a share between 0 and 1 in percent with one decimal, never rounded down to 0 or up to

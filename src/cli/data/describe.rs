@@ -5,7 +5,7 @@ use crate::cli::args::DataDescribeArgs;
 use crate::cli::inputs::data_directories;
 use crate::{Error, Result, Streams};
 use fedrecsim_data::dataset::{self, Ratings, delimited, registry};
-use fedrecsim_report::words::{counted, percent, thousands};
+use fedrecsim_report::words::{counted, percent, tested, thousands};
 use fedrecsim_scenario::{self as scenario, MethodVocabulary};
 
 /// Returns a description of the ratings of a scenario.
@@ -36,7 +36,7 @@ pub(crate) fn describe(
         lines.push(format!("the subset that the scenario keeps: {kept}"));
     }
     let (users, ratings) = (all.user_names.len(), all.interactions.len());
-    let kept = all.keep_active_users(spec.minimum_interactions)?;
+    let mut kept = all.keep_active_users(spec.minimum_interactions)?;
     let left_out = users - kept.user_names.len();
     if left_out > 0 {
         lines.push(format!(
@@ -46,6 +46,22 @@ pub(crate) fn describe(
             counted((ratings - kept.interactions.len()) as u64, "rating"),
             size(&kept)
         ));
+    }
+    if let Some(least) = spec.k_core {
+        let (users, items) = (kept.user_names.len() as u64, u64::from(kept.items));
+        let ratings = kept.interactions.len() as u64;
+        kept = kept.core(least)?;
+        if kept.interactions.len() as u64 == ratings {
+            lines.push(format!("k_core = {least} leaves all of them"));
+        } else {
+            lines.push(format!(
+                "k_core = {least} leaves out {}, {} and {}, and leaves {}",
+                counted(users - kept.user_names.len() as u64, "user"),
+                counted(items - u64::from(kept.items), "item"),
+                counted(ratings - kept.interactions.len() as u64, "rating"),
+                size(&kept)
+            ));
+        }
     }
     let pairs = kept.user_names.len() as u64 * u64::from(kept.items);
     let share = percent(kept.interactions.len() as u64, pairs);
@@ -68,10 +84,11 @@ pub(crate) fn describe(
             "{users} with several ratings at their latest time: the order in the file decides"
         ));
     }
-    lines.push(values(&kept));
+    lines.extend([times(&kept), values(&kept)]);
     let split = dataset::split_of(kept, file.ordered_by_item, spec, streams)?;
     let training = thousands(split.training_ratings() as u64);
     lines.push(format!("{training} of them to train on, after the split"));
+    lines.extend(tested(split.split_facts()));
     Ok(format!("{head}\n  {}\n", lines.join("\n  ")))
 }
 
@@ -117,6 +134,27 @@ fn values(ratings: &Ratings) -> String {
     }
     let mean = all().map(f64::from).sum::<f64>() / ratings.interactions.len() as f64;
     format!("ratings from {least} to {most}, mean {mean:.2}")
+}
+
+/// Returns the span of the ratings on the clock in words, or how many have no place on it.
+fn times(ratings: &Ratings) -> String {
+    let rows = ratings.interactions.iter();
+    let known = || rows.clone().filter_map(|row| row.instant.known());
+    let all = ratings.interactions.len();
+    let without = all - known().count();
+    let (Some(first), Some(last)) = (known().min(), known().max()) else {
+        return "no rating has a timestamp of a clock, so none of the splits by time can be made"
+            .to_owned();
+    };
+    let span = format!("from {first} to {last}");
+    match without {
+        0 => format!("rated {span}"),
+        _ => format!(
+            "{} of {} ratings have no timestamp, and the others are {span}",
+            thousands(without as u64),
+            thousands(all as u64)
+        ),
+    }
 }
 
 /// Returns the number of ratings whose user has rated the item in a row further up.
@@ -202,10 +240,54 @@ timestamp = 4
              ratings of a user: 3 to 5, median 4, mean 4.0\n  \
              ratings of an item: 1 to 3, median 2, mean 1.7\n  \
              1 rating of a pair that occurred before\n  \
-             2 users with several ratings at their latest time: the order in the file decides\n  \
+             2 users with several ratings at their latest time: the order in the file decides
+  \
+             no rating has a timestamp of a clock, so none of the splits by time can be made
+  \
              ratings from 1 to 4, mean 2.67\n  \
-             5 of them to train on, after the split\n"
+             5 of them to train on, after the split\n  \
+             3 test items\n"
         );
+    }
+
+    /// If this fails, somebody chooses a cut by wrong times, or cannot tell what it would leave.
+    #[test]
+    fn the_span_of_the_times_and_what_is_left_by_a_core_and_a_cut_are_told() {
+        let text = "a,1,1,2001-01-01\na,2,1,2001-01-02\na,3,1,2001-01-05\n\
+                    b,2,1,2001-01-01\nb,3,1,2001-01-03\nb,1,1,2001-01-05 10:00:00\n\
+                    c,1,1,2001-01-04\nc,9,1,2001-01-06\nc,3,1,2001-01-07\n";
+        let set = [
+            "dataset.k_core=3",
+            "dataset.split={ global-time = { cut = 2001-01-04, targets = \"all\" } }",
+        ];
+        // Without item 9, user c has two ratings, and without these two of a core of three users
+        // have three.
+        let fault = describe_with(text, &set).unwrap_err().to_string();
+        assert!(fault.contains("dataset.k_core is 3"), "{fault}");
+        let set = ["dataset.k_core=2", set[1]];
+        assert_eq!(
+            describe_with(text, &set).unwrap(),
+            "plays.csv: 9 ratings by 3 users of 4 items\n  \
+             k_core = 2 leaves out 0 users, 1 item and 1 rating, and leaves 8 ratings by 3 users of 3 items\n  \
+             88.9 % of all pairs of a user and an item\n  \
+             ratings of a user: 2 to 3, median 3, mean 2.7\n  \
+             ratings of an item: 2 to 3, median 3, mean 2.7\n  \
+             rated from 2001-01-01 00:00:00 to 2001-01-07 00:00:00\n  \
+             all ratings are alike, so that no method can learn their values\n  \
+             4 of them to train on, after the split\n  \
+             2 test items; 0.0 % lie within a day of a training rating of their user; 1 user without history before\n"
+        );
+    }
+
+    /// If this fails, a file is taken to have a clock for all of its ratings.
+    #[test]
+    fn ratings_without_a_timestamp_are_counted() {
+        let text = "a,1,1,2001-01-01,1\na,2,1,2001-01-02,2\na,3,1,2001-01-05,3\n\
+                    b,2,1,,1\nb,3,1,,2\nb,1,1,,3\n";
+        let described = describe_with(text, &["dataset.columns.order=5"]).unwrap();
+        let expected = "3 of 6 ratings have no timestamp, and the others are from 2001-01-01 00:00:00 to 2001-01-05 00:00:00";
+        assert!(described.contains(expected), "{described}");
+        assert!(described.contains("2 test items"), "{described}");
     }
 
     #[test]
