@@ -615,3 +615,148 @@ fn a_device_without_memory_for_the_table_is_left_out_and_counted() {
         &["no device has the memory for the table", "see [devices]"],
     );
 }
+
+/// Returns the ratings of twelve users who each rated five of thirty items, with a clock, and the
+/// place of each among those of its user. Those of the last user have no time.
+fn timed_ratings() -> String {
+    let rows = (0..12).flat_map(|user| (0..5).map(move |n| (user, n)));
+    let line = |(user, n): (u32, u32)| {
+        let time = match user {
+            11 => String::new(),
+            _ => format!("2001-01-{:02} 12:00:{user:02}", 1 + user + 3 * n),
+        };
+        format!("u{user},{},{time},{n}\n", (user * 7 + n * 5) % 30)
+    };
+    rows.map(line).collect()
+}
+
+/// Writes a scenario over the file `timed.csv`, whose rows have a time and an order.
+fn scenario_over_times(workshop: &Workshop, ratings: &str) -> PathBuf {
+    workshop.write("timed.csv", ratings);
+    let text = r#"
+method = "popularity"
+[dataset]
+name = "delimited"
+path = "timed.csv"
+columns = { separator = ",", user = 1, item = 2, timestamp = 3, order = 4 }
+[training]
+rounds = 1
+[evaluation]
+ranking = "full-catalogue"
+"#;
+    workshop.write("timed.toml", text)
+}
+
+/// If one of these runs, ratings without a clock are split as if they had one; and if a remedy does
+/// not help, the message sends the reader astray.
+#[test]
+fn a_split_by_a_clock_is_refused_where_ratings_have_none() {
+    for (split, key) in [
+        ("global-time={ cut = 0.7 }", "`dataset.split.global-time`"),
+        (
+            "leave-one-out={ session_gap_days = 1 }",
+            "`dataset.split.leave-one-out.session_gap_days`",
+        ),
+    ] {
+        let workshop = Workshop::new();
+        let scenario = scenario_over_times(&workshop, &timed_ratings());
+        let split = format!("dataset.split.{split}");
+        let part = [
+            key,
+            "goes by a clock",
+            "5 of 60 ratings have no timestamp",
+            "dataset.subset.with_timestamps = true",
+        ];
+        workshop.refused(scenario.clone(), &[&split], &part);
+        let remedy = "dataset.subset.with_timestamps=true";
+        let finished = workshop.run(scenario, &[&split, remedy]).unwrap();
+        assert!(finished.errors.is_empty());
+        assert!(workshop.run_json()["size"]["users"].as_u64().unwrap() <= 11);
+
+        let workshop = Workshop::new();
+        let scenario = scenario_over_times(&workshop, &timed_ratings());
+        let without = "dataset.columns={ separator = \",\", user = 1, item = 2, order = 4 }";
+        let none = [
+            key,
+            "60 of 60 ratings have no timestamp",
+            "dataset.columns.timestamp",
+        ];
+        workshop.refused(scenario.clone(), &[&split, without], &none);
+        // A column that only orders is no clock.
+        let order = "dataset.columns={ separator = \",\", user = 1, item = 2, timestamp = 4 }";
+        workshop.refused(scenario.clone(), &[&split, order], &none);
+        let subset = [&*split, order, "dataset.subset.with_timestamps=true"];
+        workshop.refused(
+            scenario,
+            &subset,
+            &["`dataset.subset` leaves no rating", "timestamp"],
+        );
+    }
+}
+
+/// If one of these runs, nothing is trained on, or nobody is tested.
+#[test]
+fn a_split_or_a_filter_that_leaves_nothing_is_refused_with_what_there_is() {
+    let cut = |cut: &str| format!("dataset.split.global-time={{ cut = {cut} }}");
+    let span = "the ratings reach from 2001-01-01 12:00:00 to 2001-01-23 12:00:10";
+    for (set, parts) in [
+        (
+            cut("1999-12-31"),
+            &["no rating is left to train on", "1999-12-31", span][..],
+        ),
+        (
+            cut("2030-01-01"),
+            &["no rating is left to be tested", "2030-01-01", span],
+        ),
+        (
+            cut("\"2001-01-02\", validation_share = 0.5"),
+            &["no rating is left to train on", span],
+        ),
+        (
+            "dataset.split.leave-one-out.session_gap_days=99".to_owned(),
+            &["no user is left", "session_gap_days", "all 11 users"],
+        ),
+        (
+            "dataset.k_core=6".to_owned(),
+            &["nothing is left", "dataset.k_core is 6"],
+        ),
+    ] {
+        let workshop = Workshop::new();
+        let scenario = scenario_over_times(&workshop, &timed_ratings());
+        let overrides = ["dataset.subset.with_timestamps=true", &set];
+        workshop.refused(scenario, &overrides, parts);
+    }
+}
+
+/// If one of these runs, a time is read as another one.
+#[test]
+fn a_time_that_does_not_fit_its_format_is_refused_with_file_and_line() {
+    let row = |time: &str| format!("u0,1,{time},1\nu0,2,{time},2\nu0,3,{time},3\n");
+    for (format, time, parts) in [
+        (
+            "date-time",
+            "31.12.2000",
+            &["timed.csv:1: ", "expected a date", "31.12.2000"][..],
+        ),
+        (
+            "date-time",
+            "978307200",
+            &["timed.csv:1: ", "expected a date"],
+        ),
+        (
+            "seconds",
+            "2000-12-31",
+            &["timed.csv:1: ", "a finite number"],
+        ),
+        (
+            "seconds",
+            "978307200000",
+            &["timed.csv:3: ", "give a smaller unit"],
+        ),
+    ] {
+        let workshop = Workshop::new();
+        let scenario = scenario_over_times(&workshop, &row(time));
+        let format = format!("dataset.columns.timestamp_format={format}");
+        workshop.refused(scenario, &[&format], parts);
+    }
+}

@@ -36,7 +36,7 @@ fn ratings() -> String {
 fn files_and_held_out_ratings_come_to_the_same_digest() {
     let workshop = Workshop::new();
     workshop.write("ratings.txt", &ratings());
-    let columns = "columns = { separator = \" \", user = 1, item = 2, rating = 3, timestamp = 4 }";
+    let columns = "columns = { separator = \" \", user = 1, item = 2, rating = 3, timestamp = 4, timestamp_format = \"seconds\" }";
     let dataset = format!(
         "[dataset]\nname = \"delimited\"\npath = \"ratings.txt\"\n{columns}\nminimum_interactions = 5\n"
     );
@@ -50,6 +50,20 @@ fn files_and_held_out_ratings_come_to_the_same_digest() {
     let scenarios = [
         file("fedmf", ranked),
         file("popularity", ranked),
+        file(
+            "fedmf",
+            &format!("{ranked}[dataset.split.holdout]\nvalidation_share = 0.1\n"),
+        ),
+        file(
+            "fedmf",
+            &format!("{ranked}[dataset.split.leave-one-out]\nsession_gap_days = 1e-4\n"),
+        ),
+        file(
+            "fedmf",
+            &format!(
+                "{ranked}[dataset.split.global-time]\ncut = 0.6\nvalidation_share = 0.1\nnew_users = true\n"
+            ),
+        ),
         file("fedrec-pmf", "[dataset.split.k-fold]\n"),
         file("pmf", "[dataset.split.k-fold]\n"),
         small_of_ratings("fedrec-pmf", &[]),

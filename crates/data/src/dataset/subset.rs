@@ -20,6 +20,12 @@ impl Ratings {
                 has_all[*user as usize] &= row.instant.known().is_some();
             }
             self = self.only(|user, _| has_all[user as usize]);
+            if self.users.is_empty() {
+                return Err(Error::Dataset(
+                    "`dataset.subset` leaves no rating: with_timestamps is true, and no user has a timestamp for every rating"
+                        .to_owned(),
+                ));
+            }
         }
         if let Some(wanted) = spec.items {
             let items = self.interactions.iter().map(|interaction| interaction.item);
