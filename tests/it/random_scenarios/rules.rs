@@ -72,6 +72,8 @@ impl Draft {
             "training.rounds",
         ];
         if self.is("method.colr.download", "aggregate") {
+            // New users take part in no step.
+            self.0.remove("dataset.split.global-time.new_users");
             self.0.retain(|path, _| {
                 HARMLESS
                     .iter()
