@@ -61,6 +61,8 @@ mod fedrec_by_rho;
 mod fuzz_case;
 /// Inputs that fuzzing has found are still handled as they were.
 mod fuzz_replay;
+/// A split by time trains on the past alone, and tests whom the scenario says.
+mod global_time;
 /// The interactive page of a report opens in a browser without an error, and shows what the report
 /// says.
 #[cfg(feature = "html")]

@@ -1,0 +1,232 @@
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use fedrecsim_core::{Streams, UserId};
+use fedrecsim_data::dataset;
+use fedrecsim_methods::Entry;
+use fedrecsim_methods::registry::METHODS;
+use fedrecsim_scenario::Scenario;
+use fedrecsim_sim::{self as sim, Outcome, RunControl, World};
+
+use crate::support::{
+    Workshop, assert_balanced, assert_finite, methods, parameters_for_few_users, parse,
+};
+
+const CUT: &str = "2001-03-01";
+/// The number of users with history before the cut.
+const OLD: u32 = 12;
+
+/// The methods at the server whose model has a row of every user, those who are only tested included.
+const HAVE_ROW_OF_EACH_USER: [&str; 7] =
+    ["mf", "centrap", "pmf", "svdpp", "bpr-mf", "ncf", "lightgcn"];
+
+/// The methods of which a rate or a table depends on the number of all users, those who are only
+/// tested included.
+const COUNT_ALL_USERS: [&str; 3] = ["fedncf", "metamf", "fedspec"];
+
+const SCENARIO: &str = r#"
+seed = 5
+[dataset]
+name = "delimited"
+path = "ratings.csv"
+columns = { separator = ",", user = 1, item = 2, rating = 3, timestamp = 4 }
+[training]
+rounds = 3
+[evaluation]
+ranking = "full-catalogue"
+"#;
+
+/// Appends a rating.
+fn rate(text: &mut String, user: &str, item: u32, rating: u32, time: &str) {
+    writeln!(text, "{user},i{item},{rating},{time}").unwrap();
+}
+
+/// Returns what everybody rated before the cut: 18 items, in February.
+fn past() -> String {
+    let mut text = String::new();
+    for user in 0..OLD {
+        for n in 0..7 {
+            let time = format!("2001-02-{:02} 10:{user:02}:00", 3 * n + 1);
+            let (item, rating) = ((user * 5 + n * (3 + user % 2)) % 20, 1 + (user + n * n) % 5);
+            rate(&mut text, &format!("old{user}"), item, rating, &time);
+        }
+    }
+    text
+}
+
+/// Returns what is rated after it: every user of before takes two more of the old items and one that
+/// nobody had rated, and so do three users who have no history.
+fn future() -> String {
+    let mut text = String::new();
+    let old = (0..OLD).map(|user| format!("old{user}"));
+    let users = old.chain((0..3).map(|user| format!("new{user}")));
+    for (number, user) in (0..).zip(users) {
+        for (day, item) in [(1, number), (2, (number * 5 + 13) % 20), (3, 77)] {
+            let time = format!("2001-03-{day:02} 12:{number:02}:00");
+            rate(&mut text, &user, item % 20 + 60 * (item / 77), 4, &time);
+        }
+    }
+    text
+}
+
+/// Returns another one, with other users, items and ratings.
+fn another_future() -> String {
+    let mut text = String::new();
+    for number in 0..OLD {
+        for day in 1..=9 {
+            let time = format!("2001-04-{day:02} 12:{number:02}:00");
+            let item = if day % 2 == 0 {
+                number + day
+            } else {
+                100 + day
+            };
+            rate(&mut text, &format!("old{number}"), item, day % 5 + 1, &time);
+            rate(&mut text, &format!("later{number}{day}"), item, 1, &time);
+        }
+    }
+    text
+}
+
+/// Returns the scenario with a method, a split by time that has these keys more, and these keys
+/// replaced.
+fn scenario(method: &str, split: &str, overrides: &[&str]) -> Scenario {
+    let method = match parameters_for_few_users(method) {
+        Some(parameters) => format!("method={{ {method} = {parameters} }}"),
+        None => format!("method=\"{method}\""),
+    };
+    let split = format!("dataset.split={{ global-time = {{ cut = \"{CUT}\"{split} }} }}");
+    parse(SCENARIO, &[&[&*method, &*split], overrides].concat())
+}
+
+/// Runs a scenario on these ratings.
+fn run(scenario: &Scenario, ratings: &str, threads: usize) -> Outcome {
+    let workshop = Workshop::new();
+    workshop.write("ratings.csv", ratings);
+    let folders: [PathBuf; 1] = [workshop.path("")];
+    let dataset = dataset::load(&scenario.dataset, &folders, Streams::new(scenario.seed)).unwrap();
+    let world = World::with_methods(scenario.clone(), Arc::new(dataset), &methods()).unwrap();
+    let outcome = sim::run(world, &RunControl::with_threads(threads), &mut ()).unwrap();
+    assert!(
+        outcome.stopped_by.is_none(),
+        "{}: {:?}",
+        scenario.method.name,
+        outcome.stopped_by
+    );
+    assert_balanced(&outcome);
+    assert_finite(&outcome);
+    outcome
+}
+
+/// If this fails, users without history train, or they are tested though nobody asked for it, or not
+/// though somebody did.
+#[test]
+fn users_without_history_are_tested_where_asked_and_never_invited() {
+    let ratings = future() + &past();
+    for (split, tested) in [("", 12), (", new_users = true", 15)] {
+        let outcome = run(&scenario("fedmf", split, &[]), &ratings, 2);
+        let size = &outcome.size;
+        assert_eq!((size.users, size.evaluated_users), (tested, tested));
+        assert_eq!((size.items, size.excluded_users), (18, 0));
+        assert_eq!(size.training_ratings, 84);
+        assert_eq!(size.split.users_without_history, 3);
+        let all = outcome.users.as_ref().unwrap();
+        for user in all {
+            let invited = if user.user < UserId(OLD) { 3 } else { 0 };
+            assert_eq!(user.account.invited, invited, "{:?}", user.user);
+        }
+        assert_eq!(all.len() as u64, tested);
+        let rounds = &outcome.rounds;
+        assert!(
+            rounds
+                .iter()
+                .all(|round| (round.invited, round.aggregated) == (12, 12))
+        );
+    }
+}
+
+/// If this fails, something that comes after the cut is known to what is trained.
+#[test]
+fn no_future_changes_what_any_method_learns() {
+    let one = future() + &past();
+    let other = another_future() + &past();
+    for entry in METHODS {
+        let scenario = scenario(entry.name, "", &[]);
+        let [one, other] = [&one, &other].map(|ratings| run(&scenario, ratings, 2));
+        let name = entry.name;
+        assert!(one.model == other.model, "{name}: another model");
+        for (one, other) in one.rounds.iter().zip(&other.rounds) {
+            assert_eq!(one.loss, other.loss, "{name}, round {}", one.round);
+            assert_eq!(one.bytes, other.bytes, "{name}, round {}", one.round);
+        }
+        assert_ne!(
+            one.size.split, other.size.split,
+            "{name}: nothing else is tested"
+        );
+    }
+}
+
+/// If this fails, users who are only tested change what the others learn with more methods than those
+/// that are known to count them.
+#[test]
+fn users_who_are_only_tested_change_nothing_that_is_learned() {
+    let ratings = future() + &past();
+    let changes = |entry: &&Entry| {
+        let [without, with] = ["", ", new_users = true"]
+            .map(|split| run(&scenario(entry.name, split, &[]), &ratings, 2));
+        let losses = |outcome: &Outcome| -> Vec<_> {
+            outcome.rounds.iter().map(|round| round.loss).collect()
+        };
+        let has_row_of_each = HAVE_ROW_OF_EACH_USER.contains(&entry.name);
+        losses(&without) != losses(&with) || !has_row_of_each && without.model != with.model
+    };
+    let changed: Vec<_> = METHODS
+        .iter()
+        .filter(changes)
+        .map(|entry| entry.name)
+        .collect();
+    assert_eq!(changed, COUNT_ALL_USERS);
+}
+
+/// If this fails, the result of a split by time depends on the number of threads.
+#[test]
+fn a_split_by_time_has_one_digest_at_any_number_of_threads() {
+    let ratings = future() + &past();
+    let split = ", validation_share = 0.2, targets = \"all\", new_users = true, new_items = true";
+    for method in ["fedmf", "fedrap", "lightgcn", "popularity"] {
+        let scenario = scenario(method, split, &[]);
+        let [one, two] = [1, 2].map(|threads| run(&scenario, &ratings, threads));
+        assert_eq!(one.digest, two.digest, "{method}");
+        assert_eq!(one.rounds, two.rounds, "{method}");
+        assert!(
+            one.rounds[0]
+                .accuracy
+                .as_ref()
+                .unwrap()
+                .validation
+                .is_some()
+        );
+    }
+}
+
+/// If this fails, the report does not say what accuracy stands on.
+#[test]
+fn the_report_says_when_training_ends_and_what_is_tested() {
+    let workshop = Workshop::new();
+    workshop.write("ratings.csv", &(past() + &future()));
+    let file = workshop.write("time.toml", SCENARIO);
+    let split = format!("dataset.split={{ global-time = {{ cut = {CUT}, targets = \"all\" }} }}");
+    let finished = workshop.run(file, &["method=popularity", &split]).unwrap();
+    assert!(finished.errors.is_empty());
+    let size = &workshop.run_json()["size"];
+    assert_eq!(size["training_ends"], "2001-03-01 00:00:00");
+    let summary = std::fs::read_to_string(workshop.report().join("summary.md")).unwrap();
+    for part in [
+        "global time, cut at 2001-03-01 00:00:00, targets `all`",
+        "training ends at 2001-03-01 00:00:00",
+        "of them nobody had rated before, and every method misses them",
+        "3 users without history before",
+    ] {
+        assert!(summary.contains(part), "no {part:?} in\n{summary}");
+    }
+}
