@@ -257,6 +257,8 @@ fn failed_round(error: &Error) -> Option<Round> {
 fn assert_well_ended(outcome: &Outcome, scenario: &Scenario) {
     let waits_for_all = scenario.training.mode == Mode::Synchronous;
     match &outcome.stopped_by {
+        // Patience may end a run that becomes no better.
+        None if scenario.evaluation.patience.is_some() => assert!(!outcome.rounds.is_empty()),
         None => assert_eq!(outcome.rounds.len(), scenario.training.rounds as usize),
         Some(error) if failed_round(error).is_some() => {
             let round = failed_round(error).unwrap();

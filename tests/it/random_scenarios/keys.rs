@@ -347,6 +347,7 @@ fn evaluation() -> Vec<Key> {
             "evaluation.selection",
             one_of(&["last", "best-validation", "best-test"]),
         ),
+        maybe("evaluation.patience", integer(1..=3)),
         maybe("evaluation.users", integer(0..=30)),
         maybe(
             "codec.uplink",

@@ -56,6 +56,14 @@ impl Draft {
         if !self.has_validation_items() && self.is("evaluation.selection", "best-validation") {
             self.set("evaluation.selection", "last");
         }
+        if !self.has_validation_items() {
+            self.0.remove("evaluation.patience");
+        }
+        // Only there has a rating an age.
+        if !self.splits_at_one_time() && self.has_below("method.popularity") {
+            self.remove_below("method.popularity");
+            self.set("method", "popularity");
+        }
         self.let_all_take_part_in_every_step();
         self
     }
@@ -222,7 +230,9 @@ impl Draft {
     fn mend_rounds(&mut self, population: &Population) {
         if ["popularity", "random", "global-mean", "user-mean"]
             .iter()
-            .any(|untrained| self.is("method", untrained))
+            .any(|untrained| {
+                self.is("method", untrained) || self.has_below(&format!("method.{untrained}"))
+            })
         {
             for choice in ["training.mode", "training.client_selection"] {
                 self.0.remove(choice);
