@@ -136,16 +136,16 @@ impl World {
             .unwrap_or(0);
         let table = Bytes::new(largest as u64);
         let mut excluded = population.too_small_for(table, dataset.users());
-        if trains && excluded.len() == dataset.users() {
-            return Err(Error::Usage(format!(
-                "no device has the memory for the table of {table} that it would download; see [devices]"
-            )));
-        }
         // A user without anything to train on takes no part either.
         let users = (0..dataset.users()).map(UserId::from);
         excluded.extend(users.filter(|user| !dataset.has_history(*user)));
         excluded.sort_unstable();
         excluded.dedup();
+        if trains && excluded.len() == dataset.users() {
+            return Err(Error::Usage(format!(
+                "no device has the memory for the table of {table} that it would download; see [devices]"
+            )));
+        }
         let policy = Policy::of(&scenario.training.mode);
         let privacy = privacy::of_devices(&scenario.privacy, &scenario.codec);
         let sum_noise = protection::sum_noise(&scenario, dataset.users());

@@ -46,15 +46,23 @@ pub(super) fn split(ratings: Ratings, spec: &GlobalTimeSpec, streams: Streams) -
             let outside = numbers.items.count() + row.item;
             let item = numbers.items.known(row.item).unwrap_or(outside);
             of_users[number as usize].push(Interaction { item, ..*row });
-            names[number as usize].clone_from(&ratings.user_names[*user as usize]);
+        }
+    }
+    for (user, name) in (0..).zip(ratings.user_names) {
+        if let Some(number) = numbers.users.known(user) {
+            names[number as usize] = name;
         }
     }
     let mut parts = Parts::new(spec, instants, numbers.items.count());
     for (user, rows) in (0..).zip(&mut of_users) {
-        // Rows at the same instant are in a random order, since that of a file may say something.
-        let mut stream = streams.named("dataset/same-instant", user, 0);
-        stream.shuffle_portably(rows);
         rows.sort_by_key(|row| row.instant);
+        let trained = rows.partition_point(|row| row.instant < instants.training_ends);
+        // Rows at the same instant are in a random order, since that of a file may say something.
+        // What is trained on keeps its own.
+        let later = &mut rows[trained..];
+        let mut stream = streams.named("dataset/same-instant", user, 0);
+        stream.shuffle_portably(later);
+        later.sort_by_key(|row| row.instant);
         parts.push_user(rows);
     }
     parts.facts.users_without_history = numbers.without_history;
@@ -257,20 +265,22 @@ impl Parts {
     /// not rated before.
     fn targets(&self, rows: &[Interaction], first: usize) -> Vec<u32> {
         let (before, window) = rows.split_at(first);
+        let mut seen: BTreeSet<u32> = before.iter().map(|row| row.item).collect();
         let mut items: Vec<u32> = Vec::new();
         let mut previous: Option<Timestamp> = None;
-        for row in window.iter().filter(|row| row.is_positive) {
-            let is_same = |other: &Interaction| other.item == row.item;
-            if before.iter().any(is_same) || items.contains(&row.item) {
-                continue;
+        for row in window {
+            let last = previous.replace(row.instant).unwrap_or(row.instant);
+            let is_paused = row.instant.days_since(last) > self.spec.session_gap_days;
+            let is_over = match self.spec.targets {
+                Targets::First => !items.is_empty(),
+                Targets::FirstSession => is_paused && !items.is_empty(),
+                Targets::All => false,
+            };
+            if is_over {
+                break;
             }
-            let pause = previous
-                .replace(row.instant)
-                .map(|last| row.instant.days_since(last));
-            match (self.spec.targets, pause) {
-                (Targets::First, Some(_)) => break,
-                (Targets::FirstSession, Some(days)) if days > self.spec.session_gap_days => break,
-                _ => items.push(row.item),
+            if row.is_positive && seen.insert(row.item) {
+                items.push(row.item);
             }
         }
         items

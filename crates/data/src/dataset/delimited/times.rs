@@ -145,7 +145,8 @@ fn unit_of(largest: f64) -> Option<TimestampFormat> {
         ..1e11 => Some(TimestampFormat::Seconds),
         ..1e14 => Some(TimestampFormat::Milliseconds),
         ..1e17 => Some(TimestampFormat::Microseconds),
-        _ => Some(TimestampFormat::Nanoseconds),
+        ..9.2e18 => Some(TimestampFormat::Nanoseconds),
+        _ => None,
     }
 }
 
