@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::file_names::RUN_JSON;
 use super::frame::Frame;
 use super::record::{FORMAT, RunRecord};
+use super::study::Redrawn;
 use super::{metrics, rounds};
 use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::migrate::migrate;
@@ -31,6 +32,8 @@ pub struct SavedReport {
     pub(crate) rounds: Frame,
     /// What tables read of the run, once they have.
     pub(crate) figures: OnceLock<Tree>,
+    /// Its metrics over users who were drawn anew, once tables have asked for them.
+    pub(crate) redrawn: OnceLock<Redrawn>,
 }
 
 /// The record in `run.json`, with the scenario as it stands there.
@@ -69,6 +72,7 @@ impl SavedReport {
             run,
             rounds,
             figures: OnceLock::new(),
+            redrawn: OnceLock::new(),
         })
     }
 }

@@ -1,5 +1,7 @@
 //! The rows of users: `users.csv` has one for every user.
 
+use std::collections::BTreeMap;
+
 use ciborium::Value as Tree;
 use serde::Serialize;
 
@@ -14,13 +16,16 @@ use fedrecsim_sim::outcome::UserAccount;
 /// What columns of a user are read from. `up` is what the device sent and `down` what was sent to
 /// it, each over the whole run.
 #[derive(Serialize)]
-struct Row {
+struct Row<'r> {
     user: UserId,
     bytes: ByDirection<Flow>,
     account: UserAccount,
     taking_part_s: f64,
     energy_j: Option<f64>,
     unused_energy_j: Option<f64>,
+    held_out: Option<u64>,
+    /// The values of metrics by their names.
+    test: BTreeMap<&'r str, f64>,
 }
 
 /// Returns the columns of a run's users.
@@ -33,20 +38,28 @@ pub(crate) fn rows<'r>(
     record: &'r RunRecord,
     users: &'r [UserRecord],
 ) -> impl Iterator<Item = Tree> + 'r {
-    users.iter().map(|user| {
+    let metrics = record.scenario.evaluation.metrics().into_iter();
+    let names: Vec<String> = metrics.map(|metric| metric.name()).collect();
+    users.iter().map(move |user| {
         let UserRecord {
             user,
             bytes,
             account,
-        } = *user;
-        let energy = Energy::of(&record.scenario.devices, &bytes, account.work);
+            test,
+        } = user;
+        let energy = Energy::of(&record.scenario.devices, bytes, account.work);
+        let values = test.iter().flat_map(|test| names.iter().zip(&test.values));
         rounds::tree(&Row {
-            user,
-            bytes,
-            account,
+            user: *user,
+            bytes: *bytes,
+            account: *account,
             taking_part_s: account.taking_part_ns as f64 / 1e9,
             energy_j: energy.map(|energy| energy.total_j()),
             unused_energy_j: energy.map(|energy| energy.unused_j),
+            held_out: test.as_ref().map(|test| test.held_out),
+            test: values
+                .filter_map(|(name, value)| Some((name.as_str(), (*value)?)))
+                .collect(),
         })
     })
 }

@@ -43,6 +43,6 @@ pub(crate) fn accuracy(
 ) -> BTreeMap<String, SplitAccuracy> {
     accuracies
         .into_iter()
-        .map(|(name, all)| (name, evaluation::accuracy(&all, &world.metric_set)))
+        .map(|(name, all)| (name, evaluation::accuracy(&all, &world.metric_set, None)))
         .collect()
 }

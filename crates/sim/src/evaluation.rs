@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use serde::{Deserialize, Serialize};
 
 use super::metric_set::MetricSet;
-use super::outcome::SplitAccuracy;
+use super::outcome::{SplitAccuracy, UserTest};
 use super::world::World;
 use fedrecsim_core::metric::{CataloguePlace, MetricSums, Place, Places, RatingErrors, ranks};
 use fedrecsim_core::{Error, Result, UserId};
@@ -202,25 +202,57 @@ fn unscorable(world: &World, position: usize) -> Error {
     }
 }
 
-/// Returns the means over `accuracies`, added in their order.
+/// What was found on the test part of every evaluated user, in the order of these: the number of
+/// held-out items or ratings, and then, in a list of its own, the values of all metrics.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct UserTests {
+    held_out: Vec<u64>,
+    values: Vec<Option<f64>>,
+}
+
+impl UserTests {
+    fn push(&mut self, held_out: u64, values: &[Option<f64>]) {
+        self.held_out.push(held_out);
+        self.values.extend_from_slice(values);
+    }
+
+    /// Returns what was found for each user.
+    pub(crate) fn users(&self) -> impl Iterator<Item = UserTest> {
+        let metrics = self.values.len() / self.held_out.len().max(1);
+        self.held_out
+            .iter()
+            .enumerate()
+            .map(move |(place, held_out)| UserTest {
+                held_out: *held_out,
+                values: self.values[place * metrics..][..metrics].to_vec(),
+            })
+    }
+}
+
+/// Returns the means over `accuracies`, added in their order, and keeps those of single users in
+/// `tests` if that is there.
 pub(crate) fn accuracy<'a>(
     accuracies: impl IntoIterator<Item = &'a UserAccuracy>,
     metric_set: &MetricSet,
+    mut tests: Option<&mut UserTests>,
 ) -> SplitAccuracy {
     let mut test = MetricSums::new(&metric_set.metrics);
     let mut validation = test.clone();
     let mut has_validation = false;
     for accuracy in accuracies {
-        match accuracy {
+        let (held_out, values) = match accuracy {
             UserAccuracy::Ranked {
                 test: of_test,
                 validation: of_validation,
             } => {
-                test.add_places(of_test);
                 has_validation |= of_validation.held_out > 0;
                 validation.add_places(of_validation);
+                (of_test.held_out.into(), test.add_places(of_test))
             }
-            UserAccuracy::Rated(errors) => test.add_errors(errors),
+            UserAccuracy::Rated(errors) => (errors.ratings, test.add_errors(errors)),
+        };
+        if let Some(tests) = &mut tests {
+            tests.push(held_out, values);
         }
     }
     SplitAccuracy {

@@ -73,6 +73,10 @@ pub(crate) fn study(arguments: &StudyArgs, session: &Session) -> Result<Finished
                 "{taken} of {all} runs are taken from other studies"
             ));
         }
+        let power = work.plan.power();
+        if !power.is_empty() && !work.left_of(&runs)?.is_empty() {
+            session.note(&power);
+        }
         execute::execute(&work, &mut record, runs)?;
     }
     let whole = work.results()?;
@@ -209,6 +213,10 @@ impl<'a> OpenStudy<'a> {
             for set in &arm.set {
                 text += &format!(" --set {set}");
             }
+        }
+        let power = plan.power();
+        if !power.is_empty() {
+            text += &format!("\n{power}");
         }
         text + "\n"
     }

@@ -49,6 +49,7 @@ pub const FAMILIES: &[Family] = &[
         Error {
             of_difference: |difference| difference * difference,
             of_mean: crate::math::sqrt,
+            mean_of: |value| value * value,
         },
         false,
     ),
@@ -58,6 +59,7 @@ pub const FAMILIES: &[Family] = &[
         Error {
             of_difference: f64::abs,
             of_mean: |mean| mean,
+            mean_of: |value| value,
         },
         false,
     ),
@@ -101,6 +103,8 @@ pub enum Formula {
         of_difference: fn(f64) -> f64,
         /// The metric by the mean of these.
         of_mean: fn(f64) -> f64,
+        /// The mean by the metric.
+        mean_of: fn(f64) -> f64,
     },
 }
 
@@ -226,6 +230,23 @@ impl Metric {
         match self.needs() {
             Needs::RankAmongCandidates | Needs::RankInCatalogue => Better::Higher,
             Needs::PredictedRatings => Better::Lower,
+        }
+    }
+
+    /// Returns what a user with this value adds to the sums over users: to that above the line and
+    /// to that below it. `held_out` is the number of the user's held-out items or ratings.
+    pub fn shares(&self, value: f64, held_out: f64) -> [f64; 2] {
+        match self.family().of {
+            Rank(_) | ExpectedRank(_) => [value, 1.0],
+            Error { mean_of, .. } => [mean_of(value) * held_out, held_out],
+        }
+    }
+
+    /// Returns the metric over users by the quotient of the sums of their [shares](Self::shares).
+    pub fn of_quotient(&self, mean: f64) -> f64 {
+        match self.family().of {
+            Rank(_) | ExpectedRank(_) => mean,
+            Error { of_mean, .. } => of_mean(mean),
         }
     }
 

@@ -42,7 +42,7 @@ impl RatingErrors {
 pub struct MetricSums {
     sums: Vec<(Metric, Sum)>,
     probabilities: DrawProbabilities,
-    /// The gains of the current user, for each of the metrics.
+    /// The gains of the current user, for each of the metrics; then its values.
     gains: Vec<Option<f64>>,
 }
 
@@ -72,13 +72,15 @@ impl MetricSums {
         }
     }
 
-    /// Adds one user by the places of the held-out items, if there are any. A metric that needs
-    /// ranks which the places do not have is not changed.
-    pub fn add_places(&mut self, places: &Places) {
-        if places.held_out == 0 {
-            return;
-        }
+    /// Adds one user by the places of the held-out items, if there are any, and returns the user's
+    /// values. A metric that needs ranks which the places do not have is not changed, and has no
+    /// value.
+    pub fn add_places(&mut self, places: &Places) -> &[Option<f64>] {
         self.gains.clear();
+        if places.held_out == 0 {
+            self.gains.resize(self.sums.len(), None);
+            return &self.gains;
+        }
         self.gains.resize(self.sums.len(), Some(0.0));
         for (place, before) in places.ranked.iter().zip(0..) {
             if let Some(in_catalogue) = place.in_catalogue {
@@ -100,23 +102,33 @@ impl MetricSums {
                 *sum = sum.zip(gain).map(|(sum, gain)| sum + gain);
             }
         }
-        for ((metric, sum), gain) in self.sums.iter_mut().zip(&self.gains) {
-            if let (Formula::Rank(worth) | Formula::ExpectedRank(worth), Some(gain)) =
-                (metric.family().of, gain)
-            {
-                let of_best = (worth.of_best)(places.held_out, metric.cutoff_or_none());
-                sum.add(gain / of_best, 1);
+        for ((metric, sum), gain) in self.sums.iter_mut().zip(&mut self.gains) {
+            match metric.family().of {
+                Formula::Rank(worth) | Formula::ExpectedRank(worth) => {
+                    if let Some(gain) = gain {
+                        *gain /= (worth.of_best)(places.held_out, metric.cutoff_or_none());
+                        sum.add(*gain, 1);
+                    }
+                }
+                Formula::Error { .. } => *gain = None,
             }
         }
+        &self.gains
     }
 
-    /// Adds the errors of one user, which must belong to the same metrics.
-    pub fn add_errors(&mut self, errors: &RatingErrors) {
-        for ((metric, sum), value) in self.sums.iter_mut().zip(&errors.sums) {
-            if let Formula::Error { .. } = metric.family().of {
+    /// Adds the errors of one user, which must belong to the same metrics, and returns the user's
+    /// values; there is none without ratings.
+    pub fn add_errors(&mut self, errors: &RatingErrors) -> &[Option<f64>] {
+        self.gains.clear();
+        self.gains.resize(self.sums.len(), None);
+        let values = self.sums.iter_mut().zip(&mut self.gains);
+        for (((metric, sum), own), value) in values.zip(&errors.sums) {
+            if let Formula::Error { of_mean, .. } = metric.family().of {
                 sum.add(*value, errors.ratings);
+                *own = (errors.ratings > 0).then(|| of_mean(value / errors.ratings as f64));
             }
         }
+        &self.gains
     }
 
     /// Returns the means by name. A metric that was never added to has none.
@@ -124,11 +136,7 @@ impl MetricSums {
         let known = self.sums.iter().filter(|(_, sum)| sum.count > 0);
         let mean = |(metric, sum): &(Metric, Sum)| {
             let mean = sum.value / sum.count as f64;
-            let value = match metric.family().of {
-                Formula::Rank(_) | Formula::ExpectedRank(_) => mean,
-                Formula::Error { of_mean, .. } => of_mean(mean),
-            };
-            (metric.name(), value)
+            (metric.name(), metric.of_quotient(mean))
         };
         known.map(mean).collect()
     }
@@ -151,9 +159,9 @@ mod tests {
     #[test]
     fn figures_match_a_hand_count() {
         let mut sums = MetricSums::new(&metrics(&["hr@1", "hr@10", "ndcg@10", "mrr"]));
-        [0, 9, 10]
-            .into_iter()
-            .for_each(|rank| sums.add_places(&Places::only(Place::among_candidates(rank))));
+        for rank in [0, 9, 10] {
+            sums.add_places(&Places::only(Place::among_candidates(rank)));
+        }
         let figures = sums.means();
         assert_eq!(figures["hr@1"], 1.0 / 3.0);
         assert_eq!(figures["hr@10"], 2.0 / 3.0);
@@ -212,6 +220,37 @@ mod tests {
             (figures["rmse"], figures["mae"]),
             (math::sqrt(5.0 / 4.0), 0.75)
         );
+    }
+
+    /// If this fails, users that are drawn anew do not have the mean that the run reports.
+    #[test]
+    fn the_values_of_users_have_the_mean_of_all() {
+        let all = metrics(&["rmse", "mae"]);
+        let mut sums = MetricSums::new(&all);
+        let users = [vec![(4.0, 5.0), (3.0, 3.0), (2.0, 4.0)], vec![(5.0, 4.5)]];
+        let mut totals = [[0.0; 2]; 2];
+        for predictions in users {
+            let held_out = predictions.len() as f64;
+            let values = sums.add_errors(&RatingErrors::of(&all, predictions));
+            for ((metric, value), total) in all.iter().zip(values).zip(&mut totals) {
+                let shares = metric.shares(value.unwrap(), held_out);
+                total
+                    .iter_mut()
+                    .zip(shares)
+                    .for_each(|(sum, of)| *sum += of);
+            }
+        }
+        let means = sums.means();
+        for (metric, [above, below]) in all.iter().zip(totals) {
+            let found = metric.of_quotient(above / below);
+            assert!((found - means[&metric.name()]).abs() < 1e-15);
+        }
+        assert_eq!(sums.add_errors(&RatingErrors::of(&all, [])), [None, None]);
+        let ranks = metrics(&["hr@10", "mrr"]);
+        let mut sums = MetricSums::new(&ranks);
+        let of_rank = |rank| Places::only(Place::among_candidates(rank));
+        assert_eq!(sums.add_places(&of_rank(1)), [Some(1.0), Some(0.5)]);
+        assert_eq!(sums.add_places(&Places::default()), [None, None]);
     }
 
     /// If this fails, a run without test ratings reports an error of 0, or NaN.

@@ -74,6 +74,13 @@ pub struct KnownDataset {
 }
 
 impl KnownDataset {
+    /// Returns how many users it has, if its provider says so.
+    pub fn users(&self) -> Option<u64> {
+        let (before, _) = self.holds.split_once(" users")?;
+        let number = before.rsplit(' ').next()?;
+        number.replace(',', "").parse().ok()
+    }
+
     /// Returns where `fedrecsim data fetch` puts the ratings file below a data folder.
     pub fn fetched_file(&self) -> &str {
         &self.usual_files[0]
@@ -165,6 +172,20 @@ mod tests {
             count,
             "one of {all:?} is a usual file of two data sets"
         );
+    }
+
+    /// If this fails, a study is said to show more or less than it can.
+    #[test]
+    fn the_number_of_users_is_that_of_the_provider() {
+        let users = |id| known(id).and_then(|set| set.users());
+        assert_eq!(users(DatasetName::Ml100k), Some(943));
+        assert_eq!(users(DatasetName::Ml1m), Some(6040));
+        let unknown: Vec<&str> = datasets()
+            .iter()
+            .filter(|set| set.users().is_none())
+            .map(|set| set.name.as_str())
+            .collect();
+        assert_eq!(unknown, ["amazon-instant-video"]);
     }
 
     /// If this fails, a data set that scenarios can name is in no list, or what is fetched is not

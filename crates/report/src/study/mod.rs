@@ -10,10 +10,12 @@
 //! ```
 //!
 //! Reading order: [`file`](mod@file) is the study as its file says it; [`plan`] resolves every arm
-//! and lists the runs; [`record`] remembers what a study began with; [`compare`] makes arms of
+//! and lists the runs; `power` says what difference
+//! they can show; [`record`] remembers what a study began with; [`compare`] makes arms of
 //! reports that exist; [`against`] compares arms to others than the study says; [`results`] gathers
 //! the reports by arm and seed; `columns` lists what tables show of a run, `reach` says when one came
-//! near the best accuracy, `statistics` has means and intervals, and `values` those of arms; [`sharing`] says which arms
+//! near the best accuracy, `statistics` has means and intervals, `bootstrap` draws users and
+//! seeds anew, and `values` has those of arms; [`sharing`] says which arms
 //! draw the same cohorts; [`saved`] puts results into a file and takes them out again; `names`
 //! shortens what tables call the arms; [`tables`] writes it all down.
 //!
@@ -21,11 +23,13 @@
 //! matters of the command line.
 
 pub mod against;
+mod bootstrap;
 mod columns;
 pub mod compare;
 pub mod file;
 mod names;
 mod plan;
+mod power;
 mod reach;
 mod record;
 mod results;
@@ -35,6 +39,7 @@ mod statistics;
 pub mod tables;
 mod values;
 
+pub(crate) use self::bootstrap::Redrawn;
 pub use self::{
     columns::reference,
     plan::{Plan, PlannedArm, RunId, Shard},

@@ -1,4 +1,5 @@
-//! Means over seeds with their intervals, and paired differences.
+//! Means over seeds with their intervals, and paired differences; intervals of draws, Holm's
+//! correction and power.
 
 /// The 97.5 % quantiles of Student's t distribution for 1 to 30 degrees of freedom, which give
 /// two-sided intervals of 95 %. Source: NIST/SEMATECH e-Handbook of Statistical Methods, section
@@ -67,6 +68,68 @@ impl Summary {
         self.half_width
             .map(|half| [self.mean - half, self.mean + half])
     }
+}
+
+/// A mean by its values in many draws of users and seeds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Estimate {
+    /// The ends of the interval that holds 95 % of the draws.
+    pub low: f64,
+    /// Its other end.
+    pub high: f64,
+    /// The standard error: the standard deviation over the draws.
+    pub error: f64,
+    /// The chance of draws so far from 0 if there is no difference, for both directions.
+    pub p: f64,
+}
+
+impl Estimate {
+    /// Returns the estimate by the values in draws; `None` without any.
+    pub(crate) fn of(mut values: Vec<f64>) -> Option<Self> {
+        let error = Summary::of(&values)?.deviation.unwrap_or_default();
+        values.sort_unstable_by(f64::total_cmp);
+        // Draws cut the line into one part more than they are, and the truth is in each alike.
+        let parts = values.len() as f64 + 1.0;
+        let last = values.len() - 1;
+        let low = ((0.025 * parts).floor() as usize)
+            .saturating_sub(1)
+            .min(last);
+        // The draw that is beyond 0 least often, and the one that was made, count as well.
+        let beyond = |is_beyond: fn(&&f64) -> bool| values.iter().filter(is_beyond).count();
+        let fewest = beyond(|value| **value <= 0.0).min(beyond(|value| **value >= 0.0));
+        Some(Self {
+            low: values[low],
+            high: values[last - low],
+            error,
+            p: (2.0 * (fewest as f64 + 1.0) / parts).min(1.0),
+        })
+    }
+
+    /// Returns whether 0 is outside of the interval.
+    pub(crate) fn excludes_zero(&self) -> bool {
+        self.low > 0.0 || self.high < 0.0
+    }
+
+    /// Returns the smallest difference that a study with this standard error shows with power .8.
+    pub(crate) fn could_show(&self) -> f64 {
+        DETECTABLE * self.error
+    }
+}
+
+/// How many standard errors a difference has to have so that an interval of 95 % excludes 0 in 80 %
+/// of all studies: the quantiles of the normal distribution at .975 and at .8.
+pub(crate) const DETECTABLE: f64 = NORMAL + 0.842;
+
+/// Returns the chances `p` as Holm's step-down correction has them for so many comparisons.
+pub(crate) fn holm(p: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));
+    let (mut corrected, mut most) = (p.to_vec(), 0.0_f64);
+    for (rank, place) in order.into_iter().enumerate() {
+        most = most.max((p.len() - rank) as f64 * p[place]).min(1.0);
+        corrected[place] = most;
+    }
+    corrected
 }
 
 /// Returns the 97.5 % quantile of Student's t. Between the tabulated degrees of freedom it is
@@ -141,6 +204,32 @@ mod tests {
             Summary::of_pairs(&[(1, 0.5)], &[(2, 0.5)], difference),
             None
         );
+    }
+
+    /// The first example is that of textbooks: the smallest p of four is multiplied by 4, the next
+    /// by 3 and 2, and none is less than the one before.
+    #[test]
+    fn many_comparisons_are_corrected_step_by_step() {
+        let found = holm(&[0.01, 0.04, 0.03, 0.005]);
+        for (found, expected) in found.iter().zip([0.03, 0.06, 0.06, 0.02]) {
+            assert!((found - expected).abs() < 1e-12, "{found}");
+        }
+        assert_eq!(holm(&[0.7, 0.6]), [1.0, 1.0]);
+        assert_eq!(holm(&[0.02]), [0.02]);
+        assert_eq!(holm(&[]), [0.0; 0]);
+    }
+
+    /// If this fails, an interval holds another share of the draws than 95 %.
+    #[test]
+    fn an_interval_holds_95_of_100_draws() {
+        let found =
+            Estimate::of((1..=1999).map(|value| f64::from(value) - 20.0).collect()).unwrap();
+        assert_eq!((found.low, found.high), (30.0, 1930.0));
+        // 20 of 1999 are at or below 0.
+        assert!((found.p - 2.0 * 21.0 / 2000.0).abs() < 1e-12);
+        assert!(found.excludes_zero() && Estimate::of(Vec::new()).is_none());
+        let one = Estimate::of(vec![0.5]).unwrap();
+        assert_eq!((one.low, one.high, one.error, one.p), (0.5, 0.5, 0.0, 1.0));
     }
 
     /// The quantiles are those of published tables.

@@ -9,7 +9,7 @@ use crate::file_names::PICTURES;
 use crate::record::{
     Accuracy, ByDirection, DeviceBytes, Distribution, Energy, FORMAT, Flow, LossTotals,
     NetworkSummary, ParticipationTotals, ProblemSize, RoundRecord, RunRecord, SplitAccuracy,
-    UserRecord, Wall, WorkTotals,
+    UserRecord, UserTest, Wall, WorkTotals,
 };
 use fedrecsim_core::{SimDuration, SimTime, UserId, math};
 use fedrecsim_data::dataset::SplitFacts;
@@ -131,10 +131,18 @@ pub(crate) fn with_users(rounds: u32) -> RunRecord {
         },
         ..UserAccount::default()
     };
+    let metrics = record.scenario.evaluation.metrics().into_iter();
+    let values: Vec<Option<f64>> = metrics
+        .map(|metric| record.accuracy.test.get(&metric.name()).copied())
+        .collect();
     let user = |user, bytes, account| UserRecord {
         user: UserId(user),
         bytes,
         account,
+        test: (user == 0).then(|| UserTest {
+            held_out: 1,
+            values: values.clone(),
+        }),
     };
     let nothing = (ByDirection::default(), UserAccount::default());
     record.per_user = Some(vec![

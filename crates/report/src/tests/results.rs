@@ -95,6 +95,7 @@ pub(crate) fn report_of(seed: u64, figure: &str, values: &[f64]) -> SavedReport 
         run,
         rounds,
         figures: OnceLock::new(),
+        redrawn: OnceLock::new(),
     }
 }
 

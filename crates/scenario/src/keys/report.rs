@@ -5,7 +5,8 @@ crate::keys! {
     #[derive(Copy)]
     pub struct ReportSpec {
         /// The report has `users.csv`, a line for each user, up to this many users; 0 leaves it
-        /// out. What it holds takes about 100 bytes of memory for each user during the run.
+        /// out. What it holds takes about 100 bytes of memory for each user during the run, and 16
+        /// for each metric. Intervals over users in the tables of a study need it.
         users_csv_limit: u32 = 100_000;
     }
 }

@@ -11,7 +11,7 @@
 //! | bytes | field |
 //! |---|---|
 //! | 8 | magic: `FEDRECSC` |
-//! | 4 | version of the layout, little-endian: 17 |
+//! | 4 | version of the layout, little-endian: 18 |
 //! | n | the values of an [`archive`](fedrecsim_model::archive): the header, then the world; and 32 bytes for each part |
 //! | 8 | n, little-endian |
 //! | 32 | BLAKE3 of everything before |

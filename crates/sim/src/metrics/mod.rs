@@ -13,7 +13,7 @@ use actix::prelude::*;
 use super::by_user::ByUser;
 use super::checkpoints::Save;
 use super::durations::Durations;
-use super::evaluation::{self, Scored};
+use super::evaluation::{self, Scored, UserTests};
 use super::ledger::Ledger;
 use super::messages::{Book, Collect, RoundBooked, RoundEnded, SetModel};
 use super::outcome::{
@@ -49,6 +49,9 @@ pub(crate) struct MetricsActor {
     chains: Chains,
     /// The accounts of single users, if they are kept.
     accounts: Option<Accounts>,
+    /// What was found for single users at the round that the run is judged by so far, where their
+    /// accounts are kept.
+    tests: UserTests,
     /// The durations in nanoseconds, in the order of [`TIMED`].
     durations: Vec<Durations>,
     /// The waits in the line for a connection that ended in finished rounds.
@@ -80,6 +83,7 @@ impl MetricsActor {
             under_way: ByUser::default(),
             chains: Chains::default(),
             accounts: keeps_accounts.then(Accounts::default),
+            tests: UserTests::default(),
             durations: durations.collect::<Result<_>>()?,
             waits: Durations::new()?,
             rounds: Vec::new(),
@@ -241,6 +245,7 @@ impl MetricsActor {
         if let Some(scored) = &scored {
             self.book_inference(world.candidates.evaluated_users(), scored);
         }
+        let mut tests = self.accounts.as_ref().map(|_| UserTests::default());
         let record = RoundRecord {
             virtual_time_s: ended.as_secs_f64(),
             duration_s: duration.as_secs_f64(),
@@ -252,7 +257,7 @@ impl MetricsActor {
                 .map(|scored| scored.iter().map(|scored| scored.download_bytes).sum()),
             accuracy: scored.map(|scored| {
                 let accuracies = scored.iter().map(|scored| &scored.accuracy);
-                evaluation::accuracy(accuracies, &world.metric_set)
+                evaluation::accuracy(accuracies, &world.metric_set, tests.as_mut())
             }),
             bytes: bytes.all,
             third_party_bytes: world.has_third_party().then_some(bytes.third_party),
@@ -269,6 +274,15 @@ impl MetricsActor {
         };
         self.digest_round(&record, &made.uploads);
         self.rounds.push(record.clone());
+        // The round that is selected in the end is so when it is over, since `select` takes the
+        // last of equals.
+        let is_selected = || {
+            let selected = select(&self.rounds, &world.scenario.evaluation);
+            selected == Some(self.rounds.len() - 1)
+        };
+        if let Some(tests) = tests.filter(|_| record.accuracy.is_some() && is_selected()) {
+            self.tests = tests;
+        }
         Ok(record)
     }
 

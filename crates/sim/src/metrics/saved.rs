@@ -14,7 +14,7 @@ impl MetricsActor {
     /// Appends everything recorded to `archive`.
     pub(super) fn save(&self, archive: &mut Archive) {
         archive.put(&(&self.ledger, &self.under_way));
-        archive.put(&self.accounts);
+        archive.put(&(&self.accounts, &self.tests));
         self.durations
             .iter()
             .chain([&self.waits])
@@ -43,7 +43,9 @@ impl MetricsActor {
     /// As [`ArchiveReader::take`].
     pub(crate) fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
         (self.ledger, self.under_way) = archive.take()?;
-        self.restore_accounts(archive.take()?)?;
+        let (accounts, tests) = archive.take()?;
+        self.restore_accounts(accounts)?;
+        self.tests = tests;
         for durations in self.durations.iter_mut().chain([&mut self.waits]) {
             *durations = Durations::restore(archive)?;
         }

@@ -88,9 +88,15 @@ impl MetricsActor {
                 user,
                 bytes,
                 account: accounts.get(&user).copied().unwrap_or_default(),
+                test: None,
             }
         };
-        Some((0..users).map(|user| record(UserId::from(user))).collect())
+        let mut records: Vec<_> = (0..users).map(|user| record(UserId::from(user))).collect();
+        let evaluated = self.world.candidates.evaluated_users();
+        for (user, test) in evaluated.iter().zip(self.tests.users()) {
+            records[user.index()].test = Some(test);
+        }
+        Some(records)
     }
 
     /// Takes over the accounts of a checkpoint.

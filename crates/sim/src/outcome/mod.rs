@@ -29,7 +29,7 @@ pub use self::{
     losses::Losses,
     model::{Sparsity, VersionsCost},
     network::{Gauges, GaugesSince, Level, NetworkRecord, Waits},
-    users::{DeviceBytes, UserAccount, UserRecord, handled_bytes},
+    users::{DeviceBytes, UserAccount, UserRecord, UserTest, handled_bytes},
 };
 pub(crate) use losses::LossCause;
 pub use {

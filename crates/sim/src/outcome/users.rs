@@ -6,7 +6,7 @@ use super::{ByDirection, Flow, WorkTotals};
 use fedrecsim_core::UserId;
 
 /// The totals of one user over a run, an unfinished round included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct UserRecord {
     /// The user.
     pub user: UserId,
@@ -14,6 +14,19 @@ pub struct UserRecord {
     pub bytes: ByDirection<Flow>,
     /// What else is counted of the user.
     pub account: UserAccount,
+    /// What was found on the user's test part at the selected round; `None` if the user was not
+    /// evaluated.
+    pub test: Option<UserTest>,
+}
+
+/// What was found on the test part of one user.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct UserTest {
+    /// The number of held-out items, or ratings.
+    pub held_out: u64,
+    /// The value of each of the scenario's metrics, in their order; `None` of one that the user has
+    /// none of.
+    pub values: Vec<Option<f64>>,
 }
 
 /// The counts of a user besides bytes: `invited = completed + late + stale + lost + cancelled +

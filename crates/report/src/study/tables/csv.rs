@@ -1,13 +1,14 @@
 //! Writes the tables of a study for other programs: `study.csv` has a line for every run and figure,
 //! `summary.csv` one for every arm and figure. Cells without a value are empty.
 
+use std::collections::BTreeMap;
 use std::io;
 
 use serde::Serialize;
 
 use super::state_name;
 use crate::study::results::{Results, RunState};
-use crate::study::statistics::Summary;
+use crate::study::statistics::{Estimate, Summary};
 use fedrecsim_core::{Error, Result};
 
 const RUNS: [&str; 7] = [
@@ -46,7 +47,7 @@ pub(crate) fn runs(results: &Results) -> Result<String> {
     written("study.csv", &RUNS, &lines)
 }
 
-const ARMS: [&str; 22] = [
+const ARMS: [&str; 30] = [
     "arm",
     "figure",
     "runs",
@@ -69,6 +70,14 @@ const ARMS: [&str; 22] = [
     "published_standard_deviation",
     "published_in",
     "protocol",
+    "users_low",
+    "users_high",
+    "difference_users_low",
+    "difference_users_high",
+    "difference_p",
+    "difference_p_holm",
+    "difference_shown",
+    "difference_could_show",
 ];
 
 /// Returns a line for every arm and figure.
@@ -80,9 +89,18 @@ pub(crate) fn arms(results: &Results) -> Result<String> {
     };
     let with_ends = |of: Option<Summary>| (mean(of), ends(of));
     let columns = results.columns();
+    let of_users = |estimate: Option<Estimate>| {
+        let ends = estimate.map(|of| [of.low, of.high]);
+        [0, 1].map(|end| text(ends.map(|ends| ends[end])))
+    };
+    let metrics = results.metrics.iter();
+    let compared: BTreeMap<&str, _> = metrics
+        .map(|metric| (metric.as_str(), results.comparisons(metric)))
+        .collect();
     let mut lines = Vec::new();
     for (number, arm) in results.arms.iter().enumerate() {
         for column in &columns {
+            let compared = compared.get(&*column.name).and_then(|of| of[number]);
             let ours = results.summary(number, column);
             let difference = results.difference(number, column);
             let compared_to = difference.and(arm.compare_to);
@@ -103,6 +121,14 @@ pub(crate) fn arms(results: &Results) -> Result<String> {
                 (text(published.map(|of| of.value)), text(deviation)),
                 published.and_then(|of| of.source.as_ref()),
                 arm.protocols().join("; "),
+                of_users(results.estimate(number, &column.name)),
+                of_users(compared.map(|of| of.estimate)),
+                (
+                    text(compared.map(|of| of.estimate.p)),
+                    text(compared.map(|of| of.p_of_all)),
+                    compared.map(|of| of.verdict.name()),
+                    text(compared.map(|of| of.estimate.could_show())),
+                ),
             ));
         }
     }

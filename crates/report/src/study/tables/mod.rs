@@ -11,10 +11,11 @@ mod published;
 mod savings;
 mod sparsity;
 
+use super::bootstrap::Comparison;
 use super::file::Reference;
 use super::names::Names;
 use super::results::{ArmResults, Results, RunState};
-use super::statistics::Summary;
+use super::statistics::{Estimate, Summary};
 use super::{plan, saved, sharing};
 use crate::column::{Cell, Place, Unit};
 use crate::document::{Block, Columns, Document, Table};
@@ -187,7 +188,14 @@ fn remarks(results: &Results) -> Vec<Block> {
         let text = format!("{failed} {verb} left out; the reasons stand at the end.");
         blocks.push(Block::note("", text));
     }
-    let intervals = "Intervals are those of 95 % for the mean over seeds, by Student's t; with a single seed there is none.";
+    let mut intervals = "Intervals are those of 95 % for the mean over seeds, by Student's t; with a single seed there is none.".to_owned();
+    if !results
+        .metrics
+        .iter()
+        .any(|metric| results.has_users(metric))
+    {
+        intervals += " None of them covers users, since no arm has the `users.csv` of all of its runs, with the values of single users.";
+    }
     let pairs = match results.compared_by_all() {
         Some(arm) => {
             let name = &results.arms[arm].name;
@@ -224,6 +232,8 @@ fn accuracy(results: &Results, names: &Names, metric: &str) -> Vec<Block> {
         return Vec::new();
     };
     let (column, protocols) = (&column, protocols(results));
+    let comparisons = results.comparisons(metric);
+    let compared: Vec<&Comparison> = comparisons.iter().flatten().collect();
     let mut table = arm_columns(results, names);
     let summary = move |arm: &usize| results.summary(*arm, column);
     table.add("mean", move |arm| results.mean(*arm, column));
@@ -233,11 +243,41 @@ fn accuracy(results: &Results, names: &Names, metric: &str) -> Vec<Block> {
     table.add("95 % interval", move |arm| {
         interval(summary(arm), |value| format!("{value:.4}"))
     });
+    let has_users = results.has_users(metric);
+    if has_users {
+        table.add("over users too", move |arm| {
+            between(results.estimate(*arm, metric), |value| {
+                format!("{value:.4}")
+            })
+        });
+    }
+    let texts: Vec<String> = has_users
+        .then(|| drawn(results, &compared))
+        .into_iter()
+        .collect();
     if results.is_compared() {
         table.add_pair(["difference", "its 95 % interval"], move |arm| {
             let signed = |value| format!("{value:+.4}");
             difference_cells(results.difference(*arm, column), signed)
         });
+        if !compared.is_empty() {
+            let (of, several) = (&comparisons, compared.len() > 1);
+            table.add("over users too", |arm: &usize| {
+                between(of[*arm].map(|of| of.estimate), |value| {
+                    format!("{value:+.4}")
+                })
+            });
+            table.add(if several { "p (Holm)" } else { "p" }, |arm| {
+                let p = of[*arm].map(|of| of.p_of_all);
+                p.map_or_else(Cell::none, |p| Cell::number(format!("{p:.3}"), p))
+            });
+            table.add("difference shown", |arm| {
+                of[*arm].map_or_else(Cell::none, |of| of.verdict.into())
+            });
+            table.add("could show", |arm| {
+                Unit::Accuracy.cell(of[*arm].map(|of| of.estimate.could_show()))
+            });
+        }
         if results.compared_by_all().is_none() {
             table.add("compared to", |arm| {
                 let other = results.arms[*arm].compare_to;
@@ -263,11 +303,44 @@ fn accuracy(results: &Results, names: &Names, metric: &str) -> Vec<Block> {
     }
     let heading = format!("{} (test)", metrics::label(metric));
     let table = table.table(&heading, 0..results.arms.len());
-    let mut blocks = section(names, [], table);
+    let mut blocks = section(names, texts, table);
     if let ([only], Some(Block::Table(table))) = (&protocols[..], blocks.last_mut()) {
         table.caption = format!("{heading}. Protocol: {}.", without_stop(only));
     }
     blocks
+}
+
+/// Returns what the columns over users and seeds mean, and whether the study could have shown the
+/// differences that it found.
+fn drawn(results: &Results, compared: &[&Comparison]) -> String {
+    let draws = words::thousands(results.draws() as u64);
+    let mut text = format!(
+        "Over users too: the interval of 95 % over {draws} draws of users and seeds together, a user with all of its seeds."
+    );
+    if results.arms.iter().any(|arm| arm.reports().count() == 1) {
+        text += " Where an arm has a single seed, users alone are drawn, and the interval says nothing about other seeds.";
+    }
+    if compared.is_empty() {
+        return text;
+    }
+    let corrected = match compared.len() {
+        1 => String::new(),
+        count => format!(", and p is at most .05 by Holm's correction for {count} comparisons"),
+    };
+    text += &format!(
+        " The same users and seeds are drawn in both arms. A difference is one, ahead or behind, only if this interval \
+         excludes 0{corrected}. `could show` is the least difference that these users and seeds show in four of five \
+         studies (power .8), 2.8 standard errors."
+    );
+    let is_small = |of: &&&Comparison| of.mean.abs() < of.estimate.could_show();
+    let small = compared.iter().filter(is_small).count();
+    if small > 0 {
+        let all = words::counted(compared.len() as u64, "comparison");
+        text += &format!(
+            " In {small} of {all} the difference that was found is below that: the study is too small to tell it from none."
+        );
+    }
+    text
 }
 
 /// Returns a published value, and how far the mean of our runs is from it. The words
@@ -362,6 +435,13 @@ fn interval(summary: Option<Summary>, number: impl Fn(f64) -> String) -> Cell {
     })
 }
 
+/// Returns the interval of draws; rows are sorted by its lower end.
+fn between(estimate: Option<Estimate>, number: impl Fn(f64) -> String) -> Cell {
+    estimate.map_or_else(Cell::none, |Estimate { low, high, .. }| {
+        Cell::number(format!("{} to {}", number(low), number(high)), low)
+    })
+}
+
 /// Returns a mean and its interval.
 fn difference_cells(summary: Option<Summary>, number: impl Fn(f64) -> String) -> [Cell; 2] {
     let mean = summary.map_or_else(Cell::none, |summary| {
@@ -374,6 +454,7 @@ fn difference_cells(summary: Option<Summary>, number: impl Fn(f64) -> String) ->
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::study::bootstrap::tests::with_users;
     use crate::tests::results as sample;
 
     #[test]
@@ -382,6 +463,39 @@ mod tests {
         results.arms[1].timing =
             vec!["the next user is invited whenever an update arrives".to_owned()];
         insta::assert_snapshot!(markdown(&results));
+    }
+
+    /// If this fails, whoever reads a table takes a difference for one that users do not show, or is
+    /// not told that seeds are fixed.
+    #[test]
+    fn intervals_over_users_stand_beside_those_over_seeds() {
+        let value = |arm: usize, _: u64, user: usize| {
+            let of_arm = if user % 2 == 0 { 0.2 } else { -0.15 };
+            0.5 + arm as f64 * of_arm
+        };
+        let mut results = with_users(value, 40);
+        let text = markdown(&results);
+        for part in [
+            "| 95 % interval | over users too | difference | its 95 % interval | over users too | p | difference shown | could show |",
+            "Over users too: the interval of 95 % over 2,000 draws of users and seeds together",
+            "| none shown | 0.07",
+            "In 1 of 1 comparison the difference that was found is below that",
+        ] {
+            assert!(text.contains(part), "no {part:?} in\n{text}");
+        }
+        assert!(
+            !text.contains("None of them covers users") && !text.contains("single seed, users")
+        );
+        results.arms[0].runs.truncate(1);
+        results.arms.push(results.arms[1].clone());
+        let text = markdown(&results);
+        for part in [
+            "Where an arm has a single seed, users alone are drawn",
+            "by Holm's correction for 2 comparisons",
+            "| p (Holm) |",
+        ] {
+            assert!(text.contains(part), "no {part:?} in\n{text}");
+        }
     }
 
     /// If this fails, a table repeats in every line what all arms share, or does not say it at all.

@@ -1,0 +1,369 @@
+//! Intervals over users and seeds together, by drawing both anew.
+//!
+//! A draw takes as many users as there are, with replacement, and as many seeds. A user is a
+//! cluster: whoever is drawn brings its values of all seeds and of both arms that are compared, so a
+//! difference is paired by user and by seed (the pigeonhole bootstrap: A. B. Owen, Annals of Applied
+//! Statistics 1(2), 2007). It is a little wider than need be, since it counts thrice what users and
+//! seeds have to do with each other, and a little too narrow by seeds where these are few: of `n` it
+//! sees `(n - 1) / n` of their variance. Student's t over seeds, which knows that, stands beside it.
+//!
+//! Generated users are others with every seed, and are drawn for each seed apart.
+
+use serde_json::Value;
+
+use super::results::Results;
+use super::statistics::{Estimate, holm};
+use crate::column::Cell;
+use crate::frame::Frame;
+use crate::metrics;
+use crate::read::{SavedReport, SavedRun};
+use fedrecsim_core::metric::{Better, Metric};
+use fedrecsim_core::rng::{PortableDraws as _, Streams};
+use fedrecsim_scenario::DatasetName;
+
+/// The number of draws. Of many arms there are more: Holm's correction multiplies the smallest p by
+/// their number.
+const DRAWS: usize = 2000;
+const DRAWS_FOR_EACH_ARM: usize = 100;
+
+/// The most p of a difference that is called one.
+const LEVEL: f64 = 0.05;
+
+/// The column of `users.csv` with the number of a user's held-out items or ratings.
+const HELD_OUT: &str = "held_out";
+
+/// The metrics of a run over users who were drawn anew, draw by draw, by their names.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Redrawn(Vec<(String, Vec<f64>)>);
+
+impl Redrawn {
+    /// Returns the metrics of a run whose `users.csv` is this one; none without a column of the
+    /// users' held-out items.
+    pub(crate) fn of(users: &Frame, wanted: &[String], run: &SavedRun, draws: usize) -> Self {
+        let held_out = users.get(HELD_OUT);
+        let shares_of = |name: &String| {
+            let (metric, values) = (Metric::named(name)?, users.get(&format!("test_{name}")));
+            let pairs = values.iter().zip(held_out);
+            let share = |(value, held_out): (&Option<f64>, &Option<f64>)| {
+                let both = value.zip(*held_out);
+                both.map_or([0.0; 2], |(value, held_out)| metric.shares(value, held_out))
+            };
+            let shares: Vec<[f64; 2]> = pairs.map(share).collect();
+            (!shares.is_empty()).then_some((name.clone(), metric, shares))
+        };
+        let all: Vec<_> = wanted.iter().filter_map(shares_of).collect();
+        let mut values = vec![Vec::with_capacity(draws); all.len()];
+        // The same users are drawn in all runs of a data set, and in all arms.
+        let streams = Streams::new(if is_generated(run) { run.seed } else { 0 });
+        let count = users.len() as u32;
+        let mut times = vec![0.0; users.len()];
+        for draw in 0..draws as u64 {
+            if all.is_empty() {
+                break;
+            }
+            times.fill(0.0);
+            let mut stream = streams.named("study/users", count.into(), draw);
+            for _ in 0..count {
+                times[stream.below(count) as usize] += 1.0;
+            }
+            for ((name, metric, shares), values) in all.iter().zip(&mut values) {
+                let mut sums = [0.0; 2];
+                for (times, [above, below]) in times.iter().zip(shares) {
+                    sums[0] += times * above;
+                    sums[1] += times * below;
+                }
+                // Of very few evaluated users, a draw may have none.
+                let drawn = (sums[1] > 0.0).then(|| metric.of_quotient(sums[0] / sums[1]));
+                let own = || run.accuracy.test.get(name).copied().unwrap_or_default();
+                values.push(drawn.unwrap_or_else(own));
+            }
+        }
+        let names = all.into_iter().map(|(name, ..)| name);
+        Self(names.zip(values).collect())
+    }
+
+    /// Reads the users of a run; there is none of a run without `users.csv`, or with one that cannot
+    /// be read.
+    fn read(report: &SavedReport, wanted: &[String], draws: usize) -> Self {
+        let is_wanted = |name: &str| {
+            let metric = name.strip_prefix("test_");
+            name == HELD_OUT || metric.is_some_and(|name| wanted.iter().any(|of| of == name))
+        };
+        let users = Frame::read(&report.folder.join("users.csv"), is_wanted).unwrap_or_default();
+        Self::of(&users, wanted, &report.run, draws)
+    }
+}
+
+fn is_generated(run: &SavedRun) -> bool {
+    let name = run.scenario["dataset"]["name"].clone();
+    serde_json::to_value(DatasetName::Generated).is_ok_and(|generated| generated == name)
+}
+
+/// Returns what the users of two runs have to have in common to be the same: their number, and the
+/// data set but for its split.
+fn population(run: &SavedRun) -> (u64, Value) {
+    let mut dataset = run.scenario["dataset"].clone();
+    if let Some(table) = dataset.as_object_mut() {
+        table.retain(|key, _| !["split", "negatives"].contains(&key.as_str()));
+    }
+    (run.size.users, dataset)
+}
+
+/// What a comparison of an arm with another one has shown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Comparison {
+    /// The mean of the differences.
+    pub mean: f64,
+    /// Its draws of users and seeds.
+    pub estimate: Estimate,
+    /// Its p by Holm's correction for all arms of the table.
+    pub p_of_all: f64,
+    /// What can be said of the arm.
+    pub verdict: Verdict,
+}
+
+/// What can be said of an arm beside the one that it is compared to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Ahead,
+    Behind,
+    /// The interval has 0 in it, or so many comparisons would have shown as much by chance.
+    NoneShown,
+}
+
+impl Verdict {
+    /// Returns the words for it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ahead => "ahead",
+            Self::Behind => "behind",
+            Self::NoneShown => "none shown",
+        }
+    }
+}
+
+impl From<Verdict> for Cell {
+    fn from(verdict: Verdict) -> Self {
+        verdict.name().into()
+    }
+}
+
+impl Results {
+    /// Returns how often users and seeds are drawn.
+    pub(crate) fn draws(&self) -> usize {
+        DRAWS.max(DRAWS_FOR_EACH_ARM * self.arms.len())
+    }
+
+    /// Returns a metric of a run over draws of users; `None` if its users are not known.
+    fn redrawn_run<'a>(&self, report: &'a SavedReport, metric: &str) -> Option<&'a [f64]> {
+        let read = || Redrawn::read(report, &self.metrics, self.draws());
+        let Redrawn(all) = report.redrawn.get_or_init(read);
+        let (_, values) = all.iter().find(|(name, _)| name == metric)?;
+        Some(values)
+    }
+
+    /// Returns a metric of an arm's runs over draws of users; `None` unless there are runs with the
+    /// metric, and the users of each.
+    fn redrawn(&self, arm: usize, metric: &str) -> Option<Vec<(&SavedReport, &[f64])>> {
+        let reports = self.arms[arm].reports();
+        let measured = reports.filter(|report| report.run.accuracy.test.contains_key(metric));
+        let redrawn = measured.map(|report| Some((report, self.redrawn_run(report, metric)?)));
+        let runs: Option<Vec<_>> = redrawn.collect();
+        runs.filter(|runs| !runs.is_empty())
+    }
+
+    /// Returns the mean of a metric over an arm's runs, with users and seeds drawn anew; `None` if the
+    /// users are not known.
+    pub(crate) fn estimate(&self, arm: usize, metric: &str) -> Option<Estimate> {
+        let runs = self.redrawn(arm, metric)?.into_iter();
+        let runs: Vec<&[f64]> = runs.map(|(_, values)| values).collect();
+        Estimate::of(over_seeds(&runs, self.draws(), |run, draw| {
+            run.get(draw).copied()
+        }))
+    }
+
+    /// Returns the difference between an arm and the one that it is compared to, over the seeds that
+    /// both have, with users and seeds drawn anew; `None` if these are not the same users.
+    fn estimated_difference(&self, arm: usize, metric: &str) -> Option<(f64, Estimate)> {
+        let other = self.arms[arm].compare_to?;
+        let (ours, theirs) = (self.redrawn(arm, metric)?, self.redrawn(other, metric)?);
+        let (mut pairs, mut sum) = (Vec::new(), 0.0);
+        for (our, values) in ours {
+            let is_pair = |(their, _): &&(&SavedReport, _)| their.run.seed == our.run.seed;
+            if let Some((their, others)) = theirs.iter().find(is_pair) {
+                if population(&our.run) != population(&their.run) {
+                    return None;
+                }
+                pairs.push((values, *others));
+                let [ours, theirs] = [our, their].map(|report| report.run.accuracy.test[metric]);
+                sum += ours - theirs;
+            }
+        }
+        let at =
+            |(ours, theirs): &(&[f64], &[f64]), draw| Some(ours.get(draw)? - theirs.get(draw)?);
+        let estimate = Estimate::of(over_seeds(&pairs, self.draws(), at))?;
+        Some((sum / pairs.len() as f64, estimate))
+    }
+
+    /// Returns whether the users of some arm's runs are known.
+    pub(crate) fn has_users(&self, metric: &str) -> bool {
+        (0..self.arms.len()).any(|arm| self.redrawn(arm, metric).is_some())
+    }
+
+    /// Returns what the comparison of each arm has shown in a metric, in the order of the arms.
+    pub(crate) fn comparisons(&self, metric: &str) -> Vec<Option<Comparison>> {
+        let arms = 0..self.arms.len();
+        let estimates: Vec<_> = arms
+            .map(|arm| self.estimated_difference(arm, metric))
+            .collect();
+        let chances: Vec<f64> = estimates.iter().flatten().map(|(_, of)| of.p).collect();
+        let mut of_all = holm(&chances).into_iter();
+        let is_high_better = metrics::better(metric) == Better::Higher;
+        let mut compared = |(mean, estimate): (f64, Estimate)| {
+            let p_of_all = of_all.next()?;
+            let is_shown = estimate.excludes_zero() && p_of_all <= LEVEL;
+            let verdict = match (is_shown, (estimate.low > 0.0) == is_high_better) {
+                (false, _) => Verdict::NoneShown,
+                (true, true) => Verdict::Ahead,
+                (true, false) => Verdict::Behind,
+            };
+            Some(Comparison {
+                mean,
+                estimate,
+                p_of_all,
+                verdict,
+            })
+        };
+        let each = estimates.into_iter();
+        each.map(|estimate| estimate.and_then(&mut compared))
+            .collect()
+    }
+}
+
+/// Returns the means over seeds that are drawn anew, draw by draw, of what `at` reads of the runs of
+/// a seed in a draw. A single seed is always the one that is drawn, and so is fixed.
+fn over_seeds<R>(runs: &[R], draws: usize, at: impl Fn(&R, usize) -> Option<f64>) -> Vec<f64> {
+    let count = runs.len() as u32;
+    let mean = |draw: usize| {
+        let mut stream = Streams::new(0).named("study/seeds", count.into(), draw as u64);
+        let mut sum = 0.0;
+        for _ in 0..count {
+            sum += at(&runs[stream.below(count) as usize], draw)?;
+        }
+        (count > 0).then(|| sum / f64::from(count))
+    };
+    (0..draws).map_while(mean).collect()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::tests::results as sample;
+
+    /// Has the runs of the sample's arms these values of users, by arm and seed.
+    pub(crate) fn with_users(value: impl Fn(usize, u64, usize) -> f64, users: usize) -> Results {
+        let mut results = sample::results();
+        let draws = results.draws();
+        let metrics = results.metrics.clone();
+        for (place, arm) in results.arms.iter_mut().enumerate() {
+            for run in &mut arm.runs {
+                let report = run.report.as_mut().unwrap();
+                let mut frame = Frame::default();
+                let values = (0..users).map(|user| Some(value(place, run.seed, user)));
+                frame.set("test_hr@10", values.collect());
+                frame.set(HELD_OUT, vec![Some(1.0); users]);
+                let redrawn = Redrawn::of(&frame, &metrics, &report.run, draws);
+                report.redrawn = redrawn.into();
+            }
+        }
+        results
+    }
+
+    /// If this fails, users of one arm are held against others of another one, and a difference
+    /// that every user has is lost in the spread of users.
+    #[test]
+    fn what_every_user_and_seed_has_in_common_is_certain() {
+        let results = with_users(
+            |arm, _, user| (user % 7) as f64 / 7.0 - 0.05 * arm as f64,
+            70,
+        );
+        let [None, Some(found)] = results.comparisons("hr@10")[..] else {
+            panic!("not one comparison")
+        };
+        assert!((found.estimate.low + 0.05).abs() < 1e-12, "{found:?}");
+        assert!((found.estimate.high + 0.05).abs() < 1e-12, "{found:?}");
+        assert_eq!(found.verdict, Verdict::Behind);
+        let alone = results.estimate(0, "hr@10").unwrap();
+        assert!(alone.high - alone.low > 0.1, "{alone:?}");
+    }
+
+    /// If this fails, a difference that half of the users have the other way round is called one.
+    #[test]
+    fn what_users_do_not_agree_on_is_not_shown() {
+        let results = with_users(
+            |arm, _, user| 0.5 + 0.2 * arm as f64 * if user % 2 == 0 { 1.0 } else { -0.9 },
+            60,
+        );
+        let found = results.comparisons("hr@10")[1].unwrap();
+        assert_eq!(found.verdict, Verdict::NoneShown);
+        assert!(found.estimate.p > 0.5 && !found.estimate.excludes_zero());
+        // The deviation of a user's difference is .19, and that of the mean of 60 is .0245.
+        assert!((found.estimate.error - 0.0245).abs() < 0.002, "{found:?}");
+        assert!((found.estimate.could_show() - 2.8 * 0.0245).abs() < 0.006);
+    }
+
+    /// If this fails, the intervals have another confidence than they say: of 100 studies whose users
+    /// are drawn anew, the truth is to be in about 95.
+    #[test]
+    fn intervals_cover_the_truth() {
+        let covered = (0..100).filter(|study| {
+            let value = |arm: usize, _: u64, user: usize| {
+                let mut stream = Streams::new(*study).named("users", arm as u64, user as u64);
+                0.5 + 0.2 * stream.standard_normal()
+            };
+            let results = with_users(value, 50);
+            let of = results.comparisons("hr@10")[1].unwrap().estimate;
+            of.low <= 0.0 && of.high >= 0.0
+        });
+        let covered = covered.count();
+        assert!((88..=99).contains(&covered), "{covered}");
+    }
+
+    /// If this fails, errors are averaged over users, and those with few ratings count too much.
+    #[test]
+    fn an_error_is_that_of_all_ratings_drawn() {
+        let mut frame = Frame::default();
+        frame.set("test_rmse", vec![Some(2.0), Some(1.0), None]);
+        frame.set(HELD_OUT, vec![Some(1.0), Some(3.0), None]);
+        let run = sample::report_of(1, "rmse", &[1.25]).run;
+        let Redrawn(found) = Redrawn::of(&frame, &["rmse".to_owned()], &run, 200);
+        let possible =
+            |twos: f64, ones: f64| ((4.0 * twos + 3.0 * ones) / (twos + 3.0 * ones)).sqrt();
+        let all = [
+            possible(1.0, 1.0),
+            possible(2.0, 1.0),
+            possible(1.0, 2.0),
+            2.0,
+            1.0,
+            1.25,
+        ];
+        for value in &found[0].1 {
+            assert!(all.iter().any(|of| (of - value).abs() < 1e-12), "{value}");
+        }
+    }
+
+    /// If this fails, folders of older programs, whose users are not known, have an interval over
+    /// them, or users of two data sets are taken for the same.
+    #[test]
+    fn without_users_or_with_others_there_is_none() {
+        let results = sample::results();
+        assert_eq!(results.estimate(0, "hr@10"), None);
+        assert_eq!(results.comparisons("hr@10"), [None, None]);
+        let mut results = with_users(|_, _, _| 0.5, 10);
+        for run in &mut results.arms[1].runs {
+            run.report.as_mut().unwrap().run.size.users += 1;
+        }
+        assert_eq!(results.comparisons("hr@10"), [None, None]);
+    }
+}
