@@ -156,12 +156,25 @@ fn a_study_runs_every_arm_with_every_seed_and_sums_them_up() {
     let difference = ((slow[0][0] - fast[0][0]) + (slow[1][0] - fast[1][0])) / 2.0;
     assert!((number(&row("rate=1", "hr@10")[9]) - difference).abs() < 1e-12);
     let printed = String::from_utf8(output.stdout).unwrap();
+    for part in [
+        "# Rates",
+        "| rate=10 | 2 |",
+        "| over users too | p | difference shown | could show |",
+        "over 2,000 draws of users and seeds together",
+    ] {
+        assert!(printed.contains(part), "no {part:?} in {printed}");
+    }
+    let of_users = [22, 23, 24, 25].map(|cell| number(&row("rate=1", "hr@10")[cell]));
     assert!(
-        printed.contains("# Rates") && printed.contains("| rate=10 | 2 |"),
-        "{printed}"
+        of_users[0] < of_users[1] && of_users[2] <= difference && difference <= of_users[3],
+        "{of_users:?}"
     );
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(told.contains("4/4: ") && told.contains("HR@10"), "{told}");
+    assert!(
+        told.contains("HR@10 that 2 seeds can show with power .8: 0.155"),
+        "{told}"
+    );
     for run in [
         "rate=1, seed 1:",
         "rate=1, seed 2:",
@@ -508,7 +521,34 @@ fn a_study_can_be_listed_without_being_run() {
         printed.contains("rate=1: small.toml --set training.rounds=4"),
         "{printed}"
     );
+    let alone = study(&workshop, &["--dry-run", "--seeds", "5"]);
+    let printed = String::from_utf8(alone.stdout).unwrap();
+    assert!(
+        printed.contains("One seed: intervals cover users alone, with the seed fixed"),
+        "{printed}"
+    );
     assert!(!workshop.path("reports").exists());
+}
+
+/// If this fails, the folder of an older program, whose reports do not have the values of single
+/// users, is refused, or its tables claim an interval over users.
+#[test]
+fn without_the_values_of_users_there_is_students_t_alone() {
+    let workshop = workshop();
+    study(&workshop, &["--out", "out"]);
+    for arm in ["rate=10", "rate=1"] {
+        for seed in ["1", "2"] {
+            let path = workshop.path(&format!("out/runs/{arm}/{seed}/users.csv"));
+            std::fs::write(path, "user,invited\n0,1\n").unwrap();
+        }
+    }
+    let output = study(&workshop, &["--out", "out", "--no-run"]);
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        printed.contains("None of them covers users") && !printed.contains("over users too"),
+        "{printed}"
+    );
+    assert!(printed.contains("| its 95 % interval |"), "{printed}");
 }
 
 /// If this fails, the runs of a study cannot be started by a cluster's own command.

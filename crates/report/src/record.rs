@@ -11,7 +11,7 @@ use fedrecsim_scenario::{DevicesSpec, FaultSpec, Policy, Scenario};
 use fedrecsim_sim::outcome::Losses;
 pub(crate) use fedrecsim_sim::outcome::{
     Accuracy, AuditRecord, ByDirection, DeviceBytes, Distribution, Flow, NoEpsilon, PrivacyRecord,
-    ProblemSize, RoundRecord, SPARSITY_THRESHOLDS, Sampling, SplitAccuracy, UserRecord, UserTest,
+    ProblemSize, RoundRecord, SPARSITY_THRESHOLDS, Sampling, SplitAccuracy, UserRecord,
     VersionsCost, WorkTotals,
 };
 

@@ -302,7 +302,7 @@ pub(super) mod tests {
     #[test]
     fn what_users_do_not_agree_on_is_not_shown() {
         let results = with_users(
-            |arm, _, user| 0.5 + 0.2 * arm as f64 * if user % 2 == 0 { 1.0 } else { -0.9 },
+            |arm, _, user| 0.5 + 0.2 * arm as f64 * if user.is_multiple_of(2) { 1.0 } else { -0.9 },
             60,
         );
         let found = results.comparisons("hr@10")[1].unwrap();

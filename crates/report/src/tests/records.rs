@@ -9,7 +9,7 @@ use crate::file_names::PICTURES;
 use crate::record::{
     Accuracy, ByDirection, DeviceBytes, Distribution, Energy, FORMAT, Flow, LossTotals,
     NetworkSummary, ParticipationTotals, ProblemSize, RoundRecord, RunRecord, SplitAccuracy,
-    UserRecord, UserTest, Wall, WorkTotals,
+    UserRecord, Wall, WorkTotals,
 };
 use fedrecsim_core::{SimDuration, SimTime, UserId, math};
 use fedrecsim_data::dataset::SplitFacts;
@@ -19,6 +19,7 @@ use fedrecsim_scenario::{
     NegativePool, NegativesSpec, NetworkSpec, OverSelectionSpec, Participants, Policy, RatesSpec,
     ReportSpec, Scenario, Selection, ServerSpec, SpeedSpec, SplitSpec, TrainingSpec,
 };
+use fedrecsim_sim::outcome::UserTest;
 use fedrecsim_sim::outcome::{Gauges, Level, Losses, NetworkRecord, Sparsity, UserAccount, Waits};
 
 const USERS: u32 = 943;

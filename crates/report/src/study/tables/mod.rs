@@ -470,7 +470,7 @@ mod tests {
     #[test]
     fn intervals_over_users_stand_beside_those_over_seeds() {
         let value = |arm: usize, _: u64, user: usize| {
-            let of_arm = if user % 2 == 0 { 0.2 } else { -0.15 };
+            let of_arm = if user.is_multiple_of(2) { 0.2 } else { -0.15 };
             0.5 + arm as f64 * of_arm
         };
         let mut results = with_users(value, 40);
