@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use ciborium::Value as Tree;
 use serde::de::DeserializeOwned;
@@ -15,7 +15,6 @@ use serde_json::Value;
 use super::file_names::RUN_JSON;
 use super::frame::Frame;
 use super::record::{FORMAT, RunRecord};
-use super::study::Redrawn;
 use super::{metrics, rounds};
 use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::migrate::migrate;
@@ -32,9 +31,14 @@ pub struct SavedReport {
     pub(crate) rounds: Frame,
     /// What tables read of the run, once they have.
     pub(crate) figures: OnceLock<Tree>,
-    /// Its metrics over users who were drawn anew, once tables have asked for them.
-    pub(crate) redrawn: OnceLock<Redrawn>,
+    /// Its metrics over users who were drawn anew, once tables have asked for them; copies share
+    /// them.
+    pub(crate) redrawn: Arc<OnceLock<Redrawn>>,
 }
+
+/// The metrics of a run over users who were drawn anew, draw by draw, by their names.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Redrawn(pub(crate) Vec<(String, Vec<f64>)>);
 
 /// The record in `run.json`, with the scenario as it stands there.
 pub type SavedRun = RunRecord<Value>;
@@ -72,7 +76,7 @@ impl SavedReport {
             run,
             rounds,
             figures: OnceLock::new(),
-            redrawn: OnceLock::new(),
+            redrawn: Arc::default(),
         })
     }
 }

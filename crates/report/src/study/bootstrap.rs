@@ -7,7 +7,8 @@
 //! seeds have to do with each other, and a little too narrow by seeds where these are few: of `n` it
 //! sees `(n - 1) / n` of their variance. Student's t over seeds, which knows that, stands beside it.
 //!
-//! Generated users are others with every seed, and are drawn for each seed apart.
+//! Users who are generated, or drawn from a file, are others with every seed, and are drawn anew for
+//! each seed apart.
 
 use serde_json::Value;
 
@@ -16,10 +17,9 @@ use super::statistics::{Estimate, holm};
 use crate::column::Cell;
 use crate::frame::Frame;
 use crate::metrics;
-use crate::read::{SavedReport, SavedRun};
+use crate::read::{Redrawn, SavedReport, SavedRun};
 use fedrecsim_core::metric::{Better, Metric};
 use fedrecsim_core::rng::{PortableDraws as _, Streams};
-use fedrecsim_scenario::DatasetName;
 
 /// The number of draws. Of many arms there are more: Holm's correction multiplies the smallest p by
 /// their number.
@@ -31,10 +31,6 @@ const LEVEL: f64 = 0.05;
 
 /// The column of `users.csv` with the number of a user's held-out items or ratings.
 const HELD_OUT: &str = "held_out";
-
-/// The metrics of a run over users who were drawn anew, draw by draw, by their names.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Redrawn(Vec<(String, Vec<f64>)>);
 
 impl Redrawn {
     /// Returns the metrics of a run whose `users.csv` is this one; none without a column of the
@@ -54,13 +50,11 @@ impl Redrawn {
         let all: Vec<_> = wanted.iter().filter_map(shares_of).collect();
         let mut values = vec![Vec::with_capacity(draws); all.len()];
         // The same users are drawn in all runs of a data set, and in all arms.
-        let streams = Streams::new(if is_generated(run) { run.seed } else { 0 });
+        let streams = Streams::new(if has_own_users(run) { run.seed } else { 0 });
         let count = users.len() as u32;
         let mut times = vec![0.0; users.len()];
+        let draws = if all.is_empty() { 0 } else { draws };
         for draw in 0..draws as u64 {
-            if all.is_empty() {
-                break;
-            }
             times.fill(0.0);
             let mut stream = streams.named("study/users", count.into(), draw);
             for _ in 0..count {
@@ -94,9 +88,11 @@ impl Redrawn {
     }
 }
 
-fn is_generated(run: &SavedRun) -> bool {
-    let name = run.scenario["dataset"]["name"].clone();
-    serde_json::to_value(DatasetName::Generated).is_ok_and(|generated| generated == name)
+/// Returns whether the users of a run are others than those of runs with other seeds.
+fn has_own_users(run: &SavedRun) -> bool {
+    let dataset = &run.scenario["dataset"];
+    let is = |value: &Value, name| value.as_str() == Some(name);
+    is(&dataset["name"], "generated") || is(&dataset["subset"]["keep"], "random")
 }
 
 /// Returns what the users of two runs have to have in common to be the same: their number, and the
@@ -150,7 +146,7 @@ impl From<Verdict> for Cell {
 
 impl Results {
     /// Returns how often users and seeds are drawn.
-    pub(crate) fn draws(&self) -> usize {
+    fn draws(&self) -> usize {
         DRAWS.max(DRAWS_FOR_EACH_ARM * self.arms.len())
     }
 
@@ -274,7 +270,7 @@ pub(super) mod tests {
                 frame.set("test_hr@10", values.collect());
                 frame.set(HELD_OUT, vec![Some(1.0); users]);
                 let redrawn = Redrawn::of(&frame, &metrics, &report.run, draws);
-                report.redrawn = redrawn.into();
+                report.redrawn = std::sync::Arc::new(redrawn.into());
             }
         }
         results

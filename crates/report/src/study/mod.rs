@@ -39,7 +39,6 @@ mod statistics;
 pub mod tables;
 mod values;
 
-pub(crate) use self::bootstrap::Redrawn;
 pub use self::{
     columns::reference,
     plan::{Plan, PlannedArm, RunId, Shard},

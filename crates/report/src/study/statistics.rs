@@ -73,6 +73,8 @@ impl Summary {
 /// A mean by its values in many draws of users and seeds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Estimate {
+    /// The number of draws.
+    pub draws: usize,
     /// The ends of the interval that holds 95 % of the draws.
     pub low: f64,
     /// Its other end.
@@ -98,6 +100,7 @@ impl Estimate {
         let beyond = |is_beyond: fn(&&f64) -> bool| values.iter().filter(is_beyond).count();
         let fewest = beyond(|value| **value <= 0.0).min(beyond(|value| **value >= 0.0));
         Some(Self {
+            draws: values.len(),
             low: values[low],
             high: values[last - low],
             error,

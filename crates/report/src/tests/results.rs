@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use crate::frame::Frame;
 use crate::read::{SavedReport, SavedRun};
@@ -95,7 +95,7 @@ pub(crate) fn report_of(seed: u64, figure: &str, values: &[f64]) -> SavedReport 
         run,
         rounds,
         figures: OnceLock::new(),
-        redrawn: OnceLock::new(),
+        redrawn: Arc::default(),
     }
 }
 

@@ -243,18 +243,17 @@ fn accuracy(results: &Results, names: &Names, metric: &str) -> Vec<Block> {
     table.add("95 % interval", move |arm| {
         interval(summary(arm), |value| format!("{value:.4}"))
     });
-    let has_users = results.has_users(metric);
-    if has_users {
+    let mut estimates = (0..results.arms.len()).map(|arm| results.estimate(arm, metric));
+    let draws = estimates.find_map(|of| Some(of?.draws));
+    if draws.is_some() {
         table.add("over users too", move |arm| {
             between(results.estimate(*arm, metric), |value| {
                 format!("{value:.4}")
             })
         });
     }
-    let texts: Vec<String> = has_users
-        .then(|| drawn(results, &compared))
-        .into_iter()
-        .collect();
+    let text = draws.map(|draws| drawn(results, draws, &compared));
+    let texts: Vec<String> = text.into_iter().collect();
     if results.is_compared() {
         table.add_pair(["difference", "its 95 % interval"], move |arm| {
             let signed = |value| format!("{value:+.4}");
@@ -312,8 +311,8 @@ fn accuracy(results: &Results, names: &Names, metric: &str) -> Vec<Block> {
 
 /// Returns what the columns over users and seeds mean, and whether the study could have shown the
 /// differences that it found.
-fn drawn(results: &Results, compared: &[&Comparison]) -> String {
-    let draws = words::thousands(results.draws() as u64);
+fn drawn(results: &Results, draws: usize, compared: &[&Comparison]) -> String {
+    let draws = words::thousands(draws as u64);
     let mut text = format!(
         "Over users too: the interval of 95 % over {draws} draws of users and seeds together, a user with all of its seeds."
     );
