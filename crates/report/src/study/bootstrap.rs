@@ -10,9 +10,13 @@
 //! Users who are generated, or drawn from a file, are others with every seed, and are drawn anew for
 //! each seed apart.
 
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
 use serde_json::Value;
 
-use super::results::Results;
+use super::results::{ArmResults, Results};
 use super::statistics::{Estimate, holm};
 use crate::column::Cell;
 use crate::frame::Frame;
@@ -148,6 +152,25 @@ impl Results {
     /// Returns how often users and seeds are drawn.
     fn draws(&self) -> usize {
         DRAWS.max(DRAWS_FOR_EACH_ARM * self.arms.len())
+    }
+
+    /// Draws the users of all runs, on all cores. Of 6,040 users a run takes a quarter of a second.
+    pub(super) fn draw_users(&self) {
+        let arms = self.arms.iter();
+        let reports: Vec<&SavedReport> = arms.flat_map(ArmResults::reports).collect();
+        let (next, draws) = (AtomicUsize::new(0), self.draws());
+        let work = || {
+            while let Some(report) = reports.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let read = || Redrawn::read(report, &self.metrics, draws);
+                report.redrawn.get_or_init(read);
+            }
+        };
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        thread::scope(|scope| {
+            for _ in 0..cores.min(reports.len()) {
+                scope.spawn(work);
+            }
+        });
     }
 
     /// Returns a metric of a run over draws of users; `None` if its users are not known.

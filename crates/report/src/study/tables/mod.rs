@@ -44,6 +44,7 @@ pub(crate) const PICTURES: [&str; 6] = [
 /// # Errors
 /// Those of the libraries that write CSV and draw.
 pub fn files(results: &Results, name: &str) -> Result<Files> {
+    results.draw_users();
     #[cfg(feature = "plots")]
     let pictures = pictures::all(results)?;
     #[cfg(not(feature = "plots"))]
