@@ -1,6 +1,6 @@
 //! Gives access to arrays as plain memory.
 
-use ndarray::{Array2, ArrayView2};
+use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 
 use super::{AlgebraError, Result};
 
@@ -20,6 +20,12 @@ pub(super) fn square_mut(matrix: &mut Array2<f64>) -> (&mut [f64], usize) {
 /// If they are not, a defect of the caller.
 pub(super) fn row_after_row<E>(elements: Option<E>) -> E {
     elements.unwrap_or_else(|| panic!("a matrix is not stored row after row"))
+}
+
+/// Returns the rows of a matrix, each of which must be stored element after element.
+pub(super) fn slices_of_rows<'a>(matrix: &'a mut ArrayViewMut2<'_, f64>) -> Vec<&'a mut [f64]> {
+    let rows = matrix.rows_mut().into_iter();
+    rows.map(|row| row_after_row(row.into_slice())).collect()
 }
 
 /// Refuses a matrix with an element that is infinite or not a number.

@@ -1,9 +1,10 @@
 //! Factorises symmetric positive definite matrices by Cholesky's method, solves their systems, and
 //! inverts them.
 
-use ndarray::Array2;
+use ndarray::{Array2, ArrayViewMut2, Axis, s};
 
-use super::arrays::{row_after_row, square_mut};
+use super::arrays::{row_after_row, slices_of_rows, square_mut};
+use super::blocked::{Factors, Part, TILE, whole_columns};
 use super::vector::{add_scaled, dot};
 use super::{AlgebraError, Result};
 use crate::per_instruction_set;
@@ -17,8 +18,8 @@ use crate::per_instruction_set;
 /// [`AlgebraError::NotPositiveDefinite`] at the first pivot that is not a finite number above zero,
 /// which leaves the matrix half factorised.
 pub(crate) fn factorise(matrix: &mut Array2<f64>) -> Result<()> {
-    let (elements, dimension) = square_mut(matrix);
-    match factorise_rows(elements, dimension) {
+    assert!(matrix.is_square(), "the matrix has to be square");
+    match factorise_rows(matrix.view_mut()) {
         None => Ok(()),
         Some((pivot, value)) => Err(AlgebraError::NotPositiveDefinite { pivot, value }),
     }
@@ -48,13 +49,46 @@ pub fn invert(matrix: &mut Array2<f64>) -> Result<()> {
     Ok(())
 }
 
+/// The number of rows up to which a matrix is not divided further. It changes no bit.
+const UNDIVIDED: usize = 32;
+
+/// Returns the number of the upper ones of so many rows, which are divided into two parts.
+fn upper_half(rows: usize) -> usize {
+    (rows / 2).next_multiple_of(TILE)
+}
+
+/// Factorises the first rows of a matrix as far as they go. Returns the row and the value of the
+/// first pivot that is not a finite number above zero, if there is one.
+///
+/// An element is reduced by the products of the rows above in their order, however the matrix is
+/// divided.
+fn factorise_rows(mut matrix: ArrayViewMut2<'_, f64>) -> Option<(usize, f64)> {
+    let rows = matrix.nrows();
+    if rows <= UNDIVIDED {
+        return factorise_undivided(&mut slices_of_rows(&mut matrix));
+    }
+    let half = upper_half(rows);
+    let (mut top, mut bottom) = matrix.split_at(Axis(0), half);
+    if let Some(pivot) = factorise_rows(top.view_mut()) {
+        return Some(pivot);
+    }
+    let mut bottom = bottom.slice_mut(s![.., half..]);
+    Factors {
+        left: top.slice(s![.., half..rows]).reversed_axes(),
+        sign: -1.0,
+        right: top.slice(s![.., half..]),
+        first: whole_columns,
+    }
+    .add_to(bottom.view_mut(), Part::Upper);
+    factorise_rows(bottom).map(|(pivot, value)| (half + pivot, value))
+}
+
 per_instruction_set! {
-    /// Returns the row and the value of the first pivot that is not a finite number above zero, if
-    /// there is one. Step j subtracts multiples of row j from all rows below.
-    fn factorise_rows(elements: &mut [f64], dimension: usize) -> Option<(usize, f64)> {
-        for j in 0..dimension {
-            let (above, below) = elements.split_at_mut((j + 1) * dimension);
-            let row = &mut above[j * dimension + j..];
+    /// Does what [`factorise_rows`] does. Step j subtracts multiples of row j from all rows below.
+    fn factorise_undivided(rows: &mut [&mut [f64]]) -> Option<(usize, f64)> {
+        for j in 0..rows.len() {
+            let (above, below) = rows.split_at_mut(j + 1);
+            let row = &mut above[j][j..];
             let pivot = row[0];
             // The negation refuses a pivot that is not a number as well.
             if !(pivot > 0.0 && pivot < f64::INFINITY) {
@@ -66,7 +100,7 @@ per_instruction_set! {
             for value in &mut row[1..] {
                 *value *= inverse;
             }
-            for (i, target) in below.chunks_exact_mut(dimension).enumerate() {
+            for (i, target) in below.iter_mut().enumerate() {
                 let rest = &row[i + 1..];
                 add_scaled(&mut target[j + 1 + i..], -rest[0], rest);
             }

@@ -1,20 +1,22 @@
-//! Implements dense linear algebra of small matrices in double precision, with the same bits on
-//! every machine.
+//! Implements dense linear algebra in double precision, with the same bits on every machine.
 //!
 //! Least-squares, spectral and second-order methods need a handful of routines on matrices of up to
-//! about 128 columns. Every sum here has a fixed order, nothing uses a fused multiply-add, and the
-//! only function beyond arithmetic is the correctly rounded square root, so that results do not
-//! depend on the processor (contract 1). Arguments are `ndarray` arrays. The products of `ndarray`
-//! are not called, because they choose their instructions by processor.
+//! about 128 columns, and regressions between items a few on those of thousands. Every sum here has
+//! a fixed order, nothing uses a fused multiply-add, and the only function beyond arithmetic is the
+//! correctly rounded square root, so that results do not depend on the processor (contract 1).
+//! Arguments are `ndarray` arrays. The products of `ndarray` are not called, because they choose
+//! their instructions by processor.
 //!
-//! `cholesky` solves positive definite systems and inverts their matrices, which `gram` adds up from
-//! rows. `eigen` and `svd` decompose by Jacobi rotations, `qr` makes columns orthonormal, `product`
-//! multiplies matrices, and `nystroem` finds leading eigenvectors.
+//! `blocked` adds products of matrices to matrices, and several threads divide large ones.
+//! `product` multiplies by it, `gram` adds rows up, and `cholesky` solves positive definite systems
+//! and inverts their matrices. `eigen` and `svd` decompose by Jacobi rotations, `qr` makes columns
+//! orthonormal, and `nystroem` finds leading eigenvectors.
 //!
 //! Symmetric matrices are described by their upper triangle. Elements below the diagonal are not
 //! read, except where a function says so. Wrong shapes are defects of the caller, and panic.
 
 mod arrays;
+mod blocked;
 mod cholesky;
 mod eigen;
 mod gram;
