@@ -3,7 +3,7 @@
 
 use ndarray::{Array2, ArrayViewMut2, Axis, s};
 
-use super::arrays::{row_after_row, slices_of_rows, square_mut};
+use super::arrays::{row_after_row, slices_of_rows};
 use super::blocked::{Factors, Part, TILE, whole_columns};
 use super::vector::{add_scaled, dot};
 use super::{AlgebraError, Result};
@@ -44,8 +44,8 @@ pub(crate) fn solve(factor: &Array2<f64>, b: &mut [f64]) {
 /// Those of [`factorise`], which leave the matrix half factorised.
 pub fn invert(matrix: &mut Array2<f64>) -> Result<()> {
     factorise(matrix)?;
-    let (elements, dimension) = square_mut(matrix);
-    invert_rows(elements, dimension);
+    invert_factor(matrix.view_mut());
+    multiply_by_transpose(matrix.view_mut());
     Ok(())
 }
 
@@ -125,29 +125,97 @@ per_instruction_set! {
     }
 }
 
+/// Replaces the factor R, which the first columns of `matrix` hold, by W = R^(-1). What the columns
+/// behind it hold is the sum of what rows below these have added to W, and the sum is completed.
+///
+/// An element is the sum of its products from the last row to the first, however the matrix is
+/// divided.
+fn invert_factor(mut matrix: ArrayViewMut2<'_, f64>) {
+    let rows = matrix.nrows();
+    if rows <= UNDIVIDED {
+        return invert_undivided(&mut slices_of_rows(&mut matrix));
+    }
+    let half = upper_half(rows);
+    let (mut top, mut bottom) = matrix.split_at(Axis(0), half);
+    let mut bottom = bottom.slice_mut(s![.., half..]);
+    invert_factor(bottom.view_mut());
+    let mut factors = top.slice(s![.., half..rows]).to_owned();
+    for (i, mut row) in factors.rows_mut().into_iter().enumerate() {
+        let inverse = 1.0 / top[(i, i)];
+        row.mapv_inplace(|value| -value * inverse);
+    }
+    top.slice_mut(s![.., half..rows]).fill(0.0);
+    let last = rows - half - 1;
+    Factors {
+        left: factors.slice(s![.., ..;-1]),
+        sign: 1.0,
+        right: bottom.slice(s![..;-1, ..]),
+        first: |column| last.saturating_sub(column),
+    }
+    .add_to(top.slice_mut(s![.., half..]), Part::Whole);
+    invert_factor(top);
+}
+
 per_instruction_set! {
-    /// Replaces the factor R by W = R^(-1), from the last row to the first, and that by W W^T, from the
-    /// first to the last.
-    fn invert_rows(elements: &mut [f64], dimension: usize) {
-        let mut row = vec![0.0; dimension];
-        for i in (0..dimension).rev() {
-            let (above, below) = elements.split_at_mut((i + 1) * dimension);
-            let target = &mut above[i * dimension + i..];
-            row[i..].copy_from_slice(target);
-            let inverse = 1.0 / row[i];
-            target.fill(0.0);
-            target[0] = inverse;
-            for (k, other) in (i + 1..).zip(below.chunks_exact(dimension)) {
-                add_scaled(&mut target[k - i..], -row[k] * inverse, &other[k..]);
+    /// Does what [`invert_factor`] does.
+    fn invert_undivided(rows: &mut [&mut [f64]]) {
+        let count = rows.len();
+        let mut factors = vec![0.0; count];
+        for i in (0..count).rev() {
+            let (above, below) = rows.split_at_mut(i + 1);
+            let target = &mut above[i][i..];
+            let inverse = 1.0 / target[0];
+            let own = &mut target[..count - i];
+            factors[i..].copy_from_slice(own);
+            own.fill(0.0);
+            own[0] = inverse;
+            for (k, other) in (i + 1..count).zip(&*below).rev() {
+                add_scaled(&mut target[k - i..], -factors[k] * inverse, &other[k..]);
             }
         }
-        for i in 0..dimension {
-            let rows = &mut elements[i * dimension..];
-            row[i..].copy_from_slice(&rows[i..dimension]);
-            for j in i..dimension {
-                let start = (j - i) * dimension;
-                rows[j] = dot(&row[j..], &rows[start + j..start + dimension]);
-            }
+    }
+}
+
+/// Replaces the upper triangle W of `matrix` by that of W W^T.
+///
+/// An element is the sum of its products in the order of the columns of W, however the matrix is
+/// divided.
+fn multiply_by_transpose(mut matrix: ArrayViewMut2<'_, f64>) {
+    let rows = matrix.nrows();
+    if rows <= UNDIVIDED {
+        return multiply_undivided(&mut slices_of_rows(&mut matrix));
+    }
+    let half = upper_half(rows);
+    let (mut top, mut bottom) = matrix.split_at(Axis(0), half);
+    let mut bottom = bottom.slice_mut(s![.., half..]);
+    let (mut left, mut right) = top.view_mut().split_at(Axis(1), half);
+    multiply_by_transpose(left.view_mut());
+    let factors = right.to_owned();
+    Factors {
+        left: factors.view(),
+        sign: 1.0,
+        right: factors.t(),
+        first: whole_columns,
+    }
+    .add_to(left, Part::Upper);
+    right.fill(0.0);
+    Factors {
+        left: factors.view(),
+        sign: 1.0,
+        right: bottom.t(),
+        first: |column| column,
+    }
+    .add_to(right, Part::Whole);
+    multiply_by_transpose(bottom.view_mut());
+}
+
+/// Does what [`multiply_by_transpose`] does.
+fn multiply_undivided(rows: &mut [&mut [f64]]) {
+    for i in 0..rows.len() {
+        let own = rows[i].to_vec();
+        for j in i..rows.len() {
+            let products = own[j..].iter().zip(&rows[j][j..]);
+            rows[i][j] = products.fold(0.0, |sum, (a, b)| sum + a * b);
         }
     }
 }

@@ -1,8 +1,9 @@
 #![allow(clippy::unwrap_used)]
 
-use ndarray::{Array1, Array2, Axis, array};
+use ndarray::{Array1, Array2, ArrayView1, Axis, array, s};
 use proptest::prelude::*;
 
+use super::blocked::{Factors, Part, whole_columns};
 use super::product::transposed_product;
 use super::svd::left_singular_vectors;
 use super::*;
@@ -265,6 +266,132 @@ fn what_cannot_be_done_is_an_error_that_says_why() {
     );
 }
 
+/// Returns the sum of the products of row `i` of `left` and column `j` of `right`, which are added to
+/// `start` in their order.
+fn running_sum(start: f64, left: ArrayView1<'_, f64>, right: ArrayView1<'_, f64>) -> f64 {
+    let products = left.iter().zip(right);
+    products.fold(start, |sum, (a, b)| sum + a * b)
+}
+
+fn bits(matrix: &Array2<f64>) -> Vec<u64> {
+    matrix.iter().map(|value| value.to_bits()).collect()
+}
+
+/// If this fails, a sum depends on the blocks into which a product is divided, or an element is
+/// touched that does not count.
+#[test]
+fn a_product_in_blocks_has_the_bits_of_running_sums() {
+    for (rows, depth, columns) in [
+        (1, 1, 1),
+        (8, 9, 17),
+        (131, 5, 140),
+        (13, 600, 75),
+        (0, 3, 2),
+    ] {
+        let (left, right) = (normal(rows, depth, 1), normal(depth, columns, 2));
+        let start = normal(rows, columns, 3);
+        let turned = (owned_transpose(&left), owned_transpose(&right));
+        let views = [
+            (left.view(), right.view()),
+            (turned.0.t(), turned.1.t()),
+            (left.view(), turned.1.t()),
+        ];
+        // The zeros of a triangle, read from either end.
+        let triangles: [fn(usize) -> usize; 3] =
+            [whole_columns, |j| j, |j| 40usize.saturating_sub(j)];
+        let cases = views
+            .into_iter()
+            .flat_map(|view| triangles.map(|first| (view, first)));
+        for ((left, right), first) in cases {
+            for (part, sign) in [(Part::Whole, 1.0), (Part::Upper, -1.0)] {
+                let mut found = start.clone();
+                let factors = Factors {
+                    left,
+                    sign,
+                    right,
+                    first,
+                };
+                factors.add_to(found.view_mut(), part);
+                let expected = Array2::from_shape_fn(start.dim(), |(i, j)| {
+                    if part == Part::Upper && j < i {
+                        return start[(i, j)];
+                    }
+                    let from = first(j).min(depth);
+                    let row = left.row(i).mapv(|value| sign * value);
+                    let column = right.column(j);
+                    running_sum(
+                        start[(i, j)],
+                        row.slice(s![from..]),
+                        column.slice(s![from..]),
+                    )
+                });
+                assert_eq!(
+                    bits(&found),
+                    bits(&expected),
+                    "{rows} x {depth} x {columns}, {part:?}"
+                );
+            }
+        }
+    }
+}
+
+/// If this fails, the number of threads changes results.
+#[test]
+fn threads_change_no_bit() {
+    let matrix = positive_definite(400, 8);
+    let computed = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        pool.unwrap().install(|| {
+            let mut inverse = matrix.clone();
+            invert(&mut inverse).unwrap();
+            [
+                bits(&inverse),
+                bits(&product(&matrix.view(), &matrix.view())),
+            ]
+        })
+    };
+    assert_eq!(computed(1), computed(3));
+}
+
+/// If this fails, a matrix that is divided has another factor or inverse than one that is not.
+#[test]
+fn divided_matrices_have_the_bits_of_their_definitions() {
+    let size = 170;
+    let matrix = positive_definite(size, 9);
+    let mut factor = matrix.clone();
+    factorise(&mut factor).unwrap();
+    let mut expected = matrix.clone();
+    for j in 0..size {
+        let root = expected[(j, j)].sqrt();
+        let inverse = 1.0 / root;
+        expected
+            .slice_mut(s![j, j..])
+            .mapv_inplace(|value| value * inverse);
+        expected[(j, j)] = root;
+        for (i, k) in (j + 1..size).flat_map(|i| (i..size).map(move |k| (i, k))) {
+            expected[(i, k)] += -expected[(j, i)] * expected[(j, k)];
+        }
+    }
+    assert_eq!(bits(&factor), bits(&expected));
+    let mut w = Array2::<f64>::zeros((size, size));
+    for i in (0..size).rev() {
+        let inverse = 1.0 / factor[(i, i)];
+        w[(i, i)] = inverse;
+        for j in i + 1..size {
+            let terms = (i + 1..=j).rev();
+            let terms = terms.map(|k| -factor[(i, k)] * inverse * w[(k, j)]);
+            w[(i, j)] = terms.fold(0.0, |sum, term| sum + term);
+        }
+    }
+    let mut inverse = matrix.clone();
+    invert(&mut inverse).unwrap();
+    let expected = Array2::from_shape_fn((size, size), |(i, j)| match i <= j {
+        true => running_sum(0.0, w.slice(s![i, j..]), w.slice(s![j, j..])),
+        false => matrix[(i, j)],
+    });
+    assert_eq!(bits(&inverse), bits(&expected));
+}
+
 /// If this fails, an operation sums in another order than before, or depends on the processor, and
 /// the digests of methods that use it change.
 #[test]
@@ -274,6 +401,8 @@ fn results_are_pinned_to_the_bit() {
     factorise(&mut factor).unwrap();
     let mut x = vec![1.0; 37];
     solve(&factor, &mut x);
+    let mut inverse = positive_definite(150, 4);
+    invert(&mut inverse).unwrap();
     let eigen = symmetric_eigen(&matrix.view()).unwrap();
     let (vectors, values) = left_singular_vectors(&normal(101, 29, 5).view()).unwrap();
     let qr = thin_qr(&normal(101, 29, 6).view()).unwrap();
@@ -281,6 +410,7 @@ fn results_are_pinned_to_the_bit() {
         ("gram", digest(&matrix)),
         ("cholesky", digest(&factor)),
         ("solve", digest(&x)),
+        ("inverse", digest(&inverse)),
         ("eigenvalues", digest(&eigen.values)),
         ("eigenvectors", digest(&eigen.vectors)),
         ("singular values", digest(&values)),
