@@ -19,7 +19,7 @@ use super::recency::{Recency, weighted_positives};
 use super::rule;
 use super::user_vector::{score_items, solved, solved_to_score};
 use fedrecsim_model::algebra;
-use fedrecsim_model::least_squares::{LeastSquares, Positives, gram_of_table, score};
+use fedrecsim_model::least_squares::{LeastSquares, Positives, WeightedGram, gram_of_table, score};
 
 /// Describes the method to the registry.
 pub(crate) const ENTRY: Entry = Entry::of::<Fcf>();
@@ -67,7 +67,8 @@ impl Fcf {
             target_offset: 1.0,
         };
         let gram = gram_of_table(table);
-        solver.user_vector(&gram, table, positives, self.regularization)
+        let gram = WeightedGram::Matrix(&gram);
+        solver.user_vector(gram, table, positives, self.regularization)
     }
 }
 

@@ -25,7 +25,7 @@ use super::prelude::*;
 use super::recency::Recency;
 use super::user_vector::single_precision;
 use fedrecsim_model::algebra::AlgebraError;
-use fedrecsim_model::least_squares::{LeastSquares, Positives, gram_of_table};
+use fedrecsim_model::least_squares::{LeastSquares, Positives, WeightedGram, gram_of_table};
 
 /// Describes the method to the registry.
 pub(crate) const ENTRY: Entry = Entry::at_server::<Ials>();
@@ -98,7 +98,12 @@ impl Ials {
                 target_offset: 0.0,
             };
             let ridge = constants.ridge(positives.items.len() as f64, other.shape().rows as f64);
-            solver.user_vector(&weighted_gram, other, positives, ridge)
+            solver.user_vector(
+                WeightedGram::Matrix(&weighted_gram),
+                other,
+                positives,
+                ridge,
+            )
         };
         let rows = positives.par_iter().map_init(LeastSquares::default, solve);
         let rows: Result<Vec<Vec<f64>>, AlgebraError> = rows.collect();

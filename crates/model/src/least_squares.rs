@@ -12,7 +12,9 @@
 
 use ndarray::{Array2, ArrayView2};
 
-use super::algebra::{Result, add_gram, factorise, mixed_dot, solve};
+use super::algebra::{
+    Result, add_gram, factorise, mixed_dot, solve, triangle_values, write_triangle,
+};
 use super::table::Table;
 
 /// Describes a user's positives by their rows of the item table and their weights.
@@ -28,6 +30,36 @@ pub struct Positives<'a> {
     pub target_offset: f64,
 }
 
+/// Describes w_0 Y^T Y (k x k).
+#[derive(Clone, Copy, Debug)]
+pub enum WeightedGram<'a> {
+    /// As a matrix, of which only the upper triangle is read.
+    Matrix(&'a Array2<f64>),
+    /// As w_0 and the values of the upper triangle of Y^T Y, row after row.
+    Triangle(f64, &'a [f32]),
+}
+
+impl WeightedGram<'_> {
+    /// Writes the upper triangle to that of `matrix`.
+    ///
+    /// # Panics
+    /// If there is another number of values, a defect of the caller.
+    fn write_to(self, matrix: &mut Array2<f64>) {
+        match self {
+            Self::Matrix(gram) => {
+                assert_eq!(gram.dim(), matrix.dim(), "the Gram matrix of all items");
+                matrix.assign(gram);
+            }
+            Self::Triangle(weight, values) => {
+                let count = triangle_values(matrix.ncols());
+                assert_eq!(values.len(), count, "the Gram matrix of all items");
+                let weighted = |value: &f32| f64::from(*value) * weight;
+                write_triangle(matrix, values, weighted);
+            }
+        }
+    }
+}
+
 /// Solves for user vectors. Its memory is reused from user to user, and nothing passes between
 /// them.
 #[derive(Clone, Debug, Default)]
@@ -39,8 +71,7 @@ pub struct LeastSquares {
 impl LeastSquares {
     /// Returns the user vector x (k values) for `positives`.
     ///
-    /// `weighted_gram` is w_0 Y^T Y (k x k); only its upper triangle is read. `ridge` is the weight of
-    /// the regulariser for this user. Costs n k^2 / 2 + k^3 / 6 multiply-adds for n positives
+    /// `ridge` is the weight of the regulariser for this user. Costs n k^2 / 2 + k^3 / 6 multiply-adds for n positives
     /// ([`Self::multiply_adds`]).
     ///
     /// # Errors
@@ -52,20 +83,22 @@ impl LeastSquares {
     /// item. All are defects of the caller.
     pub fn user_vector(
         &mut self,
-        weighted_gram: &Array2<f64>,
+        weighted_gram: WeightedGram<'_>,
         table: &Table,
         positives: Positives<'_>,
         ridge: f64,
     ) -> Result<Vec<f64>> {
         let (dimension, count) = (table.shape().dimension, positives.items.len());
-        let shape = (dimension, dimension);
-        assert_eq!(weighted_gram.dim(), shape, "the Gram matrix of all items");
         self.rows.clear();
         for &item in positives.items {
             let row = table.row(item as usize);
             self.rows.extend(row.iter().map(|value| f64::from(*value)));
         }
-        self.matrix.clone_from(weighted_gram);
+        let shape = (dimension, dimension);
+        if self.matrix.dim() != shape {
+            self.matrix = Array2::zeros(shape);
+        }
+        weighted_gram.write_to(&mut self.matrix);
         self.matrix
             .diag_mut()
             .iter_mut()
@@ -154,7 +187,12 @@ mod tests {
             target_offset: 0.0,
         };
         let x = LeastSquares::default()
-            .user_vector(&weighted_gram, &table, positives, ridge)
+            .user_vector(
+                WeightedGram::Matrix(&weighted_gram),
+                &table,
+                positives,
+                ridge,
+            )
             .unwrap();
         let at = |x: &[f64]| loss(&table, &items, &weights, all, ridge, x);
         for axis in 0..7 {
@@ -180,7 +218,7 @@ mod tests {
             target_offset: 1.0,
         };
         let x = LeastSquares::default()
-            .user_vector(&weighted_gram, &table, positives, 1.0)
+            .user_vector(WeightedGram::Matrix(&weighted_gram), &table, positives, 1.0)
             .unwrap();
         // (4 + 1) * 3 / (13 + 4 * 9 + 1).
         assert!((x[0] - 0.3).abs() < 1e-15);
@@ -194,6 +232,11 @@ mod tests {
             weights: None,
             target_offset: 0.0,
         };
-        let _ = LeastSquares::default().user_vector(&Array2::eye(2), &table(4, 3), positives, 1.0);
+        let _ = LeastSquares::default().user_vector(
+            WeightedGram::Matrix(&Array2::eye(2)),
+            &table(4, 3),
+            positives,
+            1.0,
+        );
     }
 }

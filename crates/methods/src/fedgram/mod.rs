@@ -20,8 +20,8 @@ use super::recency::{self, weighted_positives};
 use super::sums::{StepBySums, SumServer, UploadSums};
 use super::user_vector::{DistinctPositives, score_items, solved, solved_to_score};
 use super::{Parameters, without_effect};
-use fedrecsim_model::algebra::{self, packed_triangle, triangle_values, upper_triangular};
-use fedrecsim_model::least_squares::{LeastSquares, Positives, gram_of_table};
+use fedrecsim_model::algebra::{self, packed_triangle, triangle_values};
+use fedrecsim_model::least_squares::{LeastSquares, Positives, WeightedGram, gram_of_table};
 
 pub(super) mod numerics;
 #[cfg(test)]
@@ -194,8 +194,7 @@ impl FedGram {
         solver: &mut LeastSquares,
     ) -> algebra::Result<Vec<f64>> {
         let table = table_of(model, TABLE);
-        let TableShape { rows, dimension } = table.shape();
-        let gram = upper_triangular(table_of(model, GRAM).as_slice(), dimension);
+        let rows = table.shape().rows;
         let constants = self.constants_of_model(model, items.len());
         let positives = Positives {
             items,
@@ -205,9 +204,10 @@ impl FedGram {
                 Background::AllAtZero => 0.0,
             },
         };
-        let weighted_gram = gram * constants.unobserved_weight;
+        let gram = table_of(model, GRAM).as_slice();
+        let weighted_gram = WeightedGram::Triangle(constants.unobserved_weight, gram);
         let ridge = constants.ridge(items.len() as f64, rows as f64);
-        solver.user_vector(&weighted_gram, table, positives, ridge)
+        solver.user_vector(weighted_gram, table, positives, ridge)
     }
 
     /// Makes the scorer of a device.

@@ -14,7 +14,7 @@ use fedrecsim_core::{InvitationId, PortableDraws, Purpose, Streams, UserId};
 use fedrecsim_model::algebra::{
     add_gram, mirror_upper, packed_triangle, product, upper_triangular,
 };
-use fedrecsim_model::least_squares::{LeastSquares, Positives, gram_of_table};
+use fedrecsim_model::least_squares::{LeastSquares, Positives, WeightedGram, gram_of_table};
 use fedrecsim_model::table::{RowSet, Table, TableShape, TableUpdate, floats};
 use fedrecsim_model::{Model, ModelUpdate};
 
@@ -52,7 +52,7 @@ fn user_vectors(table: &Array2<f32>) -> Vec<Vec<f64>> {
         };
         solver
             .user_vector(
-                &weighted_gram,
+                WeightedGram::Matrix(&weighted_gram),
                 &table,
                 positives,
                 CONSTANTS.ridge(items.len() as f64, ITEMS as f64),

@@ -28,7 +28,17 @@ const DEPTH: usize = 256;
 const GROUP: usize = 64;
 
 /// The number of multiply-adds from which a product is worth the work of several threads.
-const PARALLEL: usize = 1 << 22;
+const WORTH_DIVIDING: usize = 1 << 22;
+
+/// Who computes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Threads {
+    /// The caller's thread alone.
+    One,
+    /// All threads of the caller's pool, if there is enough to do. The caller's thread may do other
+    /// work of the pool while it waits, so that it must not hold memory that such work needs.
+    Pool,
+}
 
 /// Eight elements that belong to neighbouring rows or columns.
 type Packed = [f64; TILE];
@@ -74,11 +84,9 @@ pub(super) fn whole_columns(_: usize) -> usize {
 impl<F: Fn(usize) -> usize + Sync> Factors<'_, F> {
     /// Adds the product to `target` (m x n), whose rows are stored element after element.
     ///
-    /// Large products are divided among the threads of the caller's pool.
-    ///
     /// # Panics
     /// If shapes do not fit, a defect of the caller.
-    pub(super) fn add_to(&self, mut target: ArrayViewMut2<'_, f64>, part: Part) {
+    pub(super) fn add_to(&self, mut target: ArrayViewMut2<'_, f64>, part: Part, threads: Threads) {
         let ((rows, depth), columns) = (self.left.dim(), self.right.ncols());
         assert_eq!(self.right.nrows(), depth, "the rows of the right factor");
         assert_eq!(target.dim(), (rows, columns), "the shape of the product");
@@ -89,7 +97,7 @@ impl<F: Fn(usize) -> usize + Sync> Factors<'_, F> {
                 self.add_to_stripe(stripe, number * STRIPE, part, blocks)
             });
         };
-        if rows * depth * columns < PARALLEL {
+        if threads == Threads::One || rows * depth * columns < WORTH_DIVIDING {
             stripes.for_each(add);
         } else {
             stripes.collect::<Vec<_>>().into_par_iter().for_each(add);

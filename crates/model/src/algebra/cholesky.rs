@@ -4,7 +4,7 @@
 use ndarray::{Array2, ArrayViewMut2, Axis, s};
 
 use super::arrays::{row_after_row, slices_of_rows};
-use super::blocked::{Factors, Part, TILE, whole_columns};
+use super::blocked::{Factors, Part, TILE, Threads, whole_columns};
 use super::vector::{add_scaled, dot};
 use super::{AlgebraError, Result};
 use crate::per_instruction_set;
@@ -18,8 +18,12 @@ use crate::per_instruction_set;
 /// [`AlgebraError::NotPositiveDefinite`] at the first pivot that is not a finite number above zero,
 /// which leaves the matrix half factorised.
 pub(crate) fn factorise(matrix: &mut Array2<f64>) -> Result<()> {
+    factorise_by(Threads::One, matrix)
+}
+
+fn factorise_by(threads: Threads, matrix: &mut Array2<f64>) -> Result<()> {
     assert!(matrix.is_square(), "the matrix has to be square");
-    match factorise_rows(matrix.view_mut()) {
+    match factorise_rows(matrix.view_mut(), threads) {
         None => Ok(()),
         Some((pivot, value)) => Err(AlgebraError::NotPositiveDefinite { pivot, value }),
     }
@@ -37,20 +41,23 @@ pub(crate) fn solve(factor: &Array2<f64>, b: &mut [f64]) {
 
 /// Replaces the upper triangle of `matrix` by that of its inverse.
 ///
-/// Costs k^3 / 2 multiply-adds, and is meant for matrices of thousands of rows as well. Elements
-/// below the diagonal are neither read nor written.
+/// Costs k^3 / 2 multiply-adds, and is meant for matrices of thousands of rows as well, whose work
+/// all threads of the caller's pool share. Elements below the diagonal are neither read nor written.
 ///
 /// # Errors
 /// Those of [`factorise`], which leave the matrix half factorised.
 pub fn invert(matrix: &mut Array2<f64>) -> Result<()> {
-    factorise(matrix)?;
+    factorise_by(Threads::Pool, matrix)?;
     invert_factor(matrix.view_mut());
     multiply_by_transpose(matrix.view_mut());
     Ok(())
 }
 
 /// The number of rows up to which a matrix is not divided further. It changes no bit.
-const UNDIVIDED: usize = 32;
+const UNDIVIDED: usize = 16;
+
+/// The number of columns up to which dividing a matrix does not pay.
+const NARROW: usize = 32;
 
 /// Returns the number of the upper ones of so many rows, which are divided into two parts.
 fn upper_half(rows: usize) -> usize {
@@ -62,14 +69,14 @@ fn upper_half(rows: usize) -> usize {
 ///
 /// An element is reduced by the products of the rows above in their order, however the matrix is
 /// divided.
-fn factorise_rows(mut matrix: ArrayViewMut2<'_, f64>) -> Option<(usize, f64)> {
-    let rows = matrix.nrows();
-    if rows <= UNDIVIDED {
+fn factorise_rows(mut matrix: ArrayViewMut2<'_, f64>, threads: Threads) -> Option<(usize, f64)> {
+    let (rows, columns) = matrix.dim();
+    if rows <= UNDIVIDED || columns <= NARROW {
         return factorise_undivided(&mut slices_of_rows(&mut matrix));
     }
     let half = upper_half(rows);
     let (mut top, mut bottom) = matrix.split_at(Axis(0), half);
-    if let Some(pivot) = factorise_rows(top.view_mut()) {
+    if let Some(pivot) = factorise_rows(top.view_mut(), threads) {
         return Some(pivot);
     }
     let mut bottom = bottom.slice_mut(s![.., half..]);
@@ -79,8 +86,8 @@ fn factorise_rows(mut matrix: ArrayViewMut2<'_, f64>) -> Option<(usize, f64)> {
         right: top.slice(s![.., half..]),
         first: whole_columns,
     }
-    .add_to(bottom.view_mut(), Part::Upper);
-    factorise_rows(bottom).map(|(pivot, value)| (half + pivot, value))
+    .add_to(bottom.view_mut(), Part::Upper, threads);
+    factorise_rows(bottom, threads).map(|(pivot, value)| (half + pivot, value))
 }
 
 per_instruction_set! {
@@ -131,8 +138,8 @@ per_instruction_set! {
 /// An element is the sum of its products from the last row to the first, however the matrix is
 /// divided.
 fn invert_factor(mut matrix: ArrayViewMut2<'_, f64>) {
-    let rows = matrix.nrows();
-    if rows <= UNDIVIDED {
+    let (rows, columns) = matrix.dim();
+    if rows <= UNDIVIDED || columns <= NARROW {
         return invert_undivided(&mut slices_of_rows(&mut matrix));
     }
     let half = upper_half(rows);
@@ -152,7 +159,7 @@ fn invert_factor(mut matrix: ArrayViewMut2<'_, f64>) {
         right: bottom.slice(s![..;-1, ..]),
         first: |column| last.saturating_sub(column),
     }
-    .add_to(top.slice_mut(s![.., half..]), Part::Whole);
+    .add_to(top.slice_mut(s![.., half..]), Part::Whole, Threads::Pool);
     invert_factor(top);
 }
 
@@ -181,8 +188,8 @@ per_instruction_set! {
 /// An element is the sum of its products in the order of the columns of W, however the matrix is
 /// divided.
 fn multiply_by_transpose(mut matrix: ArrayViewMut2<'_, f64>) {
-    let rows = matrix.nrows();
-    if rows <= UNDIVIDED {
+    let (rows, columns) = matrix.dim();
+    if rows <= UNDIVIDED || columns <= NARROW {
         return multiply_undivided(&mut slices_of_rows(&mut matrix));
     }
     let half = upper_half(rows);
@@ -197,7 +204,7 @@ fn multiply_by_transpose(mut matrix: ArrayViewMut2<'_, f64>) {
         right: factors.t(),
         first: whole_columns,
     }
-    .add_to(left, Part::Upper);
+    .add_to(left, Part::Upper, Threads::Pool);
     right.fill(0.0);
     Factors {
         left: factors.view(),
@@ -205,7 +212,7 @@ fn multiply_by_transpose(mut matrix: ArrayViewMut2<'_, f64>) {
         right: bottom.t(),
         first: |column| column,
     }
-    .add_to(right, Part::Whole);
+    .add_to(right, Part::Whole, Threads::Pool);
     multiply_by_transpose(bottom.view_mut());
 }
 

@@ -3,7 +3,7 @@
 use ndarray::{Array2, ArrayView2, Axis, aview1};
 
 use super::arrays::square_mut;
-use super::blocked::{Factors, Part, whole_columns};
+use super::blocked::{Factors, Part, Threads, whole_columns};
 
 /// Adds the sum over r of `w_r x_r x_r^T` to the upper triangle of `matrix` (k x k), where x_r is
 /// row r of `rows` (n x k). This is a symmetric update of rank n. Without weights every w_r is 1.
@@ -27,7 +27,7 @@ pub fn add_gram(matrix: &mut Array2<f64>, rows: &ArrayView2<'_, f64>, weights: O
         right: *rows,
         first: whole_columns,
     }
-    .add_to(matrix.view_mut(), Part::Upper);
+    .add_to(matrix.view_mut(), Part::Upper, Threads::One);
 }
 
 /// Copies the upper triangle of a square matrix to the lower one.

@@ -7,7 +7,7 @@
 //! Arguments are `ndarray` arrays. The products of `ndarray` are not called, because they choose
 //! their instructions by processor.
 //!
-//! `blocked` adds products of matrices to matrices, and several threads divide large ones.
+//! `blocked` adds products of matrices to matrices, for an inverse by several threads.
 //! `product` multiplies by it, `gram` adds rows up, and `cholesky` solves positive definite systems
 //! and inverts their matrices. `eigen` and `svd` decompose by Jacobi rotations, `qr` makes columns
 //! orthonormal, and `nystroem` finds leading eigenvectors.
@@ -40,6 +40,7 @@ pub use {
 };
 pub(crate) use {
     cholesky::{factorise, solve},
+    triangle::write_triangle,
     vector::mixed_dot,
 };
 

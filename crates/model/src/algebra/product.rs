@@ -2,7 +2,7 @@
 
 use ndarray::{Array2, ArrayView2};
 
-use super::blocked::{Factors, Part, whole_columns};
+use super::blocked::{Factors, Part, Threads, whole_columns};
 
 /// Returns A B for A (m x k) and B (k x n). Every element is summed in the order of k.
 ///
@@ -16,7 +16,7 @@ pub fn product(a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>) -> Array2<f64> 
         right: *b,
         first: whole_columns,
     }
-    .add_to(result.view_mut(), Part::Whole);
+    .add_to(result.view_mut(), Part::Whole, Threads::One);
     result
 }
 

@@ -2,6 +2,8 @@
 
 use ndarray::Array2;
 
+use super::arrays::square_mut;
+
 /// Returns the number of values in the upper triangle of a k x k matrix.
 pub const fn triangle_values(dimension: usize) -> usize {
     dimension * (dimension + 1) / 2
@@ -28,11 +30,18 @@ pub fn upper_triangular<V: Copy + Into<f64>>(values: &[V], dimension: usize) -> 
         "the values of a triangle"
     );
     let mut matrix = Array2::zeros((dimension, dimension));
-    let places = matrix
-        .indexed_iter_mut()
-        .filter(|((row, column), _)| row <= column);
-    places
-        .zip(values)
-        .for_each(|((_, place), value)| *place = (*value).into());
+    write_triangle(&mut matrix, values, |value| (*value).into());
     matrix
+}
+
+/// Writes what `of` makes of these values, row after row, to the upper triangle of a square matrix.
+pub(crate) fn write_triangle<V>(matrix: &mut Array2<f64>, values: &[V], of: impl Fn(&V) -> f64) {
+    let (elements, dimension) = square_mut(matrix);
+    let mut rest = values;
+    for (at, row) in elements.chunks_exact_mut(dimension.max(1)).enumerate() {
+        let (own, others) = rest.split_at(dimension - at);
+        let places = row[at..].iter_mut().zip(own);
+        places.for_each(|(place, value)| *place = of(value));
+        rest = others;
+    }
 }
