@@ -25,6 +25,8 @@ parameters! {
         /// Learning rate of the item rows. The mean over a batch and then over clients makes it
         /// large.
         learning_rate_items: f64 = 10_000.0, > 0.0;
+        /// What training minimises.
+        loss: Loss = Loss::BinaryCrossEntropy;
         /// Whether each user has a private bias as well, which is added to every logit and has the
         /// rate of the user vector.
         bias: bool = false;
@@ -68,6 +70,10 @@ impl Declare for FedMf {
 
     fn score(&self) -> Score {
         Score::dot("u", "V").biased(self.bias.then_some("bias"))
+    }
+
+    fn loss(&self) -> Loss {
+        self.loss
     }
 
     fn training(&self) -> Training {

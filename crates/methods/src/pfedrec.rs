@@ -25,6 +25,8 @@ parameters! {
         learning_rate: f64 = 0.1, > 0.0;
         /// The item table's learning rate is `learning_rate` x number of items x this (`lr_eta`).
         item_learning_rate_multiplier: f64 = 80.0, > 0.0;
+        /// What training minimises.
+        loss: Loss = Loss::BinaryCrossEntropy;
         /// Weight decay of w, b and E (`l2_regularization`); the published runs have none.
         weight_decay: f64 = 0.0, >= 0;
     }
@@ -60,6 +62,10 @@ impl Declare for PFedRec {
 
     fn score(&self) -> Score {
         Score::dot("w", "E").biased(Some("b"))
+    }
+
+    fn loss(&self) -> Loss {
+        self.loss
     }
 
     fn training(&self) -> Training {

@@ -7,6 +7,9 @@ use toml::Value;
 
 use super::keys::{Key, always, boolean, integer, maybe, names, one_of, rate, real, zero_or};
 
+/// What training may minimise.
+const LOSSES: [&str; 4] = ["binary-cross-entropy", "squared", "pairwise", "softmax"];
+
 fn dimension() -> BoxedStrategy<Value> {
     select(vec![1, 2, 7, 16, 17, 32, 33, 100, 256])
         .prop_map(Value::Integer)
@@ -186,6 +189,8 @@ fn methods_of_least_squares() -> Vec<Key> {
         maybe("method.popularity.half_life_days", real(1.0, 100.0)),
         maybe("method.popularity.returning", boolean()),
         maybe("method.popularity.session_gap_days", real(0.5, 5.0)),
+        maybe("method.fedmf.loss", one_of(&LOSSES)),
+        maybe("method.pfedrec.loss", one_of(&LOSSES)),
         maybe("method.fedspec.latent_dimension", small_dimension()),
         maybe("method.fedspec.ridge", zero_or(1e-3, 10.0)),
         maybe("method.fedspec.damping_exponent", zero_or(0.1, 1.0)),

@@ -66,16 +66,21 @@ impl Score {
     }
 }
 
-/// What training minimises: the mean over the samples of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss {
-    /// ln(1 + exp(s)) - y s for the score s of an item whose label y is 1 or 0.
-    BinaryCrossEntropy,
-    /// (s - y)^2 / 2.
-    Squared,
-    /// -ln sigmoid(s - t) for the scores s of a positive and t of each of its negatives (Rendle et
-    /// al., BPR, UAI 2009). The mean is over these pairs.
-    Pairwise,
+choices! {
+    /// What training minimises: the mean over the samples of a batch.
+    pub enum Loss {
+        /// ln(1 + exp(s)) - y s for the score s of an item whose label y is 1 or 0.
+        BinaryCrossEntropy,
+        /// (s - y)^2 / 2.
+        Squared,
+        /// -ln sigmoid(s - t) for the scores s of a positive and t of each of its negatives (Rendle et
+        /// al., BPR, UAI 2009). The mean is over these pairs.
+        Pairwise,
+        /// ln sum exp(t) - s for the score s of a positive and the scores t of it and its negatives, a
+        /// sampled softmax. The mean is over the positives. It gains by more negatives
+        /// (`dataset.negatives.per_positive`) than the others do.
+        Softmax,
+    }
 }
 
 impl Loss {
@@ -105,6 +110,14 @@ impl Loss {
                     slopes.push(sign * slope);
                 }
                 (loss, scores.len())
+            }
+            Self::Softmax => {
+                let largest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                let powers = scores.iter().map(|score| math::exp(f64::from(score - largest)));
+                let sum: f64 = powers.clone().sum();
+                let share = |power: f64, label: f32| (power / sum) as f32 - label;
+                slopes.extend(powers.zip(labels).map(|(power, label)| share(power, label)));
+                (math::ln(sum) + f64::from(largest - scores[0]), 1)
             }
             Self::Pairwise => {
                 let (mut loss, mut of_positive) = (0.0, 0.0);

@@ -113,10 +113,12 @@ impl Plain {
                     ((scores[0] - 1.0).powi(2) + squares) / 2.0
                 }
                 Loss::Pairwise => negatives.iter().map(|s| softplus(s - scores[0])).sum(),
+                Loss::Softmax => scores.iter().map(|s| (s - scores[0]).exp()).sum::<f64>().ln(),
             }
         };
         let terms = groups.iter().map(|group| match loss {
             Loss::Pairwise => group.len() - 1,
+            Loss::Softmax => 1,
             _ => group.len(),
         });
         (groups.iter().map(of_group).sum(), terms.sum())
@@ -273,7 +275,12 @@ fn chosen(loss: Loss, score: Score) -> Chosen {
 #[test]
 fn products_are_trained_by_gradient_descent() {
     let product = || Score::dot("u", "V");
-    for loss in [Loss::BinaryCrossEntropy, Loss::Squared, Loss::Pairwise] {
+    for loss in [
+        Loss::BinaryCrossEntropy,
+        Loss::Squared,
+        Loss::Pairwise,
+        Loss::Softmax,
+    ] {
         for score in [product().biased(Some("b")), product().item_biased("c")] {
             let method = chosen(loss, score);
             check(Chosen {
