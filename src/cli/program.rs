@@ -11,7 +11,7 @@ use super::args::{Cli, CodecCommand, Command, DataCommand, RunOptions, parsed};
 use super::ranks::{self, Leave};
 use super::run::run;
 use super::stage_times::StageTimes;
-use super::study::study;
+use super::study::{search, study};
 use super::{
     Finished, Session, codec_bench, data, events, explain, follow, inspect, reports, resume,
     screen, signals, table,
@@ -110,6 +110,7 @@ fn execute(
         )?,
         Command::Diff(arguments) => reports::diff(&arguments, &vocabulary)?,
         Command::Study(arguments) => study(&arguments, session)?,
+        Command::Search(arguments) => search(&arguments, session)?,
         Command::Compare(arguments) => reports::compare(&arguments, &vocabulary)?.into(),
         Command::Html(arguments) => Finished::in_files(reports::html(&arguments, &vocabulary)?),
         Command::Events(arguments) => events::events(&arguments, session)?,

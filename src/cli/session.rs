@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use super::{screen, signals};
+use super::{ranks, screen, signals};
 use crate::method::{Entry, vocabulary_of};
 use crate::scenario::MethodVocabulary;
 use crate::{Error, Result};
@@ -61,6 +61,18 @@ impl<'s> Session<'s> {
             signals::listen(&self.interrupted)?;
         }
         Ok(())
+    }
+
+    /// Begins a command that starts processes of its own: refuses to be one of several processes,
+    /// and listens.
+    ///
+    /// # Errors
+    /// [`Error::Usage`], also if the system does not let this process listen.
+    pub(super) fn begin_runs(&self, command: &str) -> Result<()> {
+        if self.is_program {
+            ranks::refuse_several(command)?;
+        }
+        self.listen()
     }
 
     /// Tells a note.

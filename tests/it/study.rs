@@ -10,6 +10,8 @@ mod against;
 #[cfg(unix)]
 mod kills;
 #[cfg(unix)]
+mod search;
+#[cfg(unix)]
 mod slurm;
 
 /// Two arms of a few rounds, with two seeds.

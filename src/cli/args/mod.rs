@@ -15,7 +15,7 @@ mod values;
 mod tests;
 
 pub(crate) use data::{DataCommand, DataDescribeArgs, DataFetchArgs, DataListArgs};
-pub(crate) use study::{CompareArgs, HtmlArgs, StudyArgs};
+pub(crate) use study::{CompareArgs, HtmlArgs, StudyArgs, StudyRunsArgs};
 pub(crate) use tables::{CodecBenchArgs, CodecCommand, TableArgs};
 #[cfg(feature = "parquet")]
 pub(crate) use values::TableFormat;
@@ -76,6 +76,14 @@ pub(crate) enum Command {
     /// Each run is a process of its own. Ctrl-C or SIGTERM stops them, and the same command goes on
     /// where it stopped. The exit code is 1 if a run failed; the others have their results.
     Study(StudyArgs),
+    /// Search for the settings of a study's arms, by the validation part alone: the same number of
+    /// trials for every arm, drawn at random from the spaces that the file declares.
+    ///
+    /// The first trial of an arm is the arm as written. Trials are runs as those of a study: in
+    /// parallel, kept, and gone on with by the same command. What was found is in search.md and
+    /// search.csv, and what was chosen in chosen.toml, which the study takes as its `settings`. A
+    /// trial that fails counts as one; the exit code is 1 if all trials of an arm have failed.
+    Search(StudyRunsArgs),
     /// Compare reports that exist, as the tables of a study do: reports whose scenarios differ in
     /// the seed alone are one arm.
     Compare(CompareArgs),

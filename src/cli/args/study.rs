@@ -1,4 +1,4 @@
-//! Declares the arguments of `study`, `compare` and `html`.
+//! Declares the arguments of `study`, `search`, `compare` and `html`.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -12,11 +12,25 @@ use fedrecsim_report::study::Shard;
 /// Arguments of `study`.
 #[derive(Debug, Args)]
 pub(crate) struct StudyArgs {
+    /// The runs.
+    #[command(flatten)]
+    pub runs: StudyRunsArgs,
+    /// Write tables with the differences to this arm as well, to study-against-ARM.md and
+    /// summary-against-ARM.csv; may be given several times. A part of a name, such as
+    /// method=popularity, compares each arm to the one that has it and else the same parts. Which
+    /// runs are made does not change.
+    #[arg(long, value_name = "ARM", conflicts_with = "slurm")]
+    pub compare_to: Vec<String>,
+}
+
+/// The arguments that `study` and `search` share.
+#[derive(Debug, Args)]
+pub(crate) struct StudyRunsArgs {
     /// The study file.
     #[arg(value_name = "STUDY")]
     pub study: PathBuf,
-    /// Folder for the runs and the tables [default: reports/STUDY; of a part,
-    /// reports/STUDY-part-I-of-N].
+    /// Folder for the runs and the tables [default: reports/STUDY, of a search
+    /// reports/STUDY-search; of a part, with -part-I-of-N at its end].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Replace a value in every run, such as training.rounds=5; may be given several times.
@@ -46,12 +60,6 @@ pub(crate) struct StudyArgs {
     /// to; may be given several times.
     #[arg(long, value_name = "TEXT", conflicts_with = "merge")]
     pub arms: Vec<String>,
-    /// Write tables with the differences to this arm as well, to study-against-ARM.md and
-    /// summary-against-ARM.csv; may be given several times. A part of a name, such as
-    /// method=popularity, compares each arm to the one that has it and else the same parts. Which
-    /// runs are made does not change.
-    #[arg(long, value_name = "ARM", conflicts_with = "slurm")]
-    pub compare_to: Vec<String>,
     /// Run nothing, and put the runs in the folders of parts together.
     #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["shard", "no_run", "dry_run"])]
     pub merge: Vec<PathBuf>,

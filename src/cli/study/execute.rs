@@ -11,7 +11,7 @@ use super::fit::refuse_what_does_not_fit;
 use super::folder::{ToDo, arms_of, log_of, note_failure};
 use super::limits::{Limits, Taken};
 use super::progress::StudyProgress;
-use crate::cli::args::StudyArgs;
+use crate::cli::args::StudyRunsArgs;
 use crate::cli::inputs::threads_of;
 use crate::cli::{Session, memory};
 use crate::{Bytes, Error, Result};
@@ -86,7 +86,10 @@ pub(super) fn execute(
         waiting.sort_by(|one, other| other.weight.total_cmp(&one.weight));
     }
     let weights = waiting.iter().map(|run| run.weight).sum();
-    let progress = StudyProgress::new(waiting.len(), weights, arguments.progress, session);
+    let mut progress = StudyProgress::new(waiting.len(), weights, arguments.progress, session);
+    if work.is_search {
+        progress.hide_results();
+    }
     carry_on(work, waiting.into(), limits, &program, progress)
 }
 
@@ -135,7 +138,7 @@ pub(super) fn own_words(session: &Session) -> Result<Vec<OsString>> {
 
 /// Returns the memory that all runs together may have; `None` if nobody knows, as when another
 /// command starts them, perhaps on another machine.
-fn budget(arguments: &StudyArgs) -> Option<u64> {
+fn budget(arguments: &StudyRunsArgs) -> Option<u64> {
     match (arguments.memory, &arguments.launch) {
         (Some(gigabytes), _) => Some((gigabytes * 1e9) as u64),
         (None, Some(_)) => None,

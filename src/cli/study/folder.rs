@@ -157,6 +157,7 @@ impl OpenStudy<'_> {
             name: arm.arm.name.clone(),
             timing: depends_on_timing(&arm.scenario),
             compare_to: arm.arm.compare_to,
+            chosen_from: arm.arm.chosen_from,
             runs: Vec::new(),
         };
         let mut arms: Vec<ArmResults> = plan.arms.iter().map(results_of).collect();

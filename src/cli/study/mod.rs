@@ -1,4 +1,4 @@
-//! Carries out `study`: runs beside each other, each a process of its own, and the tables of all of
+//! Carries out `study` and `search`: runs beside each other, each a process of its own, and the tables of all of
 //! them.
 //!
 //! [`OpenStudy`] is a study with its folder. [`folder`](mod@folder) is what it keeps there, and what became
@@ -19,15 +19,16 @@ mod slurm;
 
 use std::path::{Path, PathBuf};
 
-use super::args::StudyArgs;
+use super::args::{StudyArgs, StudyRunsArgs};
 use super::inputs::data_directories;
 use super::output_file::write_files;
-use super::{Finished, Session, ranks};
+use super::{Finished, Session};
 use carrier::Start;
 use fedrecsim_core::{Error, ErrorKind, Result};
 use fedrecsim_data::dataset;
 use fedrecsim_report::study::file::{self, Changes, MissingData};
-use fedrecsim_report::study::{Plan, Results, RunId, against, tables};
+use fedrecsim_report::study::search::SearchPlan;
+use fedrecsim_report::study::{Plan, Results, RunId, StudyRecord, against, tables};
 use fedrecsim_report::words::counted;
 use folder::ToDo;
 
@@ -43,66 +44,73 @@ const CHECKPOINTS: u32 = 10;
 /// Every error that keeps the study from starting: a fault of its file or of an arm, a folder that
 /// holds another study, an arm that would not fit into memory. Runs that fail are no error here.
 pub(crate) fn study(arguments: &StudyArgs, session: &Session) -> Result<Finished> {
-    if session.is_program {
-        ranks::refuse_several("study")?;
-    }
-    session.listen()?;
-    let work = OpenStudy::of(arguments, session)?;
-    work.plan
-        .warnings
-        .iter()
-        .for_each(|text| session.warn(text));
+    session.begin_runs("study")?;
+    let work = OpenStudy::of(&arguments.runs, &arguments.compare_to, session)?;
     work.refuse_unknown_partners()?;
-    if arguments.dry_run {
-        return Ok(work.listed().into());
-    }
-    let (_lock, mut record) = work.begin()?;
-    if !arguments.merge.is_empty() {
-        merge::merge(&work, &record, &arguments.merge)?;
-    }
-    work.write_record(&record)?;
-    if arguments.slurm.is_some() {
-        return slurm::write(&work, &mut record);
-    }
-    if arguments.merge.is_empty() && !arguments.no_run {
-        let runs = work.runs_with_data();
-        if !arguments.reuse.is_empty() {
-            let taken = merge::reuse(&work, &runs, &arguments.reuse)?;
-            let all = runs.len();
-            session.note(&format!(
-                "{taken} of {all} runs are taken from other studies"
+    work.carry_out(|work| {
+        let whole = work.results()?;
+        let results = whole.clone().of_arms(|name| work.is_wanted(name));
+        write_files(&work.path, tables::files(&results, NAME)?, true)?;
+        let mut finished = Finished::in_files(work.shown(&whole, &results)?);
+        let (failed, [_, not_run, runs]) = (results.failures().len(), results.counts());
+        if failed > 0 {
+            finished.errors.push(Error::Told {
+                kind: ErrorKind::EndOfRun,
+                message: format!(
+                    "{failed} of {runs} runs of the study failed; the tables mark them, and the same command tries them again"
+                ),
+            });
+        }
+        finished.errors.extend(work.interruption(not_run));
+        Ok(finished)
+    })
+}
+
+/// Searches for the settings of a study's arms, and writes what it found and chose.
+///
+/// # Errors
+/// As [`study()`], and for a study without a search, and for arms that a search cannot choose for.
+pub(crate) fn search(arguments: &StudyRunsArgs, session: &Session) -> Result<Finished> {
+    session.begin_runs("search")?;
+    let (work, plan) = OpenStudy::of_search(arguments, session)?;
+    work.carry_out(|work| {
+        let results = work.results()?;
+        let found = tables::Found::of(&plan, &results);
+        write_files(&work.path, found.files()?, true)?;
+        let (text, folder) = (found.markdown(), work.path.display());
+        let mut finished = Finished::in_files(format!("{text}\nwritten to {folder}\n"));
+        let (failed, [_, not_run, _]) = (results.failures().len(), results.counts());
+        if failed > 0 {
+            let failed = counted(failed as u64, "run");
+            finished.warnings.push(format!(
+                "{failed} of the search failed, and the trials count all the same; search.md has the reasons, and the same command tries them again"
             ));
         }
-        let power = work.plan.power();
-        if !power.is_empty() && !work.left_of(&runs)?.is_empty() {
-            session.note(&power);
+        let hopeless = found.hopeless();
+        if !hopeless.is_empty() {
+            let message = format!(
+                "every trial has failed of {}; widen the search space, or mend what search.md tells",
+                hopeless.join("; ")
+            );
+            finished.errors.push(Error::Told {
+                kind: ErrorKind::EndOfRun,
+                message,
+            });
         }
-        execute::execute(&work, &mut record, runs)?;
-    }
-    let whole = work.results()?;
-    let results = whole.clone().of_arms(|name| work.is_wanted(name));
-    write_files(&work.path, tables::files(&results, NAME)?, true)?;
-    let mut finished = Finished::in_files(work.shown(&whole, &results)?);
-    let (failed, [_, not_run, runs]) = (results.failures().len(), results.counts());
-    if failed > 0 {
-        finished.errors.push(Error::Told {
-            kind: ErrorKind::EndOfRun,
-            message: format!(
-                "{failed} of {runs} runs of the study failed; the tables mark them, and the same command tries them again"
-            ),
-        });
-    }
-    if session.is_interrupted() && not_run > 0 {
-        finished.errors.push(Error::Interrupted);
-    }
-    Ok(finished)
+        finished.errors.extend(work.interruption(not_run));
+        Ok(finished)
+    })
 }
 
 /// A study whose file was read and whose arms are resolved, and its folder.
 struct OpenStudy<'a> {
-    arguments: &'a StudyArgs,
+    arguments: &'a StudyRunsArgs,
+    /// The further arms to compare to.
+    compare_to: &'a [String],
     session: &'a Session<'a>,
     plan: Plan,
+    /// Whether the arms are the trials of a search.
+    is_search: bool,
     /// The text of its file.
     text: String,
     /// The folder.
@@ -111,33 +119,127 @@ struct OpenStudy<'a> {
 
 impl<'a> OpenStudy<'a> {
     /// Reads the study and resolves its arms, and refuses `--arms` that no name contains.
-    fn of(arguments: &'a StudyArgs, session: &'a Session<'a>) -> Result<Self> {
-        let changes = Changes {
-            set: arguments.set.clone(),
-            seeds: arguments.seeds.clone(),
-        };
-        let (study, text) = file::load(&arguments.study, &changes)?;
+    fn of(
+        arguments: &'a StudyRunsArgs,
+        compare_to: &'a [String],
+        session: &'a Session<'a>,
+    ) -> Result<Self> {
+        let (study, text) = file::load(&arguments.study, &changes(arguments, false))?;
         let plan = Plan::of(study, &session.vocabulary())?;
-        let name = match arguments.shard {
-            None => plan.study.name.clone(),
-            Some(part) => format!("{}-part-{}-of-{}", plan.study.name, part.index, part.count),
-        };
-        let by_default = || Path::new("reports").join(name);
         let work = Self {
-            path: arguments.out.clone().unwrap_or_else(by_default),
+            compare_to,
+            ..Self::opened(arguments, session, (plan, text), false)
+        };
+        work.refuse_unknown_arms().map(|()| work)
+    }
+
+    /// Reads the study and resolves the trials of its search, as [`Self::of`] does the arms.
+    fn of_search(
+        arguments: &'a StudyRunsArgs,
+        session: &'a Session<'a>,
+    ) -> Result<(Self, SearchPlan)> {
+        let (study, text) = file::load(&arguments.study, &changes(arguments, true))?;
+        let file = arguments.study.display().to_string();
+        let search = SearchPlan::of(study, &file, &session.vocabulary())?;
+        let work = Self::opened(arguments, session, (search.plan.clone(), text), true);
+        work.refuse_unknown_arms().map(|()| (work, search))
+    }
+
+    fn opened(
+        arguments: &'a StudyRunsArgs,
+        session: &'a Session<'a>,
+        (plan, text): (Plan, String),
+        is_search: bool,
+    ) -> Self {
+        let mut work = Self {
             arguments,
+            compare_to: &[],
             session,
             plan,
+            is_search,
             text,
+            path: PathBuf::new(),
         };
-        let names = work.names();
+        let mut name = work.name();
+        if let Some(part) = arguments.shard {
+            name += &format!("-part-{}-of-{}", part.index, part.count);
+        }
+        let by_default = || Path::new("reports").join(name);
+        work.path = arguments.out.clone().unwrap_or_else(by_default);
+        work
+    }
+
+    /// Returns the name of the study or of the search.
+    fn name(&self) -> String {
+        let name = &self.plan.study.name;
+        match self.is_search {
+            true => format!("{name}-search"),
+            false => name.clone(),
+        }
+    }
+
+    /// Refuses `--arms` that no name contains.
+    fn refuse_unknown_arms(&self) -> Result<()> {
+        let names = self.names();
         let is_unknown = |text: &&String| !names.iter().any(|name| name.contains(text.as_str()));
-        match arguments.arms.iter().find(is_unknown) {
-            None => Ok(work),
+        match self.arguments.arms.iter().find(is_unknown) {
+            None => Ok(()),
             Some(text) => Err(Error::Usage(format!(
                 "--arms {text}: no arm has this in its name; --dry-run lists them"
             ))),
         }
+    }
+
+    /// Makes the runs that are asked for, and then what `tables` makes of them.
+    fn carry_out(&self, tables: impl FnOnce(&Self) -> Result<Finished>) -> Result<Finished> {
+        let (arguments, session) = (self.arguments, self.session);
+        let warnings = self.plan.warnings.iter();
+        warnings.for_each(|text| session.warn(text));
+        if arguments.dry_run {
+            return Ok(self.listed().into());
+        }
+        let (_lock, mut record) = self.begin()?;
+        if !arguments.merge.is_empty() {
+            merge::merge(self, &record, &arguments.merge)?;
+        }
+        self.write_record(&record)?;
+        if arguments.slurm.is_some() {
+            return slurm::write(self, &mut record);
+        }
+        if arguments.merge.is_empty() && !arguments.no_run {
+            self.make_runs(&mut record)?;
+        }
+        tables(self)
+    }
+
+    /// Takes runs from other studies, if it may, and makes the others.
+    fn make_runs(&self, record: &mut StudyRecord) -> Result<()> {
+        let runs = self.runs_with_data();
+        if !self.arguments.reuse.is_empty() {
+            let taken = merge::reuse(self, &runs, &self.arguments.reuse)?;
+            let all = runs.len();
+            self.session.note(&format!(
+                "{taken} of {all} runs are taken from other studies"
+            ));
+        }
+        if let Some(power) = self.power()
+            && !self.left_of(&runs)?.is_empty()
+        {
+            self.session.note(&power);
+        }
+        execute::execute(self, record, runs)
+    }
+
+    /// Returns what difference the study can show, if anything is known of it. A search compares
+    /// nothing.
+    fn power(&self) -> Option<String> {
+        let power = (!self.is_search).then(|| self.plan.power());
+        power.filter(|power| !power.is_empty())
+    }
+
+    /// Returns the error of a study that was interrupted, if it was and runs are missing.
+    fn interruption(&self, not_run: usize) -> Option<Error> {
+        (self.session.is_interrupted() && not_run > 0).then_some(Error::Interrupted)
     }
 
     fn names(&self) -> Vec<&str> {
@@ -183,7 +285,7 @@ impl<'a> OpenStudy<'a> {
     /// Refuses arms to compare to that are not there.
     fn refuse_unknown_partners(&self) -> Result<()> {
         let names = self.names();
-        let mut others = self.arguments.compare_to.iter();
+        let mut others = self.compare_to.iter();
         others.try_for_each(|other| against::places(&names, other).map(drop))
     }
 
@@ -194,7 +296,10 @@ impl<'a> OpenStudy<'a> {
         let mut text = format!(
             "{}: valid, {} with the {} {}: {}",
             arguments.study.display(),
-            counted(plan.arms.len() as u64, "arm"),
+            counted(
+                plan.arms.len() as u64,
+                if self.is_search { "trial" } else { "arm" },
+            ),
             if seeds.len() == 1 { "seed" } else { "seeds" },
             seeds.join(", "),
             counted(plan.runs(None).len() as u64, "run"),
@@ -214,8 +319,7 @@ impl<'a> OpenStudy<'a> {
                 text += &format!(" --set {set}");
             }
         }
-        let power = plan.power();
-        if !power.is_empty() {
+        if let Some(power) = self.power() {
             text += &format!("\n{power}");
         }
         text + "\n"
@@ -225,7 +329,7 @@ impl<'a> OpenStudy<'a> {
     /// are named, those with the differences to them, which are written beside the others.
     fn shown(&self, whole: &Results, results: &Results) -> Result<String> {
         let mut texts = Vec::new();
-        for other in &self.arguments.compare_to {
+        for other in self.compare_to {
             // An arm that is not asked for may be one that others are now compared to.
             let against = whole.clone().against(other)?;
             let against = against.of_arms(|name| self.is_wanted(name));
@@ -254,5 +358,14 @@ impl<'a> OpenStudy<'a> {
             threads,
             data_dir: arguments.data_dir.clone(),
         }
+    }
+}
+
+/// Returns what the command line changes in the study.
+fn changes(arguments: &StudyRunsArgs, searches: bool) -> Changes {
+    Changes {
+        set: arguments.set.clone(),
+        seeds: arguments.seeds.clone(),
+        searches,
     }
 }

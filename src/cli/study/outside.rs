@@ -12,7 +12,7 @@ use super::OpenStudy;
 use super::carrier::failure_of_report;
 use super::folder::{ToDo, arms_of, note_failure};
 use crate::cli::Session;
-use crate::cli::args::{Command, StudyArgs, parsed};
+use crate::cli::args::{Command, StudyRunsArgs, parsed};
 use crate::cli::inputs::threads_of;
 use crate::{Error, Result};
 use fedrecsim_report::FolderLock;
@@ -43,9 +43,9 @@ pub struct Prepared {
 }
 
 /// Reads the words of a study.
-fn arguments(words: Vec<OsString>) -> Result<StudyArgs> {
+fn arguments(words: Vec<OsString>) -> Result<StudyRunsArgs> {
     match parsed(words)? {
-        Command::Study(arguments) => Ok(arguments),
+        Command::Study(arguments) => Ok(arguments.runs),
         _ => Err(Error::Usage("expected the words of `study`".to_owned())),
     }
 }
@@ -62,7 +62,7 @@ pub fn prepare(
     threads: usize,
 ) -> Result<(FolderLock, Vec<Prepared>)> {
     let arguments = arguments(words)?;
-    let work = OpenStudy::of(&arguments, session)?;
+    let work = OpenStudy::of(&arguments, &[], session)?;
     let (lock, mut record) = work.begin()?;
     let left = work.left_of(&work.runs_with_data())?;
     let arms = arms_of(left.iter().map(|(run, _)| run));
@@ -80,7 +80,7 @@ pub fn prepare(
 /// Those of a study that is not there or has faults, and of a report that cannot be read.
 pub fn listed(words: Vec<OsString>, session: &Session) -> Result<Vec<Prepared>> {
     let arguments = arguments(words)?;
-    let work = OpenStudy::of(&arguments, session)?;
+    let work = OpenStudy::of(&arguments, &[], session)?;
     let (record, _) = work.record()?;
     described(&work, &record)
 }
@@ -121,7 +121,7 @@ pub fn carry_out(
     (arm, seed): (&str, u64),
 ) -> Result<Option<String>> {
     let arguments = arguments(words)?;
-    let work = OpenStudy::of(&arguments, session)?;
+    let work = OpenStudy::of(&arguments, &[], session)?;
     let mut runs = work.plan.runs(None).into_iter();
     let run = runs.find(|run| work.plan.arms[run.arm].arm.name == arm && run.seed == seed);
     let run =

@@ -36,6 +36,8 @@ pub(crate) struct StudyProgress<'a> {
     looked: Instant,
     bar: Option<ProgressBar>,
     has_lines: bool,
+    /// Whether accuracies stay untold, as those of the test part do in a search.
+    hides_results: bool,
 }
 
 impl<'a> StudyProgress<'a> {
@@ -68,7 +70,13 @@ impl<'a> StudyProgress<'a> {
             looked: now,
             bar,
             has_lines,
+            hides_results: false,
         }
+    }
+
+    /// Tells no accuracy of the runs.
+    pub(crate) fn hide_results(&mut self) {
+        self.hides_results = true;
     }
 
     /// Tells of a run that has ended, with its report in `folder` if it has a result.
@@ -84,6 +92,7 @@ impl<'a> StudyProgress<'a> {
         self.done_weight += weight;
         let took = words::duration(took.as_secs_f64());
         let what = match how {
+            End::Done if self.hides_results => format!("took {took}"),
             End::Done => format!("{}, took {took}", result_in(folder)),
             End::Stopped => "stopped".to_owned(),
             End::Failed(reason) => {

@@ -147,7 +147,8 @@ fn script(
     let own = own_words(work.session)?;
     let own = own.iter().map(|word| word_of(Path::new(word)));
     let mut study = own.collect::<Result<Vec<_>>>()?.join(" ");
-    study += &format!(" study {}", word_of(&absolute(&arguments.study))?);
+    let command = if work.is_search { "search" } else { "study" };
+    study += &format!(" {command} {}", word_of(&absolute(&arguments.study))?);
     for set in &arguments.set {
         study += &format!(" --set {}", word(set)?);
     }
@@ -181,7 +182,7 @@ fn script(
         }
         Err(_) => String::new(),
     };
-    let name = &work.plan.study.name;
+    let name = work.name();
     let job = name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
     let array = ranges(tasks);
     let asked = format!(

@@ -232,12 +232,12 @@ fn commands_in_the_documents_name_scenarios_that_exist_and_values_that_fit() {
                 .for_each(|path| load(path, &validate.set)),
             Command::Data(DataCommand::Describe(data)) => load(&data.scenario, &data.set),
             Command::Study(study) => {
-                let plan = load_study(&study.study);
+                let plan = load_study(&study.runs.study);
                 let names: Vec<&str> = plan.arms.iter().map(|arm| arm.arm.name.as_str()).collect();
                 let is_there =
                     |text: &String| names.iter().any(|name| name.contains(text.as_str()));
                 assert!(
-                    study.arms.iter().all(is_there),
+                    study.runs.arms.iter().all(is_there),
                     "{arguments:?}: no arm has this in its name"
                 );
                 for other in &study.compare_to {

@@ -61,6 +61,7 @@ pub fn results(
             name,
             timing,
             compare_to: None,
+            chosen_from: None,
             runs: runs.collect(),
         });
     }

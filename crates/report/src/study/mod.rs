@@ -14,9 +14,10 @@
 //! they can show; [`record`] remembers what a study began with; [`compare`] makes arms of
 //! reports that exist; [`against`] compares arms to others than the study says; [`results`] gathers
 //! the reports by arm and seed; `columns` lists what tables show of a run, `reach` says when one came
-//! near the best accuracy, `statistics` has means and intervals, `bootstrap` draws users and
-//! seeds anew, and `values` has those of arms; [`sharing`] says which arms
-//! draw the same cohorts; [`saved`] puts results into a file and takes them out again; `names`
+//! near the best accuracy, `statistics` has means and intervals, `bootstrap` draws users and seeds
+//! anew, and `values` has those of arms; [`sharing`] says which arms draw the same cohorts;
+//! [`search`] makes trials of the arms whose settings are searched for; [`saved`] puts results into
+//! a file and takes them out again; `names`
 //! shortens what tables call the arms; [`tables`] writes it all down.
 //!
 //! Everything here is a function from plain data to plain data. Processes, folders and signals are
@@ -34,6 +35,7 @@ mod reach;
 mod record;
 mod results;
 pub mod saved;
+pub mod search;
 mod sharing;
 mod statistics;
 pub mod tables;

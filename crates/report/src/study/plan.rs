@@ -13,7 +13,7 @@ use crate::read::{as_saved, without_seed};
 use crate::rounds::is_sparsity;
 use fedrecsim_core::metric::Metric;
 use fedrecsim_core::{Error, Result};
-use fedrecsim_scenario::{self as scenario, MethodVocabulary, Scenario, Strictness};
+use fedrecsim_scenario::{self as scenario, Loaded, MethodVocabulary, Scenario, Strictness};
 
 /// The longest name of an arm's folder, in bytes.
 const LONGEST_FOLDER: usize = 100;
@@ -92,11 +92,7 @@ impl Plan {
         // Arms often share a fault of their base, which is told once.
         let mut faults: Vec<(String, Vec<String>)> = Vec::new();
         for arm in &study.arms {
-            let mut set = arm.set.clone();
-            set.push(format!("seed={first_seed}"));
-            let loaded =
-                scenario::load_with_warnings(&arm.base, &set, vocabulary, Strictness::Lenient);
-            match loaded {
+            match resolved(arm, first_seed, vocabulary) {
                 Ok(loaded) => {
                     for warning in loaded.warnings {
                         if !warnings.iter().any(|(known, _)| *known == warning) {
@@ -125,11 +121,13 @@ impl Plan {
         }
         let metrics = shown(&study, &arms)?;
         let of_arm = |(warning, arm)| format!("arm `{arm}`: {warning}");
+        let of_arms = warnings.into_iter().map(of_arm);
+        let warnings = study.warnings.iter().cloned().chain(of_arms).collect();
         Ok(Self {
             study,
             arms,
             metrics,
-            warnings: warnings.into_iter().map(of_arm).collect(),
+            warnings,
         })
     }
 
@@ -175,8 +173,23 @@ impl PlannedArm {
     }
 }
 
+/// Returns what tells a scenario from that of another arm, whatever their seeds.
+pub(super) fn fingerprint(scenario: &Scenario) -> Result<Value> {
+    Ok(with_floats(without_seed(as_saved(scenario)?)))
+}
+
+/// Returns the scenario of an arm with a seed, and the warnings about it.
+///
+/// # Errors
+/// Those of the scenario.
+pub(super) fn resolved(arm: &Arm, seed: u64, vocabulary: &[MethodVocabulary]) -> Result<Loaded> {
+    let mut set = arm.set.clone();
+    set.push(format!("seed={seed}"));
+    scenario::load_with_warnings(&arm.base, &set, vocabulary, Strictness::Lenient)
+}
+
 /// Returns a fault with the arms that have it, at least one.
-fn of_arms((fault, arms): &(String, Vec<String>)) -> String {
+pub(super) fn of_arms((fault, arms): &(String, Vec<String>)) -> String {
     let (first, others) = (&arms[0], arms.len() - 1);
     match others {
         0 => format!("arm `{first}`: {fault}"),
@@ -190,7 +203,7 @@ fn duplicates(arms: &[PlannedArm]) -> Result<Vec<String>> {
     let mut seen: Vec<(Value, &str)> = Vec::new();
     let mut told = Vec::new();
     for arm in arms {
-        let scenario = with_floats(arm.without_seed()?);
+        let scenario = fingerprint(&arm.scenario)?;
         match seen.iter().find(|(other, _)| *other == scenario) {
             Some((_, other)) => told.push(format!(
                 "the arms `{other}` and `{}` come to the same scenario; leave one of them out",

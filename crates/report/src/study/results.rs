@@ -37,6 +37,9 @@ pub struct ArmResults {
     /// The arm that its differences are paired with, by its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare_to: Option<usize>,
+    /// The number of trials that its settings were chosen from, if a search has chosen them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen_from: Option<u32>,
     /// Its runs, in the order of the seeds.
     pub runs: Vec<RunResult>,
 }

@@ -19,7 +19,7 @@ use fedrecsim_methods::registry::vocabulary;
 pub(crate) const STUDY: &str = "base = \"base.toml\"\nseeds = [1]\nset = {}\nAXES\n";
 
 /// The base.
-const BASE: &str = "method = \"fedmf\"\ndataset.name = \"generated\"\ndataset.generator = { users = 20, items = 200 }\n\
+pub(crate) const BASE: &str = "method = \"fedmf\"\ndataset.name = \"generated\"\ndataset.generator = { users = 20, items = 200 }\n\
                     training.rounds = 2\n";
 
 /// Returns the plan of the study in `text`.
@@ -134,6 +134,7 @@ pub(crate) fn results() -> Results {
         name: name.to_owned(),
         timing: Vec::new(),
         compare_to,
+        chosen_from: None,
         runs,
     };
     Results {

@@ -5,16 +5,26 @@ use std::path::{Path, PathBuf};
 
 use toml::{Spanned, Table, Value};
 
-use super::{Arm, Faults, RawAxis, RawStudy};
+use super::spaces::{joined, space, space_of};
+use super::{Arm, Dimension, Faults, RawAxis, RawStudy, check_key};
 use fedrecsim_scenario::migrate::new_name;
 
 /// The most arms of a study. A longer list is a mistake in the axes.
-const MOST_ARMS: usize = 10_000;
+pub(in crate::study) const MOST_ARMS: usize = 10_000;
 
-/// One value of an axis: its name, and what it changes.
+/// One value of an axis: its name, what it changes, and what is searched in it.
 struct Choice {
     name: String,
     set: Vec<String>,
+    space: Vec<Dimension>,
+}
+
+/// One combination of values.
+#[derive(Clone, Default)]
+struct Combination {
+    names: Vec<String>,
+    set: Vec<String>,
+    space: Vec<Dimension>,
 }
 
 /// Returns the arms of a study, and notes what is wrong with them. Paths begin in `folder`, and the
@@ -27,7 +37,10 @@ pub(super) fn list(
     faults: &mut Faults,
 ) -> Vec<Arm> {
     let common = overrides_of(study.set.as_ref(), faults);
-    let arm = |name: String, base: Option<&PathBuf>, own: &[String]| {
+    let of_all = study.search.as_ref().map(Spanned::as_ref);
+    let of_all = of_all.and_then(|search| search.space.as_ref());
+    let common_space = space_of(of_all, "all arms", faults);
+    let arm = |name: String, base: Option<&PathBuf>, own: &[String], space: &[Dimension]| {
         let base = base.or(study.base.as_ref());
         Arm {
             name,
@@ -35,6 +48,8 @@ pub(super) fn list(
             set: [&common, own, last].concat(),
             values: Vec::new(),
             compare_to: None,
+            space: joined(&common_space, space),
+            chosen_from: None,
         }
     };
     let axes = choices(&study.axes, faults);
@@ -54,14 +69,14 @@ pub(super) fn list(
     }
     let mut arms = Vec::new();
     if is_combined {
-        arms.extend(combinations(&axes).into_iter().map(|(values, set)| {
-            let name = match values.is_empty() {
+        arms.extend(combinations(&axes).into_iter().map(|of| {
+            let name = match of.names.is_empty() {
                 true => "base".to_owned(),
-                false => values.join(", "),
+                false => of.names.join(", "),
             };
             Arm {
-                values,
-                ..arm(name, None, &set)
+                values: of.names,
+                ..arm(name, None, &of.set, &of.space)
             }
         }));
     }
@@ -72,7 +87,8 @@ pub(super) fn list(
         if is_among(name, arms.iter().map(|arm: &Arm| &arm.name)) {
             faults.at(span, format!("there are two arms of the name `{name}`"));
         }
-        arms.push(arm(name.clone(), written.base.as_ref(), &own));
+        let space = space_of(written.search.as_ref(), &format!("arm `{name}`"), faults);
+        arms.push(arm(name.clone(), written.base.as_ref(), &own, &space));
     }
     arms
 }
@@ -104,15 +120,19 @@ fn choices(axes: &[Spanned<RawAxis>], faults: &mut Faults) -> Vec<Vec<Choice>> {
         let key = key.as_ref().map(|key| key.as_ref().as_str());
         let mut choices: Vec<Choice> = Vec::new();
         for value in values.as_ref() {
-            let Some(Choice { name: own, set }) = choice_of(key, value, faults) else {
+            let Some(choice) = choice_of(key, value, faults) else {
                 continue;
             };
+            let own = &choice.name;
             let of_arm = format!("{name}={own}");
             if is_among(&of_arm, choices.iter().map(|other| &other.name)) {
                 let message = format!("the axis `{name}` has the value `{own}` twice");
                 faults.at(value.span(), message);
             }
-            choices.push(Choice { name: of_arm, set });
+            choices.push(Choice {
+                name: of_arm,
+                ..choice
+            });
         }
         listed.push(choices);
     }
@@ -136,7 +156,9 @@ fn choice_of(key: Option<&str>, value: &Spanned<Value>, faults: &mut Faults) -> 
     match (value.as_ref(), key) {
         (Value::Table(table), _) => {
             let (name, content) = (table.get("name").and_then(Value::as_str), table.get(wanted));
-            let (Some(name), Some(content), 2) = (name, content, table.len()) else {
+            let searched = table.get("search");
+            let others = usize::from(searched.is_some());
+            let (Some(name), Some(content), 2) = (name, content, table.len() - others) else {
                 faults.at(span, format!("a value of this axis is {example}"));
                 return None;
             };
@@ -149,9 +171,18 @@ fn choice_of(key: Option<&str>, value: &Spanned<Value>, faults: &mut Faults) -> 
                     return None;
                 }
             };
+            let space = match searched {
+                None => Vec::new(),
+                Some(Value::Table(table)) => space(table, &span, &format!("`{name}`"), faults),
+                Some(_) => {
+                    faults.at(span, "`search` is a table of keys and ranges");
+                    return None;
+                }
+            };
             Some(Choice {
                 name: name.to_owned(),
                 set,
+                space,
             })
         }
         (Value::Array(_), _) | (_, None) => {
@@ -166,6 +197,7 @@ fn choice_of(key: Option<&str>, value: &Spanned<Value>, faults: &mut Faults) -> 
             Some(Choice {
                 name,
                 set: vec![format!("{key}={plain}")],
+                space: Vec::new(),
             })
         }
     }
@@ -177,7 +209,7 @@ fn overrides_of(set: Option<&Spanned<Table>>, faults: &mut Faults) -> Vec<String
 }
 
 /// Returns a table of overrides as `run --set` takes them.
-fn overrides(set: &Table, span: &Range<usize>, faults: &mut Faults) -> Vec<String> {
+pub(super) fn overrides(set: &Table, span: &Range<usize>, faults: &mut Faults) -> Vec<String> {
     for (key, value) in set {
         check_key(key, span, faults);
         // Without quotation marks TOML makes a table of `training.rounds`, and it would replace all
@@ -199,25 +231,6 @@ fn overrides(set: &Table, span: &Range<usize>, faults: &mut Faults) -> Vec<Strin
         .collect()
 }
 
-fn check_key(key: &str, span: &Range<usize>, faults: &mut Faults) {
-    let is_bare = |part: &str| {
-        let is_kept = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
-        !part.is_empty() && part.chars().all(is_kept)
-    };
-    if !key.split('.').all(is_bare) {
-        faults.at(
-            span.clone(),
-            format!("`{key}` is no key; one is written as \"training.rounds\""),
-        );
-    }
-    if key == "seed" {
-        faults.at(
-            span.clone(),
-            "the seed is no key of an arm: every arm is run with each of `seeds`",
-        );
-    }
-}
-
 /// Checks a text that becomes a part of a name, and of a folder's.
 fn check_text(text: &str, span: &Range<usize>, faults: &mut Faults) {
     let is_fit =
@@ -229,15 +242,15 @@ fn check_text(text: &str, span: &Range<usize>, faults: &mut Faults) {
     }
 }
 
-/// Returns the names of values and the overrides of all combinations of the choices; the last axis
-/// changes the fastest.
-fn combinations(axes: &[Vec<Choice>]) -> Vec<(Vec<String>, Vec<String>)> {
-    let mut made = vec![(Vec::new(), Vec::new())];
+/// Returns all combinations of the choices; the last axis changes the fastest.
+fn combinations(axes: &[Vec<Choice>]) -> Vec<Combination> {
+    let mut made = vec![Combination::default()];
     for choices in axes {
-        let longer = |(names, set): &(Vec<String>, Vec<String>)| {
-            let joined = |choice: &Choice| {
-                let names = names.iter().chain([&choice.name]).cloned().collect();
-                (names, set.iter().chain(&choice.set).cloned().collect())
+        let longer = |of: &Combination| {
+            let joined = |choice: &Choice| Combination {
+                names: of.names.iter().chain([&choice.name]).cloned().collect(),
+                set: of.set.iter().chain(&choice.set).cloned().collect(),
+                space: joined(&of.space, &choice.space),
             };
             choices.iter().map(joined).collect::<Vec<_>>()
         };

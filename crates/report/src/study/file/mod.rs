@@ -1,5 +1,5 @@
-//! Reads study files: a base scenario, axes, single arms, seeds, and published values to stand
-//! beside.
+//! Reads study files: a base scenario, axes, single arms, seeds, published values to stand beside,
+//! spaces for a search, and the settings that one has chosen.
 //!
 //! The file is TOML, and unknown keys are faults. Every fault is shown with its line and column;
 //! those of the language and of types come one at a time, and those of meaning all at once.
@@ -15,12 +15,16 @@ use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::{Fault, MAX_FILE_BYTES, Place, Sources};
 
 mod arms;
+pub(crate) mod chosen;
 mod compared;
 mod published;
+mod spaces;
 #[cfg(test)]
 mod tests;
 
+pub(super) use arms::MOST_ARMS;
 pub use published::PublishedCourse;
+pub use spaces::{Dimension, Range, Search};
 
 /// A study as its file says it, with its arms listed.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +35,10 @@ pub struct Study {
     pub title: String,
     /// The seeds, each once, in the order of the file.
     pub seeds: Vec<u64>,
+    /// Whether the seeds are those of the command line.
+    pub(super) seeds_are_named: bool,
+    /// The number of overrides of the command line, with which those of every arm end.
+    pub(super) last_overrides: usize,
     /// The arms: first the combinations of the axes, then the single ones.
     pub arms: Vec<Arm>,
     /// The names of the metrics that are shown; empty for the headline of the first arm and its
@@ -42,6 +50,10 @@ pub struct Study {
     pub courses: Vec<PublishedCourse>,
     /// The treatment of arms whose data set is not on this machine.
     pub missing_data: MissingData,
+    /// How settings are searched for, if the file says so.
+    pub search: Option<Search>,
+    /// What a reader should know of how the arms' settings were found.
+    pub(super) warnings: Vec<String>,
 }
 
 /// The treatment of arms whose data set is not on this machine.
@@ -56,7 +68,7 @@ pub enum MissingData {
 }
 
 /// One arm of a study: a scenario that is run with every seed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Arm {
     /// The name, such as `codec=int8, dropout=0.2`.
     pub name: String,
@@ -68,6 +80,10 @@ pub struct Arm {
     pub values: Vec<String>,
     /// The arm that differences are paired with, by its place among the arms.
     pub compare_to: Option<usize>,
+    /// The space that its settings are searched in; empty if they are not.
+    pub space: Vec<Dimension>,
+    /// The number of trials that its settings were chosen from, if they were.
+    pub chosen_from: Option<u32>,
 }
 
 /// A value that somebody else has published for an arm.
@@ -94,6 +110,8 @@ pub struct Changes {
     pub set: Vec<String>,
     /// Seeds in place of those of the file; none leaves them.
     pub seeds: Vec<u64>,
+    /// Whether settings are searched for, so that those that were chosen before do not count.
+    pub searches: bool,
 }
 
 /// A study file as it is written.
@@ -111,6 +129,8 @@ struct RawStudy {
     arms: Vec<Spanned<RawArm>>,
     references: Vec<Spanned<RawReference>>,
     published_courses: Option<Spanned<PathBuf>>,
+    search: Option<Spanned<spaces::RawSearch>>,
+    settings: Option<Spanned<PathBuf>>,
     missing_data: MissingData,
 }
 
@@ -130,6 +150,7 @@ struct RawArm {
     name: Spanned<String>,
     base: Option<PathBuf>,
     set: Option<Spanned<toml::Table>>,
+    search: Option<Spanned<toml::Table>>,
     compare_to: Option<Spanned<String>>,
 }
 
@@ -207,6 +228,14 @@ fn study_of(raw: RawStudy, path: &Path, changes: &Changes, faults: &mut Faults) 
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut arms = arms::list(&raw, folder, &changes.set, faults);
     compared::pair(&mut arms, &raw, faults);
+    let mut warnings = Vec::new();
+    if !changes.searches {
+        if let Some(written) = &raw.settings {
+            chosen::take_over(written, folder, &mut arms, changes.set.len(), faults);
+        }
+        warnings = chosen::warnings(&arms, raw.settings.is_some());
+    }
+    let search = spaces::search(raw.search, &arms, faults);
     let seeds = seeds_of(raw.seeds, &changes.seeds, faults);
     let references = raw.references.into_iter();
     let references = references.filter_map(|written| reference(written, &arms, faults));
@@ -222,11 +251,15 @@ fn study_of(raw: RawStudy, path: &Path, changes: &Changes, faults: &mut Faults) 
         title: raw.title.unwrap_or_else(|| name.clone()),
         name,
         seeds,
+        seeds_are_named: !changes.seeds.is_empty(),
+        last_overrides: changes.set.len(),
         metrics: raw.metrics.into_iter().map(metric).collect(),
         arms,
         references,
         courses,
         missing_data: raw.missing_data,
+        search,
+        warnings,
     }
 }
 
@@ -282,6 +315,25 @@ fn place_of(
     found
 }
 
+fn check_key(key: &str, span: &std::ops::Range<usize>, faults: &mut Faults) {
+    let is_bare = |part: &str| {
+        let is_kept = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
+        !part.is_empty() && part.chars().all(is_kept)
+    };
+    if !key.split('.').all(is_bare) {
+        faults.at(
+            span.clone(),
+            format!("`{key}` is no key; one is written as \"training.rounds\""),
+        );
+    }
+    if key == "seed" {
+        faults.at(
+            span.clone(),
+            "the seed is no key of an arm: every arm is run with each of `seeds`",
+        );
+    }
+}
+
 fn check_metric(name: &Spanned<String>, faults: &mut Faults) {
     if Metric::named(name.as_ref()).is_none() {
         let message = format!(
@@ -307,14 +359,7 @@ fn seeds_of(
         }
         _ => {}
     }
-    let mut seeds: Vec<u64> = Vec::new();
-    for seed in written.into_iter().flat_map(Spanned::into_inner) {
-        let (number, span) = (*seed.as_ref(), seed.span());
-        if seeds.contains(&number) {
-            faults.at(span, format!("the seed {number} is there twice"));
-        }
-        seeds.push(number);
-    }
+    let mut seeds = written.map_or_else(Vec::new, |written| listed_seeds(written, faults));
     if !named.is_empty() {
         seeds.clear();
         for seed in named {
@@ -322,6 +367,19 @@ fn seeds_of(
                 seeds.push(*seed);
             }
         }
+    }
+    seeds
+}
+
+/// Returns a list of seeds, and notes those that are there twice.
+fn listed_seeds(written: Spanned<Vec<Spanned<u64>>>, faults: &mut Faults) -> Vec<u64> {
+    let mut seeds: Vec<u64> = Vec::new();
+    for seed in written.into_inner() {
+        let (number, span) = (*seed.as_ref(), seed.span());
+        if seeds.contains(&number) {
+            faults.at(span, format!("the seed {number} is there twice"));
+        }
+        seeds.push(number);
     }
     seeds
 }

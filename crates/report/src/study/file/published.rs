@@ -129,6 +129,8 @@ mod tests {
             set: Vec::new(),
             values: Vec::new(),
             compare_to: None,
+            space: Vec::new(),
+            chosen_from: None,
         };
         courses(&path, &[arm("a"), arm("b, c=1")])
     }

@@ -147,6 +147,7 @@ fn the_command_line_has_the_last_word() {
     let changes = Changes {
         set: vec!["training.rounds=2".to_owned()],
         seeds: vec![7, 7],
+        searches: false,
     };
     let study = parse(STUDY, Path::new("codecs.toml"), &changes).unwrap();
     assert!(

@@ -141,7 +141,7 @@ fn text<T: ToString>(value: Option<T>) -> Option<String> {
 }
 
 /// Returns lines, which are tuples, as the CSV file `name`.
-fn written(name: &str, header: &[&str], lines: &[impl Serialize]) -> Result<String> {
+pub(super) fn written(name: &str, header: &[&str], lines: &[impl Serialize]) -> Result<String> {
     let write = || -> io::Result<String> {
         let mut writer = csv::WriterBuilder::new();
         let mut writer = writer.has_headers(false).from_writer(Vec::new());

@@ -9,6 +9,7 @@ mod pictures;
 mod privacy;
 mod published;
 mod savings;
+mod search;
 mod sparsity;
 
 use super::bootstrap::Comparison;
@@ -22,6 +23,8 @@ use crate::document::{Block, Columns, Document, Table};
 use crate::setup::without_stop;
 use crate::{html, metrics, words};
 use fedrecsim_core::Result;
+
+pub use search::Found;
 
 /// The contents of files, by their names.
 pub type Files = Vec<(String, Vec<u8>)>;
@@ -109,6 +112,7 @@ fn document(results: &Results, pictures: &[&str]) -> Document {
         ));
     }
     let results = &begun;
+    blocks.extend(search::origin(results));
     let arms = results.arms.iter().map(|arm| arm.name.as_str());
     let names = Names::of(&arms.collect::<Vec<_>>());
     if let [only] = protocols(results)[..] {

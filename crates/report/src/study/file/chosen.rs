@@ -1,0 +1,124 @@
+//! Reads the settings that a search has chosen, as it writes them into `chosen.toml`, and has the
+//! arms of a study take them over.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use toml::{Spanned, Table};
+
+use super::arms::overrides;
+use super::{Arm, Faults};
+use fedrecsim_scenario::MAX_FILE_BYTES;
+
+/// The file of chosen settings.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Chosen {
+    /// The settings of arms, by their names.
+    pub(crate) arms: BTreeMap<String, ChosenArm>,
+}
+
+/// What was chosen for an arm, and from how much.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ChosenArm {
+    /// The number of trials that it was chosen from.
+    pub(crate) trials: u32,
+    /// The number of the trial, from 0, which is the arm as written.
+    pub(crate) trial: u32,
+    /// The seed of the draws.
+    pub(crate) seed: u64,
+    /// The metric that decided.
+    pub(crate) metric: String,
+    /// Its value on the validation part.
+    pub(crate) validation: f64,
+    /// The settings.
+    #[serde(default)]
+    pub(crate) set: Table,
+}
+
+/// Puts the settings in the file that `written` names into the arms, before their `last` overrides.
+/// The path begins in `folder`.
+pub(super) fn take_over(
+    written: &Spanned<PathBuf>,
+    folder: &Path,
+    arms: &mut [Arm],
+    last: usize,
+    faults: &mut Faults,
+) {
+    let path = folder.join(written.as_ref());
+    let chosen = match read(&path) {
+        Ok(chosen) => chosen,
+        Err(reason) => {
+            let message = format!(
+                "`settings`, {}: {reason}; `fedrecsim search` makes such a file",
+                path.display()
+            );
+            return faults.at(written.span(), message);
+        }
+    };
+    for (name, of_arm) in &chosen.arms {
+        let Some(arm) = arms.iter_mut().find(|arm| arm.name == *name) else {
+            let known: Vec<String> = arms.iter().map(|arm| format!("`{}`", arm.name)).collect();
+            let message = format!(
+                "`settings`, {}: there is no arm `{name}`; known: {}",
+                path.display(),
+                known.join("; ")
+            );
+            faults.at(written.span(), message);
+            continue;
+        };
+        let before = arm.set.len().saturating_sub(last);
+        let own = overrides(&of_arm.set, &written.span(), faults);
+        arm.set.splice(before..before, own);
+        arm.chosen_from = Some(of_arm.trials);
+    }
+}
+
+fn read(path: &Path) -> Result<Chosen, String> {
+    let bytes = std::fs::metadata(path).map_err(|reason| reason.to_string())?;
+    if bytes.len() > MAX_FILE_BYTES {
+        return Err("it is longer than 1 MiB".to_owned());
+    }
+    let text = std::fs::read_to_string(path).map_err(|reason| reason.to_string())?;
+    toml::from_str(&text).map_err(|error| {
+        let start = error.span().map_or(0, |span| span.start);
+        let line = text.as_bytes()[..start.min(text.len())]
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .count();
+        format!("line {}: {}", line + 1, error.message().trim_end())
+    })
+}
+
+/// Returns what a reader of a study should know of how its settings were found.
+pub(super) fn warnings(arms: &[Arm], has_settings: bool) -> Vec<String> {
+    let named = |wanted: &dyn Fn(&Arm) -> bool| {
+        let names = arms.iter().filter(|arm| wanted(arm));
+        let names: Vec<String> = names.map(|arm| format!("`{}`", arm.name)).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    };
+    let mut told = Vec::new();
+    let as_written = |arm: &Arm| !arm.space.is_empty() && arm.chosen_from.is_none();
+    if let Some(names) = named(&as_written) {
+        let why = match has_settings {
+            true => "`settings` has nothing for them",
+            false => "the study has no `settings`",
+        };
+        told.push(format!(
+            "arms with a search space run as written, since {why}: {names}; `fedrecsim search` chooses theirs"
+        ));
+    }
+    let mut trials: Vec<u32> = arms.iter().filter_map(|arm| arm.chosen_from).collect();
+    trials.sort_unstable();
+    trials.dedup();
+    if let [fewest, .., most] = trials[..] {
+        let fewer = |arm: &Arm| arm.chosen_from.is_some_and(|from| from < most);
+        let names = named(&fewer).unwrap_or_default();
+        told.push(format!(
+            "settings were not chosen from the same number of trials: {fewest} to {most}, and fewer than {most} for {names}; search again with one number for all"
+        ));
+    }
+    told
+}
