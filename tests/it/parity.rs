@@ -147,6 +147,7 @@ impl Recording {
                     learning_rate: self.number("lr"),
                     item_learning_rate_multiplier: self.number("lr_eta"),
                     weight_decay: self.number("l2_regularization"),
+                    ..PFedRec::default()
                 };
                 let starts = [
                     ("E", table(&private["embedding_item.weight"])),

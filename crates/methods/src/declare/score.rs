@@ -113,7 +113,9 @@ impl Loss {
             }
             Self::Softmax => {
                 let largest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-                let powers = scores.iter().map(|score| math::exp(f64::from(score - largest)));
+                let powers = scores
+                    .iter()
+                    .map(|score| math::exp(f64::from(score - largest)));
                 let sum: f64 = powers.clone().sum();
                 let share = |power: f64, label: f32| (power / sum) as f32 - label;
                 slopes.extend(powers.zip(labels).map(|(power, label)| share(power, label)));

@@ -113,7 +113,11 @@ impl Plain {
                     ((scores[0] - 1.0).powi(2) + squares) / 2.0
                 }
                 Loss::Pairwise => negatives.iter().map(|s| softplus(s - scores[0])).sum(),
-                Loss::Softmax => scores.iter().map(|s| (s - scores[0]).exp()).sum::<f64>().ln(),
+                Loss::Softmax => scores
+                    .iter()
+                    .map(|s| (s - scores[0]).exp())
+                    .sum::<f64>()
+                    .ln(),
             }
         };
         let terms = groups.iter().map(|group| match loss {
