@@ -69,10 +69,10 @@ fn the_best_on_the_validation_part_is_chosen_and_no_test_figure_is_shown() {
     let results = results(&plan, &VALUES);
     let files = Found::of(&plan, &results).files().unwrap();
     let chosen = chosen(&files);
-    let fedmf = &chosen.arms["method=fedmf"];
-    assert_eq!((fedmf.trial, fedmf.trials, fedmf.validation), (1, 5, 0.3));
+    let best = &chosen.arms["method=fedmf"];
+    assert_eq!((best.trial, best.trials, best.validation), (1, 5, 0.3));
     let drawn = plan.trials[1].drawn.clone();
-    let set: Vec<_> = fedmf.set.values().cloned().collect();
+    let set: Vec<_> = best.set.values().cloned().collect();
     assert_eq!(set, drawn);
     let fedncf = &chosen.arms["method=fedncf"];
     assert_eq!((fedncf.trial, fedncf.set.len()), (0, 0), "as written");
@@ -141,8 +141,8 @@ fn an_arm_is_chosen_for_once_all_its_trials_have_ended_and_failed_ones_count() {
         1,
         "an arm with a missing trial is chosen for"
     );
-    let fedmf = &of.arms["method=fedmf"];
-    assert_eq!((fedmf.trial, fedmf.trials), (4, 5));
+    let best = &of.arms["method=fedmf"];
+    assert_eq!((best.trial, best.trials), (4, 5));
     let text = found.markdown();
     for part in [
         "> Partial: 1 of 10 trials have not come to their end.",
