@@ -16,8 +16,8 @@ pub enum Counts {
     Nothing,
     /// It says 1 for each row that it lists.
     Rows,
-    /// It says 1 for each row and 1 for itself. Where uploads are clipped, the latter is the
-    /// upload's weight in the sums.
+    /// An upload counts 1 for each of its rows, and 1 for its sender. Where uploads are clipped, the
+    /// count of the sender is the weight of the upload in the sums.
     RowsAndSender,
 }
 

@@ -95,7 +95,7 @@ pub(super) const NDCG: Worth = Worth {
     },
 };
 
-/// 1 by the position of the first held-out item.
+/// One divided by the position of the first held-out item.
 pub(super) const MRR: Worth = Worth {
     gain: reciprocal,
     of_best: |_, _| 1.0,
@@ -113,8 +113,8 @@ pub(super) const PRECISION: Worth = Worth {
     of_best: |_, cutoff| f64::from(cutoff),
 };
 
-/// The mean of the precisions at the positions of the held-out items among the first K, of as many
-/// items as can be there.
+/// The sum of the precisions at the positions of the held-out items among the first K, divided by the
+/// number of held-out items that K places can hold.
 pub(super) const MAP: Worth = Worth {
     gain: precision_there,
     of_best: |held_out, cutoff| f64::from(held_out.min(cutoff)),
@@ -158,7 +158,7 @@ pub fn ranks(held_out: &[f32], scores: &[f32]) -> Option<Vec<u32>> {
     }
     let mut ascending = held_out.to_vec();
     ascending.sort_unstable_by(f32::total_cmp);
-    // How many scores reach exactly so many of the held-out ones.
+    // At place n stands how many scores are at least as high as n of the held-out ones, and no more.
     let mut reaching = vec![0u32; held_out.len() + 1];
     for score in scores {
         reaching[ascending.partition_point(|own| own <= score)] += 1;

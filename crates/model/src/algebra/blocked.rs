@@ -30,7 +30,7 @@ const GROUP: usize = 64;
 /// The number of multiply-adds from which a product is worth the work of several threads.
 const WORTH_DIVIDING: usize = 1 << 22;
 
-/// Who computes.
+/// Says which threads compute a product or an inverse.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Threads {
     /// The caller's thread alone.
