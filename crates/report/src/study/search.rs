@@ -76,8 +76,16 @@ impl SearchPlan {
         };
         (study.references, study.courses) = (Vec::new(), Vec::new());
         let seed = study.seeds.first().copied().unwrap_or_default();
-        let mut arms = std::mem::take(&mut study.arms);
-        arms.retain(|arm| !arm.space.is_empty());
+        let mut arms: Vec<Arm> = Vec::new();
+        for mut arm in std::mem::take(&mut study.arms) {
+            arm.name = arm.name_without(&search.across);
+            if arm.space.is_empty() || arms.iter().any(|other| other.name == arm.name) {
+                continue;
+            }
+            let before = arm.set.len().saturating_sub(study.last_overrides);
+            arm.set.splice(before..before, search.set.iter().cloned());
+            arms.push(arm);
+        }
         if arms.len().saturating_mul(search.trials as usize) > MOST_ARMS {
             let count = arms.len();
             return Err(refuse(format!(

@@ -204,7 +204,7 @@ fn choice_of(key: Option<&str>, value: &Spanned<Value>, faults: &mut Faults) -> 
 }
 
 /// Returns the overrides of a table that may be absent.
-fn overrides_of(set: Option<&Spanned<Table>>, faults: &mut Faults) -> Vec<String> {
+pub(super) fn overrides_of(set: Option<&Spanned<Table>>, faults: &mut Faults) -> Vec<String> {
     set.map_or_else(Vec::new, |set| overrides(set.as_ref(), &set.span(), faults))
 }
 

@@ -39,11 +39,12 @@ pub(crate) struct ChosenArm {
 }
 
 /// Puts the settings in the file that `written` names into the arms, before their `last` overrides.
-/// The path begins in `folder`.
+/// Arms that differ on the axes `across` alone have the same ones. The path begins in `folder`.
 pub(super) fn take_over(
     written: &Spanned<PathBuf>,
     folder: &Path,
     arms: &mut [Arm],
+    across: &[String],
     last: usize,
     faults: &mut Faults,
 ) {
@@ -59,8 +60,13 @@ pub(super) fn take_over(
         }
     };
     for (name, of_arm) in &chosen.arms {
-        let Some(arm) = arms.iter_mut().find(|arm| arm.name == *name) else {
-            let known: Vec<String> = arms.iter().map(|arm| format!("`{}`", arm.name)).collect();
+        let is_meant = |arm: &Arm| arm.name_without(across) == *name;
+        if !arms.iter().any(is_meant) {
+            let mut known: Vec<String> = arms
+                .iter()
+                .map(|arm| format!("`{}`", arm.name_without(across)))
+                .collect();
+            known.dedup();
             let message = format!(
                 "`settings`, {}: there is no arm `{name}`; known: {}",
                 path.display(),
@@ -69,10 +75,12 @@ pub(super) fn take_over(
             faults.at(written.span(), message);
             continue;
         };
-        let before = arm.set.len().saturating_sub(last);
         let own = overrides(&of_arm.set, &written.span(), faults);
-        arm.set.splice(before..before, own);
-        arm.chosen_from = Some(of_arm.trials);
+        for arm in arms.iter_mut().filter(|arm| is_meant(arm)) {
+            let before = arm.set.len().saturating_sub(last);
+            arm.set.splice(before..before, own.iter().cloned());
+            arm.chosen_from = Some(of_arm.trials);
+        }
     }
 }
 

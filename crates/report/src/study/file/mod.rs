@@ -86,6 +86,29 @@ pub struct Arm {
     pub chosen_from: Option<u32>,
 }
 
+impl Arm {
+    /// Returns the name of the arm without its values on the axes `across`, on which arms have the
+    /// same settings.
+    pub(in crate::study) fn name_without(&self, across: &[String]) -> String {
+        let is_kept = |value: &&String| {
+            let axis = value.split_once('=').map_or("", |(axis, _)| axis);
+            !across.iter().any(|other| other == axis)
+        };
+        match self.values.is_empty() {
+            true => self.name.clone(),
+            false => {
+                let kept: Vec<&str> = self
+                    .values
+                    .iter()
+                    .filter(is_kept)
+                    .map(String::as_str)
+                    .collect();
+                kept.join(", ")
+            }
+        }
+    }
+}
+
 /// A value that somebody else has published for an arm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reference {
@@ -228,14 +251,27 @@ fn study_of(raw: RawStudy, path: &Path, changes: &Changes, faults: &mut Faults) 
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut arms = arms::list(&raw, folder, &changes.set, faults);
     compared::pair(&mut arms, &raw, faults);
+    let axes: Vec<&str> = raw
+        .axes
+        .iter()
+        .map(|axis| axis.as_ref().name.as_ref().as_str())
+        .collect();
+    let search = spaces::search(raw.search, &axes, &arms, faults);
     let mut warnings = Vec::new();
     if !changes.searches {
         if let Some(written) = &raw.settings {
-            chosen::take_over(written, folder, &mut arms, changes.set.len(), faults);
+            let across = search.as_ref().map_or(&[][..], |search| &search.across);
+            chosen::take_over(
+                written,
+                folder,
+                &mut arms,
+                across,
+                changes.set.len(),
+                faults,
+            );
         }
         warnings = chosen::warnings(&arms, raw.settings.is_some());
     }
-    let search = spaces::search(raw.search, &arms, faults);
     let seeds = seeds_of(raw.seeds, &changes.seeds, faults);
     let references = raw.references.into_iter();
     let references = references.filter_map(|written| reference(written, &arms, faults));

@@ -6,6 +6,7 @@ use std::ops::Range as Span;
 use serde::Deserialize;
 use toml::{Spanned, Table, Value};
 
+use super::arms::overrides_of;
 use super::{Arm, Faults, check_key, check_metric, listed_seeds};
 
 /// How settings are searched for.
@@ -19,6 +20,10 @@ pub struct Search {
     pub metric: Option<String>,
     /// The seeds of the runs of a trial; empty for the study's first one.
     pub seeds: Vec<u64>,
+    /// What trials change and the study does not, such as a validation part.
+    pub set: Vec<String>,
+    /// The axes whose values all have the same settings. They are searched at their first values.
+    pub across: Vec<String>,
 }
 
 /// A key of a search space, and where its values are drawn from.
@@ -53,6 +58,9 @@ pub(super) struct RawSearch {
     seed: u64,
     metric: Option<Spanned<String>>,
     seeds: Option<Spanned<Vec<Spanned<u64>>>>,
+    set: Option<Spanned<Table>>,
+    #[serde(default)]
+    across: Vec<Spanned<String>>,
     /// A space that all arms have.
     pub(super) space: Option<Spanned<Table>>,
 }
@@ -76,6 +84,7 @@ const OF_TRAINING: &str = "dataset.negatives";
 /// Returns how settings are searched for, if the file says so.
 pub(super) fn search(
     written: Option<Spanned<RawSearch>>,
+    axes: &[&str],
     arms: &[Arm],
     faults: &mut Faults,
 ) -> Option<Search> {
@@ -97,7 +106,9 @@ pub(super) fn search(
         seed,
         metric,
         seeds,
-        ..
+        set,
+        across,
+        space: _,
     } = written.into_inner();
     if *trials.as_ref() == 0 {
         faults.at(
@@ -108,9 +119,22 @@ pub(super) fn search(
     if let Some(metric) = &metric {
         check_metric(metric, faults);
     }
+    for axis in &across {
+        let name = axis.as_ref();
+        if !axes.contains(&name.as_str()) {
+            let known: Vec<String> = axes.iter().map(|axis| format!("`{axis}`")).collect();
+            let message = format!(
+                "`across` names axes, and there is no `{name}`; known: {}",
+                known.join(", ")
+            );
+            faults.at(axis.span(), message);
+        }
+    }
     Some(Search {
         trials: trials.into_inner(),
         seed,
+        set: overrides_of(set.as_ref(), faults),
+        across: across.into_iter().map(Spanned::into_inner).collect(),
         metric: metric.map(Spanned::into_inner),
         seeds: seeds.map_or_else(Vec::new, |seeds| listed_seeds(seeds, faults)),
     })

@@ -307,3 +307,69 @@ fn the_command_line_has_the_last_word_in_a_search() {
             .all(|arm| arm.scenario.training.rounds == 7)
     );
 }
+
+/// Two methods under two cuts, whose settings are searched once and before both.
+const ACROSS: &str = r#"
+base = "base.toml"
+seeds = [3]
+metrics = ["ndcg@10"]
+
+[search]
+trials = 3
+across = ["rounds"]
+set = { "training.rounds" = 5 }
+
+[[axes]]
+name = "method"
+values = [
+  { name = "fedmf", set = { method = "fedmf" }, search = { "method.fedmf.learning_rate_user" = { log = [0.01, 10.0] } } },
+  { name = "fedncf", set = { method = "fedncf" }, search = { "method.fedncf.learning_rate_user" = { log = [0.01, 10.0] } } },
+]
+
+[[axes]]
+name = "rounds"
+key = "training.rounds"
+values = [2, 3]
+"#;
+
+/// If this fails, a method is tuned at each value of an axis that shall have its settings in
+/// common, or its trials do not have what the search changes.
+#[test]
+fn arms_share_settings_across_axes() {
+    let plan = search_of(ACROSS).unwrap();
+    let arms: Vec<&str> = plan.trials.iter().map(|trial| trial.arm.as_str()).collect();
+    let expected = [["method=fedmf"; 3], ["method=fedncf"; 3]].concat();
+    assert_eq!(arms, expected);
+    let mut rounds = plan
+        .plan
+        .arms
+        .iter()
+        .map(|arm| arm.scenario.training.rounds);
+    assert!(rounds.all(|rounds| rounds == 5));
+
+    let chosen = "[arms.\"method=fedncf\"]\ntrials = 3\ntrial = 1\nseed = 1\nmetric = \"ndcg@10\"\nvalidation = 0.1\nset = { \"method.fedncf.learning_rate_user\" = 0.5 }\n";
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("chosen.toml"), chosen).unwrap();
+    let text = format!("settings = \"chosen.toml\"\n{ACROSS}");
+    let study = file::parse(
+        &text,
+        &folder.path().join("study.toml"),
+        &Changes::default(),
+    )
+    .unwrap();
+    let set = |name: &str| {
+        let arm = study.arms.iter().find(|arm| arm.name == name).unwrap();
+        (arm.set.len(), arm.chosen_from)
+    };
+    assert_eq!(set("method=fedncf, rounds=2"), (3, Some(3)));
+    assert_eq!(set("method=fedncf, rounds=3"), (3, Some(3)));
+    assert_eq!(set("method=fedmf, rounds=2"), (2, None));
+
+    let unknown = search_of(&ACROSS.replace("[\"rounds\"]", "[\"cut\"]"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        unknown.contains("there is no `cut`; known: `method`, `rounds`"),
+        "{unknown}"
+    );
+}
