@@ -79,9 +79,8 @@ impl PopularityParameters {
         let mut counts = vec![0f64; all.items()];
         for user in (0..all.users()).map(UserId::from) {
             let own = all.own_data(user);
-            let instants = own.instants.unwrap_or_default();
-            let first_session_ends = self.end_of_first_session(instants);
-            for (place, instant) in instants.iter().enumerate() {
+            let first_session_ends = self.end_of_first_session(own.instants);
+            for (place, instant) in own.instants.iter().enumerate() {
                 let age = end.days_since(*instant);
                 let is_old = self.window_days.is_some_and(|window| age > window);
                 let is_first = self.returning && Some(*instant) <= first_session_ends;

@@ -15,7 +15,7 @@
 //! equation 3.
 
 use super::prelude::*;
-use super::recency::{Recency, weighted_positives};
+use super::recency::{self, Recency, weighted_positives};
 use super::rule;
 use super::user_vector::{score_items, solved, solved_to_score};
 use fedrecsim_model::algebra;
@@ -84,6 +84,10 @@ impl Declare for Fcf {
     const WITHOUT_CONTROLS: Option<&str> =
         Some("devices send gradients, which the server turns into a table");
 
+    fn resolve(p: &mut Self) -> Vec<ParameterFault> {
+        recency::idle(p.recency.as_ref())
+    }
+
     fn new(parameters: Self, _problem: &Problem) -> Self {
         parameters
     }
@@ -109,7 +113,7 @@ impl Declare for Fcf {
 
     fn train(&self, _: &mut Own, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<Trained> {
         let table = table_of(task.model, "Y");
-        let (positives, equal) = weighted_positives(&task.own, None);
+        let (positives, equal) = weighted_positives((&task.own, task.user), None)?;
         let vector = self.solve(table, (&positives, &equal), &mut scratch.least_squares);
         let vector = solved(task, vector)?;
         let row = |item: &u32| score(&vector, table.row(*item as usize));
@@ -131,7 +135,8 @@ impl Declare for Fcf {
 
     fn scorer<'a>(&'a self, _: &'a Own, context: ScoringContext<'a>) -> Scoring<'a> {
         let table = table_of(context.model, "Y");
-        let (positives, factors) = weighted_positives(&context.own, self.recency.as_ref());
+        let (positives, factors) =
+            weighted_positives((&context.own, context.user), self.recency.as_ref())?;
         let solver = &mut context.scratch.least_squares;
         let vector = self.solve(table, (&positives, &factors), solver);
         let vector = solved_to_score(context.user, vector)?;
@@ -160,6 +165,7 @@ fn item_gradients(vector: &[f64], table: &Table, positives: &[u32], confidence: 
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use fedrecsim_core::UserId;
     use fedrecsim_data::dataset::OwnData;
     use ndarray::Array2;
 
@@ -228,7 +234,7 @@ mod tests {
                 recency_ranks: (&[1u8, 0][..]).into(),
                 ..OwnData::new(&[0, 1])
             };
-            let (positives, factors) = weighted_positives(&own, recency);
+            let (positives, factors) = weighted_positives((&own, UserId(0)), recency).unwrap();
             let weighted = (&positives[..], &factors[..]);
             method()
                 .solve(&table, weighted, &mut LeastSquares::default())
@@ -237,6 +243,7 @@ mod tests {
         let recency = Recency {
             tau: 1.0,
             floor: 0.0,
+            ..Recency::default()
         };
         let (alike, recent) = (vector(None), vector(Some(&recency)));
         assert_eq!(alike[0], alike[1]);

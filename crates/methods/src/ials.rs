@@ -56,9 +56,10 @@ parameters! {
 impl IalsParameters {
     /// Returns the parameters of the FedGram with the same loss and the same devices.
     fn of_fedgram(&self) -> FedGramParameters {
-        let recency = |Recency { tau, floor }| fedgram::Recency {
-            tau,
-            floor,
+        let recency = |recency: Recency| fedgram::Recency {
+            tau: recency.tau,
+            floor: recency.floor,
+            half_life_days: recency.half_life_days,
             background: Background::PositivesAtOne,
         };
         FedGramParameters {
@@ -139,7 +140,7 @@ impl Central for Ials {
     const DRAWS_NEGATIVES: bool = false;
 
     fn resolve(p: &mut IalsParameters) -> Vec<ParameterFault> {
-        fedgram::idle(p, p.by_density.as_ref())
+        fedgram::idle(p, (p.by_density.as_ref(), p.recency.as_ref()))
     }
 
     fn new(parameters: IalsParameters, _problem: &Problem) -> Self {

@@ -1,13 +1,18 @@
 //! Defines how recent positives count more when a device scores with its own positives.
 
+use std::f64::consts::LN_2;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::user_vector::DistinctPositives;
+use super::user_vector::{DistinctPositives, latest_positives};
+use fedrecsim_core::{Error, Result, UserId, math};
 use fedrecsim_data::dataset::OwnData;
+use fedrecsim_scenario::ParameterFault;
 
 /// How recent positives count more: w_i = floor + exp(-rho_i / tau), rho_i being the number of the
-/// user's positives strictly later than i, scaled to the sum of the user's positives.
+/// user's positives strictly later than i, or with `half_life_days` w_i = floor + 2^(-age of i /
+/// half-life); either is scaled to the sum of the user's positives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Recency {
@@ -17,6 +22,11 @@ pub(crate) struct Recency {
     /// Weight that remains of the oldest positives.
     #[schemars(range(min = 0))]
     pub floor: f64,
+    /// A positive weighs half when it is so many days old, in place of `tau`. Its age counts from the
+    /// end of training, which `global-time` has. Other splits have no common present, and there the
+    /// age counts from the user's own last training rating. Every rating needs a timestamp.
+    #[schemars(extend("exclusiveMinimum" = 0.0))]
+    pub half_life_days: Option<f64>,
 }
 
 impl Default for Recency {
@@ -24,17 +34,47 @@ impl Default for Recency {
         Self {
             tau: 5.0,
             floor: 0.1,
+            half_life_days: None,
         }
     }
 }
 
 impl Recency {
-    /// Returns the weights w_i of a user's positives, scaled so that their sum is their number.
-    /// `later` holds rho_i for each of them. The weights stay on the device.
-    fn weights(&self, later: &[u32]) -> Vec<f64> {
-        let weight =
-            |rank: &u32| self.floor + fedrecsim_core::math::exp(-f64::from(*rank) / self.tau);
-        let mut weights: Vec<f64> = later.iter().map(weight).collect();
+    /// Returns the positives of a user, ascending and each once, and the logarithm of the weight of
+    /// each without the floor.
+    ///
+    /// # Errors
+    /// [`Error::Dataset`] where ages are wanted of ratings without timestamps.
+    fn decays(&self, own: &OwnData<'_>, user: UserId) -> Result<(Vec<u32>, Vec<f64>)> {
+        let Some(half_life) = self.half_life_days else {
+            let DistinctPositives { items, later } = DistinctPositives::of(own);
+            let decays = later.iter().map(|rank| -f64::from(*rank) / self.tau);
+            return Ok((items, decays.collect()));
+        };
+        let ages = own.ages_in_days().ok_or_else(|| {
+            Error::Dataset(format!(
+                "`recency.half_life_days` goes by the age of ratings, but {user} has ratings without a \
+                 timestamp: name the column that has them (dataset.columns.timestamp), keep the users \
+                 whose ratings all have one (dataset.subset.with_timestamps = true), or go by order alone \
+                 (recency.tau)"
+            ))
+        })?;
+        let (items, mut ages) = latest_positives(own, ages);
+        // Without a floor, differences of age alone decide. So a user who came long ago keeps
+        // weights that are not all zero.
+        if self.floor == 0.0 {
+            let least = ages.iter().copied().fold(f64::INFINITY, f64::min);
+            ages.iter_mut().for_each(|age| *age -= least);
+        }
+        let decays = ages.iter().map(|age| -LN_2 * (age / half_life));
+        Ok((items, decays.collect()))
+    }
+
+    /// Returns the weights w_i of a user's positives, scaled so that their sum is their number. The
+    /// weights stay on the device.
+    fn weights(&self, decays: &[f64]) -> Vec<f64> {
+        let weight = |decay: &f64| self.floor + math::exp(*decay);
+        let mut weights: Vec<f64> = decays.iter().map(weight).collect();
         let sum: f64 = weights.iter().sum();
         let scale = weights.len() as f64 / sum;
         weights.iter_mut().for_each(|weight| *weight *= scale);
@@ -44,21 +84,39 @@ impl Recency {
 
 /// Returns the positives of a user, ascending and each once, and the weight of each, which is 1
 /// without `recency`.
+///
+/// # Errors
+/// [`Error::Dataset`] where ages are wanted of ratings without timestamps.
 pub(super) fn weighted_positives(
-    own: &OwnData<'_>,
+    (own, user): (&OwnData<'_>, UserId),
     recency: Option<&Recency>,
-) -> (Vec<u32>, Vec<f64>) {
-    let DistinctPositives { items, later } = DistinctPositives::of(own);
-    let weights = match recency {
-        Some(recency) => recency.weights(&later),
-        None => vec![1.0; items.len()],
+) -> Result<(Vec<u32>, Vec<f64>)> {
+    let Some(recency) = recency else {
+        let items = DistinctPositives::of(own).items;
+        let equal = vec![1.0; items.len()];
+        return Ok((items, equal));
     };
-    (items, weights)
+    let (items, decays) = recency.decays(own, user)?;
+    let weights = recency.weights(&decays);
+    Ok((items, weights))
+}
+
+/// Warns of a `tau` that `half_life_days` leaves without an effect.
+pub(super) fn idle(recency: Option<&Recency>) -> Vec<ParameterFault> {
+    let usual = Recency::default().tau;
+    let is_idle = |of: &&Recency| of.half_life_days.is_some() && of.tau != usual;
+    let fault = |_: &Recency| ParameterFault {
+        path: vec!["recency".to_owned(), "tau".to_owned()],
+        ..ParameterFault::without_effect("recency.tau", "weights go by age with `half_life_days`")
+    };
+    recency.filter(is_idle).map(fault).into_iter().collect()
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+    use fedrecsim_core::Timestamp;
 
     /// If this fails, old positives count more than recent ones, or all of them together more than
     /// without recency.
@@ -66,11 +124,59 @@ mod tests {
     fn weights_fall_with_age_and_keep_their_sum() {
         let weights = Recency {
             tau: 5.0,
-            floor: 0.1,
+            ..Recency::default()
         }
-        .weights(&[0, 1, 1, 40]);
+        .weights(&[0.0, -0.2, -0.2, -8.0]);
         assert!((weights.iter().sum::<f64>() - 4.0).abs() < 1e-12);
         assert!(weights[0] > weights[1] && weights[1] == weights[2] && weights[2] > weights[3]);
         assert!((weights[3] / weights[0] - (0.1 + (-8f64).exp()) / 1.1).abs() < 1e-12);
+    }
+
+    /// If this fails, weights by age do not halve in the half-life, go by another present, or become
+    /// NaN for a user who came long ago.
+    #[test]
+    fn weights_by_age_halve_with_the_half_life() {
+        let day = |day: i64| Timestamp(day * 86_400_000_000_000);
+        let instants = [day(10), day(20), day(15), day(15)];
+        let own = OwnData {
+            instants: &instants,
+            training_ends: Some(day(25)),
+            ..OwnData::new(&[1, 3, 3, 7])
+        };
+        let weights = |floor: f64, days: f64, own: &OwnData<'_>| {
+            let recency = Recency {
+                floor,
+                half_life_days: Some(days),
+                ..Recency::default()
+            };
+            let (items, weights) = weighted_positives((own, UserId(0)), Some(&recency)).unwrap();
+            assert_eq!(items, [1, 3, 7], "an item counts by its latest rating");
+            weights
+        };
+        let expect = |found: Vec<f64>, ratio: [f64; 2]| {
+            assert!((found.iter().sum::<f64>() - 3.0).abs() < 1e-12);
+            for (of, ratio) in [0, 2].into_iter().zip(ratio) {
+                assert!((found[of] / found[1] - ratio).abs() < 1e-12, "{found:?}");
+            }
+        };
+        expect(weights(0.0, 5.0, &own), [0.25, 0.5]);
+        expect(weights(0.5, 5.0, &own), [0.625, 0.75]);
+        // Item 3 was the user's last.
+        let alone = OwnData {
+            training_ends: None,
+            ..own
+        };
+        expect(weights(0.5, 5.0, &alone), [0.75 / 1.5, 1.0 / 1.5]);
+        expect(weights(0.0, 1e-4, &own), [0.0, 0.0]);
+        let unknown = OwnData {
+            instants: &[],
+            ..own
+        };
+        let recency = Recency {
+            half_life_days: Some(5.0),
+            ..Recency::default()
+        };
+        let refused = weighted_positives((&unknown, UserId(4)), Some(&recency)).unwrap_err();
+        assert!(refused.to_string().contains("dataset.columns.timestamp"));
     }
 }

@@ -21,20 +21,33 @@ pub(super) struct DistinctPositives {
 impl DistinctPositives {
     /// Collects the positives of `own`.
     pub(crate) fn of(own: &OwnData<'_>) -> Self {
-        let mut positives = Self::default();
-        let items = own.items.iter().enumerate();
-        let ranked = items.zip(own.recency_ranks.iter());
-        for ((_, &item), rank) in ranked.filter(|((at, _), _)| own.is_positive(*at)) {
-            match positives.later.last_mut() {
-                Some(later) if positives.items.last() == Some(&item) => *later = rank.min(*later),
-                _ => {
-                    positives.items.push(item);
-                    positives.later.push(rank);
+        let (items, later) = latest_positives(own, own.recency_ranks.iter());
+        Self { items, later }
+    }
+}
+
+/// Returns the positives of `own`, ascending and each once, and the least age of each. `ages` has
+/// one for every row, in any unit.
+pub(super) fn latest_positives<A: Copy + PartialOrd>(
+    own: &OwnData<'_>,
+    ages: impl Iterator<Item = A>,
+) -> (Vec<u32>, Vec<A>) {
+    let (mut items, mut least) = (Vec::new(), Vec::new());
+    let rows = own.items.iter().zip(ages).enumerate();
+    for (_, (&item, age)) in rows.filter(|(at, _)| own.is_positive(*at)) {
+        match least.last_mut() {
+            Some(least) if items.last() == Some(&item) => {
+                if age < *least {
+                    *least = age;
                 }
             }
+            _ => {
+                items.push(item);
+                least.push(age);
+            }
         }
-        positives
     }
+    (items, least)
 }
 
 /// Returns the items that the user has rated, ascending and each once, and the last rating of each.

@@ -166,6 +166,7 @@ fn methods_of_least_squares() -> Vec<Key> {
         maybe("method.fcf.initial_length", rate(1e-2, 1.0)),
         maybe("method.fcf.recency.tau", rate(0.1, 100.0)),
         maybe("method.fcf.recency.floor", zero_or(1e-2, 1.0)),
+        maybe("method.fcf.recency.half_life_days", rate(0.1, 1000.0)),
         maybe("method.fedgram.latent_dimension", small_dimension()),
         maybe("method.fedgram.unobserved_weight", rate(1e-3, 1.0)),
         maybe("method.fedgram.regularization", rate(1e-3, 10.0)),
@@ -176,6 +177,7 @@ fn methods_of_least_squares() -> Vec<Key> {
         maybe("method.fedgram.sends_counts", boolean()),
         maybe("method.fedgram.recency.tau", rate(0.1, 100.0)),
         maybe("method.fedgram.recency.floor", zero_or(1e-2, 1.0)),
+        maybe("method.fedgram.recency.half_life_days", rate(0.1, 1000.0)),
         maybe(
             "method.fedgram.recency.background",
             one_of(&["positives-at-one", "all-at-zero"]),
@@ -202,6 +204,7 @@ fn methods_of_least_squares() -> Vec<Key> {
         maybe("method.fedspec.sends_counts", boolean()),
         maybe("method.fedspec.recency.tau", rate(0.1, 100.0)),
         maybe("method.fedspec.recency.floor", zero_or(1e-2, 1.0)),
+        maybe("method.fedspec.recency.half_life_days", rate(0.1, 1000.0)),
     ]
 }
 
@@ -286,10 +289,12 @@ fn methods_at_the_server() -> Vec<Key> {
         maybe("method.ease.regularization", rate(1.0, 1000.0)),
         maybe("method.ease.recency.tau", rate(0.1, 100.0)),
         maybe("method.ease.recency.floor", zero_or(1e-2, 1.0)),
+        maybe("method.ease.recency.half_life_days", rate(0.1, 1000.0)),
         maybe("method.itemknn.neighbours", integer(1..=200)),
         maybe("method.itemknn.shrinkage", zero_or(1e-2, 100.0)),
         maybe("method.itemknn.recency.tau", rate(0.1, 100.0)),
         maybe("method.itemknn.recency.floor", zero_or(1e-2, 1.0)),
+        maybe("method.itemknn.recency.half_life_days", rate(0.1, 1000.0)),
         maybe("method.ials.latent_dimension", small_dimension()),
         maybe("method.ials.unobserved_weight", rate(1e-3, 1.0)),
         maybe("method.ials.regularization", rate(1e-3, 10.0)),
@@ -297,6 +302,7 @@ fn methods_at_the_server() -> Vec<Key> {
         maybe("method.ials.initial_length", rate(1e-2, 1.0)),
         maybe("method.ials.recency.tau", rate(0.1, 100.0)),
         maybe("method.ials.recency.floor", zero_or(1e-2, 1.0)),
+        maybe("method.ials.recency.half_life_days", rate(0.1, 1000.0)),
         maybe(
             "method.ials.by_density.unobserved_per_positive",
             rate(0.1, 100.0),

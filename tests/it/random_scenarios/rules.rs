@@ -190,10 +190,13 @@ impl Draft {
         self.has_below("dataset.split.global-time")
     }
 
-    /// Returns whether the split needs to know when users rated.
+    /// Returns whether the split or the method needs to know when users rated.
     fn goes_by_clock(&self) -> bool {
         let gap = "dataset.split.leave-one-out.session_gap_days";
-        self.splits_at_one_time() || self.0.contains_key(gap)
+        let mut keys = self.0.keys();
+        self.splits_at_one_time()
+            || self.0.contains_key(gap)
+            || keys.any(|key| key.ends_with(".recency.half_life_days"))
     }
 
     /// Returns whether the split holds items out for validation.

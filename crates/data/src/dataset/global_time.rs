@@ -218,7 +218,7 @@ impl Parts {
             spec: *spec,
             instants,
             items,
-            train: UserRows::with_instants(),
+            train: UserRows::by_instants(),
             test: ItemLists::new(),
             validation: (spec.validation_share > 0.0).then(ItemLists::new),
             left_out: ItemLists::new(),

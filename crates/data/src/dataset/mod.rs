@@ -239,7 +239,10 @@ impl Dataset {
 
     /// Returns the data on the device of `user`: the training part, and nothing that is held out.
     pub fn own_data(&self, user: UserId) -> OwnData<'_> {
-        self.train.own_data(self.place(user))
+        OwnData {
+            training_ends: self.training_ends,
+            ..self.train.own_data(self.place(user))
+        }
     }
 
     /// Returns the held-out test items of `user`; none where the split holds ratings out instead

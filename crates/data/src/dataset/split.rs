@@ -856,11 +856,7 @@ mod tests {
                 .map(|user| {
                     let own = dataset.own_data(UserId(user));
                     let ranks: Vec<u32> = own.recency_ranks.iter().collect();
-                    (
-                        own.items.to_vec(),
-                        ranks,
-                        own.instants.map(<[Timestamp]>::to_vec),
-                    )
+                    (own.items.to_vec(), ranks, own.instants.to_vec())
                 })
                 .collect();
             (

@@ -14,8 +14,10 @@ pub(super) struct UserRows {
     items: Vec<u32>,
     ratings: Column,
     recency_ranks: RankColumn,
-    /// The instants, where the split goes by them.
-    instants: Option<Vec<Timestamp>>,
+    /// The instants; empty as long as none is known.
+    instants: Vec<Timestamp>,
+    /// Whether the split goes by the instants, so that they tell data sets apart.
+    goes_by_instants: bool,
     weights: Column,
     /// The labels; absent as long as every row is a positive.
     labels: Option<Vec<bool>>,
@@ -29,16 +31,17 @@ impl UserRows {
             items: Vec::new(),
             ratings: Column::new(),
             recency_ranks: RankColumn::default(),
-            instants: None,
+            instants: Vec::new(),
+            goes_by_instants: false,
             weights: Column::new(),
             labels: None,
         }
     }
 
-    /// Makes a store without users, which keeps the instants of rows.
-    pub(crate) fn with_instants() -> Self {
+    /// Makes a store without users for a split that goes by the instants of rows.
+    pub(crate) fn by_instants() -> Self {
         Self {
-            instants: Some(Vec::new()),
+            goes_by_instants: true,
             ..Self::new()
         }
     }
@@ -59,8 +62,9 @@ impl UserRows {
             if let Some(labels) = &mut self.labels {
                 labels.push(row.is_positive);
             }
-            if let Some(instants) = &mut self.instants {
-                instants.push(row.instant);
+            if !self.instants.is_empty() || row.instant.known().is_some() {
+                self.instants.resize(self.items.len(), Timestamp::UNKNOWN);
+                self.instants.push(row.instant);
             }
             self.items.push(row.item);
             self.ratings.push(row.rating);
@@ -97,7 +101,8 @@ impl UserRows {
             items: &self.items[range.clone()],
             ratings: self.ratings.rows(range.clone()),
             recency_ranks: self.recency_ranks.rows(range.clone()),
-            instants: self.instants.as_ref().map(|all| &all[range.clone()]),
+            instants: self.instants.get(range.clone()).unwrap_or_default(),
+            training_ends: None,
             weights: self.weights.rows(range.clone()),
             labels: self.labels.as_ref().map(|labels| &labels[range]),
         }
@@ -112,8 +117,10 @@ impl UserRows {
         let values = own.ratings.iter().chain(own.weights.iter());
         bytes.extend(values.flat_map(f32::to_le_bytes));
         bytes.extend(own.recency_ranks.iter().flat_map(u32::to_le_bytes));
-        let instants = own.instants.unwrap_or_default().iter();
-        bytes.extend(instants.flat_map(|instant| instant.0.to_le_bytes()));
+        if self.goes_by_instants {
+            let instants = own.instants.iter();
+            bytes.extend(instants.flat_map(|instant| instant.0.to_le_bytes()));
+        }
         let labels = own.labels.unwrap_or_default().iter();
         bytes.extend(labels.map(|label| u8::from(*label)));
         sink(&bytes);
@@ -121,7 +128,10 @@ impl UserRows {
 
     /// Returns the rows of these users alone.
     pub(crate) fn of_users(&self, users: std::ops::Range<usize>) -> Self {
-        let mut own = Self::new();
+        let mut own = Self {
+            goes_by_instants: self.goes_by_instants,
+            ..Self::new()
+        };
         for user in users.map(UserId::from) {
             let rows = self.own_data(user);
             own.items.extend_from_slice(rows.items);
@@ -133,11 +143,7 @@ impl UserRows {
                 .for_each(|weight| own.weights.push(weight));
             let ranks = rows.recency_ranks.iter();
             ranks.for_each(|rank| own.recency_ranks.push(rank));
-            if let Some(instants) = rows.instants {
-                own.instants
-                    .get_or_insert_default()
-                    .extend_from_slice(instants);
-            }
+            own.instants.extend_from_slice(rows.instants);
             if let Some(labels) = rows.labels {
                 own.labels.get_or_insert_default().extend_from_slice(labels);
             }
@@ -188,6 +194,37 @@ mod tests {
                 .collect::<Vec<_>>(),
             [1, 0]
         );
+    }
+
+    /// If this fails, a split that goes by no instant keeps no instants, which weights by age need, or
+    /// it has another digest for having them.
+    #[test]
+    fn instants_are_kept_and_tell_apart_only_splits_that_go_by_them() {
+        let with = |mut rows: UserRows, instants: [i64; 2]| {
+            let row = |(item, instant)| Interaction {
+                instant: Timestamp(instant),
+                ..Interaction::new(item, 1.0, 0)
+            };
+            rows.push_user(&mut [Interaction::new(9, 1.0, 100)]);
+            rows.push_user(
+                &mut [4, 2]
+                    .into_iter()
+                    .zip(instants)
+                    .map(row)
+                    .collect::<Vec<_>>(),
+            );
+            let mut fed = Vec::new();
+            rows.visit_user(USER, &mut |bytes| fed.extend_from_slice(bytes));
+            let part = rows.of_users(1..2);
+            for own in [rows.own_data(USER), part.own_data(UserId(0))] {
+                assert_eq!(own.instants, [instants[1], instants[0]].map(Timestamp));
+            }
+            fed
+        };
+        let [new, clock] = [UserRows::new, UserRows::by_instants];
+        assert_eq!(with(new(), [5, 6]), with(new(), [5, 7]));
+        assert_ne!(with(clock(), [5, 6]), with(clock(), [5, 7]));
+        assert_eq!(rows(&[(7, 30, true)]).own_data(USER).instants, []);
     }
 
     /// If this fails, what a user was shown and did not want makes the liked items look older.

@@ -80,6 +80,11 @@ parameters! {
         tau: f64 = recency::Recency::default().tau, > 0.0;
         /// Weight that remains of the oldest positives.
         floor: f64 = recency::Recency::default().floor, >= 0;
+        /// A positive weighs half when it is so many days old, in place of `tau`. Its age counts from
+        /// the end of training, which `global-time` has. Other splits have no common present, and
+        /// there the age counts from the user's own last training rating. Every rating needs a
+        /// timestamp.
+        half_life_days: Option<f64> = None, > 0.0;
         /// What the weight among all items pulls an old positive to.
         background: Background = Background::PositivesAtOne;
     }
@@ -96,13 +101,29 @@ choices! {
     }
 }
 
+impl Recency {
+    /// Returns how recent positives count more.
+    fn weighting(&self) -> recency::Recency {
+        recency::Recency {
+            tau: self.tau,
+            floor: self.floor,
+            half_life_days: self.half_life_days,
+        }
+    }
+}
+
 /// Returns the parameters that others leave without an effect, of FedGram and of the central method
 /// with its loss.
-pub(super) fn idle<P: Parameters>(p: &P, by_density: Option<&ByDensity>) -> Vec<ParameterFault> {
+pub(super) fn idle<P: Parameters>(
+    p: &P,
+    (by_density, recency): (Option<&ByDensity>, Option<&recency::Recency>),
+) -> Vec<ParameterFault> {
     let because = "it follows from the data with `by_density`";
     let replaced = ["unobserved_weight", "regularization"];
     let rules = replaced.map(|key| (key, by_density.is_some(), because));
-    without_effect(p, &rules)
+    let mut faults = without_effect(p, &rules);
+    faults.extend(recency::idle(recency));
+    faults
 }
 
 /// The names of the blocks.
@@ -213,11 +234,9 @@ impl FedGram {
     /// Makes the scorer of a device.
     pub(super) fn device_scorer<'a>(&self, context: ScoringContext<'a>) -> Scoring<'a> {
         let recency = self.parameters.recency.as_ref();
-        let weighting = recency.map(|Recency { tau, floor, .. }| recency::Recency {
-            tau: *tau,
-            floor: *floor,
-        });
-        let (positives, weights) = weighted_positives(&context.own, weighting.as_ref());
+        let weighting = recency.map(Recency::weighting);
+        let own = (&context.own, context.user);
+        let (positives, weights) = weighted_positives(own, weighting.as_ref())?;
         let background = recency.map_or(Background::AllAtZero, |recency| recency.background);
         let weighted = (Some(&weights[..]), background);
         let solver = &mut context.scratch.least_squares;
@@ -251,7 +270,8 @@ impl Declare for FedGram {
         Some("devices send sums, with which the server makes the steps");
 
     fn resolve(p: &mut FedGramParameters) -> Vec<ParameterFault> {
-        idle(p, p.by_density.as_ref())
+        let recency = p.recency.as_ref().map(Recency::weighting);
+        idle(p, (p.by_density.as_ref(), recency.as_ref()))
     }
 
     fn new(parameters: FedGramParameters, _problem: &Problem) -> Self {

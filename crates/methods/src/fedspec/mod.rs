@@ -22,7 +22,7 @@
 
 use super::declare::orthonormal;
 use super::prelude::*;
-use super::recency::{Recency, weighted_positives};
+use super::recency::{self, Recency, weighted_positives};
 use super::sums::SumServer;
 use super::user_vector::{DistinctPositives, deviation, score_items};
 
@@ -87,6 +87,10 @@ impl Declare for FedSpec {
     const WITHOUT_CONTROLS: Option<&str> =
         Some("devices send sums, of which only a server with those of many users makes a table");
 
+    fn resolve(p: &mut Self) -> Vec<ParameterFault> {
+        recency::idle(p.recency.as_ref())
+    }
+
     fn new(parameters: Self, _problem: &Problem) -> Self {
         parameters
     }
@@ -128,7 +132,8 @@ impl Declare for FedSpec {
     }
 
     fn scorer<'a>(&'a self, _: &'a Own, context: ScoringContext<'a>) -> Scoring<'a> {
-        let (positives, of_positives) = weighted_positives(&context.own, self.recency.as_ref());
+        let (positives, of_positives) =
+            weighted_positives((&context.own, context.user), self.recency.as_ref())?;
         let [table, filter, item_weights] =
             ["A", "filter", "item weights"].map(|name| table_of(context.model, name));
         let vector = numerics::profile(table, &positives, &of_positives, filter.as_slice());

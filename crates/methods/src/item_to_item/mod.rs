@@ -9,7 +9,7 @@ use ndarray::Array2;
 
 use super::Parameters;
 use super::prelude::*;
-use super::recency::{Recency, weighted_positives};
+use super::recency::{self, Recency, weighted_positives};
 
 pub(super) mod ease;
 pub(super) mod itemknn;
@@ -51,6 +51,10 @@ impl<M: ByMatrix> Central for M {
     const SOURCE: &str = M::SOURCE;
     const DRAWS_NEGATIVES: bool = false;
 
+    fn resolve(p: &mut Self) -> Vec<ParameterFault> {
+        recency::idle(p.recency())
+    }
+
     fn new(parameters: Self, _problem: &Problem) -> Self {
         parameters
     }
@@ -77,7 +81,7 @@ impl<M: ByMatrix> Central for M {
     }
 
     fn scorer<'a>(&'a self, context: ScoringContext<'a>) -> Scoring<'a> {
-        let (own, weights) = weighted_positives(&context.own, self.recency());
+        let (own, weights) = weighted_positives((&context.own, context.user), self.recency())?;
         let matrix = context.model.table(0);
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
             add_rows(matrix, (&own, &weights), items, scores)
