@@ -38,6 +38,22 @@ fn workshop() -> Workshop {
     workshop
 }
 
+/// Returns the arguments of a study or a search that is stopped in the middle: one run at a time,
+/// with a checkpoint after every round.
+#[cfg(unix)]
+const fn one_by_one(command: &str) -> [&str; 8] {
+    [
+        command,
+        "study.toml",
+        "--jobs",
+        "1",
+        "--checkpoint-every",
+        "1",
+        "--out",
+        "out",
+    ]
+}
+
 /// Runs the program in the folder of the workshop.
 fn fedrecsim(workshop: &Workshop, arguments: &[&str]) -> Output {
     command(workshop, arguments).output().unwrap()

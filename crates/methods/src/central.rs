@@ -14,10 +14,10 @@ use super::network;
 use super::server::{
     Accumulator, Contribution, Download, Server, StepContext, StepReport, downcast,
 };
-use super::user_vector::{last_ratings, score_items};
+use super::user_vector::last_ratings;
 use super::{
-    Averager, LocalTask, Parameters, Placement, Problem, Scoring, ScoringContext, Scratch, Trained,
-    UserRatings,
+    Averager, LocalTask, Parameters, Placement, Problem, Products, Scoring, ScoringContext,
+    Scratch, Trained, UserRatings,
 };
 use fedrecsim_core::Result;
 use fedrecsim_core::work::Work;
@@ -93,9 +93,8 @@ pub trait Central: Send + Sync + Sized + 'static {
     /// Those of [`Client::scorer`](super::Client::scorer).
     fn scorer<'a>(&'a self, context: ScoringContext<'a>) -> Scoring<'a> {
         let (user, model) = (context.user.index(), context.model);
-        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
-            score_items(model.table(0).row(user), model.table(1), items, scores)
-        }))
+        let vector = model.table(0).row(user).to_vec();
+        Ok(Box::new(Products::new(vector, model.table(1))))
     }
 }
 

@@ -17,7 +17,7 @@
 use super::prelude::*;
 use super::recency::{self, Recency, weighted_positives};
 use super::rule;
-use super::user_vector::{score_items, solved, solved_to_score};
+use super::user_vector::{solved, solved_to_score};
 use fedrecsim_model::algebra;
 use fedrecsim_model::least_squares::{LeastSquares, Positives, WeightedGram, gram_of_table, score};
 
@@ -140,9 +140,7 @@ impl Declare for Fcf {
         let solver = &mut context.scratch.least_squares;
         let vector = self.solve(table, (&positives, &factors), solver);
         let vector = solved_to_score(context.user, vector)?;
-        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
-            score_items(&vector, table, items, scores)
-        }))
+        Ok(Box::new(Products::new(vector, table)))
     }
 }
 

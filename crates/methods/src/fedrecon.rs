@@ -19,7 +19,6 @@
 
 use super::declare::learn::{self, Session};
 use super::prelude::*;
-use super::user_vector::score_items;
 use fedrecsim_model::kernel::logistic::{LogisticStep, Target};
 use fedrecsim_model::kernel::{packed_vector, unpack_into};
 
@@ -159,8 +158,6 @@ impl Declare for FedRecon {
         let mut stream = context.named_stream("fedrecon/scoring");
         let (mut session, samples) = Session::of(&table, context.scratch);
         let user = self.reconstruct(&mut session, samples, &mut stream);
-        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
-            score_items(&user, &table, items, scores)
-        }))
+        Ok(Box::new(Products::new(user, &table)))
     }
 }

@@ -126,7 +126,9 @@ pub(crate) use keys::without_effect;
 pub use own_noise::OwnNoise;
 pub use problem::{Placement, Problem, UserRatings};
 pub use server::Server;
-pub use task::{LocalTask, Phase, SampleScratch, Scorer, Scoring, ScoringContext, Trained};
+pub use task::{
+    LocalTask, Phase, Products, SampleScratch, Scorer, Scoring, ScoringContext, Trained,
+};
 pub use third_party::{Exchange, Message, ThirdParty};
 
 /// Describes a method of recommendation. One value is shared by the server and all clients.

@@ -6,8 +6,10 @@ use fedrecsim_core::work::Work;
 use fedrecsim_core::{Error, InvitationId, Purpose, Result, Round, Step, Stream, Streams, UserId};
 use fedrecsim_data::dataset::negatives::{NegativeSampler, Samples};
 use fedrecsim_data::dataset::{Dataset, OwnData};
+use fedrecsim_model::kernel::score::{ScaledSum, score_sums};
 use fedrecsim_model::magnitude::largest_magnitude;
-use fedrecsim_model::{Model, ModelUpdate};
+use fedrecsim_model::table::SharedTable;
+use fedrecsim_model::{Model, ModelUpdate, Table};
 use fedrecsim_scenario::NegativesSpec;
 
 /// Numbers the phases of a method, from 0. What travels, and what a client does with it, may differ
@@ -263,6 +265,68 @@ pub trait Scorer {
     /// # Errors
     /// An error of the method. Most methods find it when they make the scorer.
     fn score(&self, items: &[u32], scores: &mut [f32]) -> Result<()>;
+
+    /// Returns the products that the scores are, if they are nothing else. Then the whole catalogue
+    /// can be scored for many users at once.
+    fn products(&self) -> Option<&Products> {
+        None
+    }
+}
+
+/// Scores items by the scalar products of a user's vector with the rows of an item table, plus
+/// biases.
+#[derive(Clone, Debug)]
+pub struct Products {
+    /// The user's vector.
+    pub vector: Vec<f32>,
+    /// The number that every score has in addition.
+    pub bias: f32,
+    /// The item table, which users may share.
+    pub table: SharedTable,
+    /// A factor, and a table of one column. A score has the factor times the item's value in
+    /// addition.
+    pub item_bias: Option<(f32, SharedTable)>,
+}
+
+impl Products {
+    /// Scores without biases.
+    pub fn new(vector: Vec<f32>, table: &SharedTable) -> Self {
+        Self {
+            vector,
+            bias: 0.0,
+            table: SharedTable::clone(table),
+            item_bias: None,
+        }
+    }
+}
+
+impl Scorer for Products {
+    fn score(&self, items: &[u32], scores: &mut [f32]) -> Result<()> {
+        score_items(&self.vector, self.bias, &self.table, items, scores);
+        if let Some((factor, biases)) = &self.item_bias {
+            for (item, score) in items.iter().zip(scores) {
+                *score += factor * biases.row(*item as usize)[0];
+            }
+        }
+        Ok(())
+    }
+
+    fn products(&self) -> Option<&Products> {
+        Some(self)
+    }
+}
+
+/// Writes to `scores` the scalar product of `vector` with the row of each of `items`, plus `bias`.
+pub(crate) fn score_items(
+    vector: &[f32],
+    bias: f32,
+    table: &Table,
+    items: &[u32],
+    scores: &mut [f32],
+) {
+    let rows = items.iter().map(|item| table.row(*item as usize).into());
+    let rows: Vec<ScaledSum<'_>> = rows.collect();
+    score_sums(vector, bias, &rows, scores);
 }
 
 /// Makes every function that scores, and cannot fail, a scorer.

@@ -4,9 +4,7 @@
 use super::{LocalTask, largest_magnitude};
 use fedrecsim_core::{Error, PortableDraws, Result, Round, Stream, UserId};
 use fedrecsim_data::dataset::OwnData;
-use fedrecsim_model::Table;
 use fedrecsim_model::algebra::{self, AlgebraError};
-use fedrecsim_model::kernel::score::{ScaledSum, score_sums};
 
 /// Holds the positives of a user, each once.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -119,24 +117,6 @@ pub(super) fn deviation(values: &[f32]) -> f64 {
     let mean = values().sum::<f64>() / count;
     let squares: f64 = values().map(|value| (value - mean) * (value - mean)).sum();
     fedrecsim_core::math::sqrt(squares / count)
-}
-
-/// Writes to `scores` the scalar product of `vector` with the row of each of `items`.
-pub(super) fn score_items(vector: &[f32], table: &Table, items: &[u32], scores: &mut [f32]) {
-    score_items_with_bias(vector, 0.0, table, items, scores);
-}
-
-/// Writes to `scores` the scalar product of `vector` with the row of each of `items`, plus `bias`.
-pub(super) fn score_items_with_bias(
-    vector: &[f32],
-    bias: f32,
-    table: &Table,
-    items: &[u32],
-    scores: &mut [f32],
-) {
-    let rows = items.iter().map(|item| table.row(*item as usize).into());
-    let rows: Vec<ScaledSum<'_>> = rows.collect();
-    score_sums(vector, bias, &rows, scores);
 }
 
 #[cfg(test)]

@@ -25,3 +25,28 @@ macro_rules! per_instruction_set {
         }
     };
 }
+
+/// Returns how much a vector register of the instruction set holds for which kernels are compiled
+/// on this machine, in bytes: 64, 32 or 16. NEON counts as 32, as it has twice as many registers of
+/// 16. A kernel may keep as many sums at hand as fit, which must change no bit.
+#[inline]
+pub(crate) fn register_bytes() -> usize {
+    #[cfg(all(target_arch = "x86_64", not(fedrecsim_no_simd_dispatch)))]
+    {
+        if is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512bw")
+        {
+            return 64;
+        }
+        if is_x86_feature_detected!("avx2") {
+            return 32;
+        }
+    }
+    if cfg!(target_arch = "aarch64") {
+        32
+    } else {
+        16
+    }
+}

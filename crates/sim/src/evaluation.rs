@@ -8,14 +8,19 @@ use std::cell::RefCell;
 
 use serde::{Deserialize, Serialize};
 
+use rayon::prelude::*;
+
+use super::catalogue::{ITEMS_AT_ONCE, Ranks, ranks_at_once};
 use super::metric_set::MetricSet;
 use super::outcome::{SplitAccuracy, UserTest};
 use super::world::World;
 use fedrecsim_core::metric::{CataloguePlace, MetricSums, Place, Places, RatingErrors, ranks};
+use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_data::dataset::{Against, CandidateScratch, HeldOutItems, TestRatings};
-use fedrecsim_methods::{Client, Scorer, ScoringContext, Scratch};
+use fedrecsim_methods::{Client, Products, Scorer, ScoringContext, Scratch};
 use fedrecsim_model::Model;
+use fedrecsim_model::kernel::LANES;
 
 /// The accuracy that was found for one user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,6 +70,26 @@ pub(crate) fn user_accuracy(
     client: &dyn Client,
     model: &Model,
 ) -> Result<UserAccuracy> {
+    let (mut accuracy, waiting) = accuracy_without_catalogue(world, position, client, model)?;
+    if let Some(products) = waiting {
+        let ranks = ranks_in_catalogue(world, position, &products)?;
+        accuracy.place_in_catalogue(world, ranks);
+    }
+    Ok(accuracy)
+}
+
+/// Returns the accuracy as [`user_accuracy`] does. If the held-out items can be ranked in the whole
+/// catalogue together with those of other users, these ranks are missing, and the products that
+/// [`place_in_catalogue`] needs are there.
+///
+/// # Errors
+/// As [`user_accuracy`].
+pub(crate) fn accuracy_without_catalogue(
+    world: &World,
+    position: usize,
+    client: &dyn Client,
+    model: &Model,
+) -> Result<(UserAccuracy, Option<Products>)> {
     BUFFERS.with_borrow_mut(|(buffers, scratch)| {
         let (dataset, user) = (&world.dataset, world.candidates.evaluated_users()[position]);
         let own = dataset.own_data(user);
@@ -78,10 +103,93 @@ pub(crate) fn user_accuracy(
             buffers,
         };
         match dataset.test_ratings(user) {
-            Some(test) => probe.errors(test),
+            Some(test) => Ok((probe.errors(test)?, None)),
             None => probe.places(dataset.test(user), dataset.validation(user)),
         }
     })
+}
+
+/// Ranks the held-out items of the evaluated user at `position` in the whole catalogue.
+///
+/// # Errors
+/// As [`user_accuracy`].
+fn ranks_in_catalogue(world: &World, position: usize, products: &Products) -> Result<Ranks> {
+    BUFFERS.with_borrow_mut(|(buffers, _)| {
+        let user = world.candidates.evaluated_users()[position];
+        let held_out = [world.dataset.test(user), world.dataset.validation(user)];
+        let mut probe = Probe {
+            world,
+            position,
+            scorer: products,
+            buffers,
+        };
+        probe.ranks(Against::Catalogue, held_out.map(|held_out| held_out.items))
+    })
+}
+
+/// Completes the accuracies of the evaluated users from the place `first` on by their ranks in the
+/// whole catalogue, on the threads that call this. No rank depends on which users are ranked together.
+///
+/// # Errors
+/// The first of those in `scored`, and as [`user_accuracy`].
+pub(crate) fn place_in_catalogue(
+    world: &World,
+    first: usize,
+    scored: Vec<Result<(Scored, Option<Products>)>>,
+) -> Result<Vec<Scored>> {
+    let users = world.candidates.evaluated_users();
+    let waiting = (first..).zip(&scored).filter_map(|(position, scored)| {
+        let products = scored.as_ref().ok()?.1.as_ref()?;
+        Some((position, products))
+    });
+    let waiting: Vec<(usize, &Products)> = waiting.collect();
+    // An item's row is read once for several groups of users, but all threads have work to the end.
+    let at_once = waiting.len() / (8 * rayon::current_num_threads());
+    let at_once = at_once.next_multiple_of(LANES).clamp(LANES, 4 * LANES);
+    let ranked = waiting.par_chunks(at_once).flat_map_iter(|some| {
+        let _stage = enter(Stage::Evaluate);
+        let named = some
+            .iter()
+            .map(|(position, products)| (users[*position], *products));
+        let ranks = ranks_at_once(&world.dataset, &named.collect::<Vec<_>>(), ITEMS_AT_ONCE);
+        let ranks = some
+            .iter()
+            .zip(ranks)
+            .map(|((position, products), ranks)| match ranks {
+                Some(ranks) => Ok(ranks),
+                None => ranks_in_catalogue(world, *position, products),
+            });
+        ranks.collect::<Vec<_>>()
+    });
+    let mut ranked = ranked.collect::<Vec<Result<Ranks>>>().into_iter();
+    let complete = |scored: Result<(Scored, Option<Products>)>| {
+        let (mut scored, waiting) = scored?;
+        if let Some(ranks) = waiting.and_then(|_| ranked.next()) {
+            scored.accuracy.place_in_catalogue(world, ranks?);
+        }
+        Ok(scored)
+    };
+    scored.into_iter().map(complete).collect()
+}
+
+impl UserAccuracy {
+    /// Adds the ranks in the whole catalogue.
+    fn place_in_catalogue(&mut self, world: &World, (ranks, items): Ranks) {
+        let Self::Ranked { test, validation } = self else {
+            return;
+        };
+        let drawn = world.candidates.drawn_of(items);
+        for (places, ranks) in [test, validation].into_iter().zip(ranks) {
+            for (place, rank) in places.ranked.iter_mut().zip(ranks) {
+                if world.candidates_are_catalogue() {
+                    place.among_candidates = Some(rank);
+                }
+                if world.metric_set.in_catalogue {
+                    place.in_catalogue = Some(CataloguePlace { rank, items, drawn });
+                }
+            }
+        }
+    }
 }
 
 /// The scoring of one user.
@@ -93,19 +201,19 @@ struct Probe<'a> {
 }
 
 impl Probe<'_> {
-    /// Returns the ranks of the held-out items.
+    /// Returns the ranks of the held-out items, as [`accuracy_without_catalogue`] does.
     fn places(
         &mut self,
         test: HeldOutItems<'_>,
         validation: HeldOutItems<'_>,
-    ) -> Result<UserAccuracy> {
+    ) -> Result<(UserAccuracy, Option<Products>)> {
         let (metric_set, candidates) = (&self.world.metric_set, &self.world.candidates);
         let both = [test.items, validation.items];
         let mut places = [test, validation].map(|held_out| Places {
             held_out: held_out.items.len() as u32 + held_out.unrated,
             ranked: vec![Place::default(); held_out.items.len()],
         });
-        if metric_set.among_candidates {
+        if metric_set.among_candidates && !candidates.are_all() {
             // Where test and validation items have the same candidates, one list is scored once for
             // both.
             let ranks = if validation.items.is_empty() || candidates.are_shared() {
@@ -122,22 +230,22 @@ impl Probe<'_> {
                 }
             }
         }
-        if metric_set.in_catalogue {
-            let (ranks, items) = self.ranks(Against::Catalogue, both)?;
-            let drawn = candidates.drawn_of(items);
-            for (places, ranks) in places.iter_mut().zip(ranks) {
-                for (place, rank) in places.ranked.iter_mut().zip(ranks) {
-                    place.in_catalogue = Some(CataloguePlace { rank, items, drawn });
-                }
-            }
-        }
         let [test, validation] = places;
-        Ok(UserAccuracy::Ranked { test, validation })
+        let mut accuracy = UserAccuracy::Ranked { test, validation };
+        if !metric_set.in_catalogue && !self.world.candidates_are_catalogue() {
+            return Ok((accuracy, None));
+        }
+        let waiting = self.scorer.products().cloned();
+        if waiting.is_none() {
+            let ranks = self.ranks(Against::Catalogue, both)?;
+            accuracy.place_in_catalogue(self.world, ranks);
+        }
+        Ok((accuracy, waiting))
     }
 
     /// Returns the ranks of each of two lists of held-out items among other items, the item with the
     /// highest score first, and the number of these others.
-    fn ranks(&mut self, against: Against, held_out: [&[u32]; 2]) -> Result<([Vec<u32>; 2], u32)> {
+    fn ranks(&mut self, against: Against, held_out: [&[u32]; 2]) -> Result<Ranks> {
         let (world, dataset) = (self.world, &self.world.dataset);
         let ScoringBuffers {
             candidates: scratch,
@@ -271,7 +379,6 @@ pub(crate) fn of_untrained(
     places: std::ops::Range<usize>,
     client_of: impl Fn(UserId) -> Box<dyn Client> + Sync,
 ) -> Result<Vec<UserAccuracy>> {
-    use rayon::prelude::*;
     let users = world.candidates.evaluated_users();
     places
         .into_par_iter()
@@ -284,4 +391,106 @@ pub(crate) fn of_untrained(
             )
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use fedrecsim_core::{PortableDraws, Purpose, Streams};
+    use fedrecsim_data::dataset;
+    use fedrecsim_methods::registry::vocabulary;
+    use fedrecsim_model::table::{Table, TableShape};
+    use fedrecsim_scenario as scenario;
+    use std::fmt::Write;
+    use std::sync::Arc;
+
+    /// Returns a world of 21 users with twelve ratings, one every other day. The last two are of
+    /// items that nobody has rated before.
+    fn world(split: &str) -> World {
+        let mut ratings = String::new();
+        for (user, n) in (0..21).flat_map(|user| (0..12).map(move |n| (user, n))) {
+            let item = match n {
+                10.. => 60 + (2 * user + n) % 5,
+                _ => (user * 7 + n * (3 + user % 2)) % 60,
+            };
+            let day = 2 * n + 1;
+            writeln!(
+                ratings,
+                "u{user},i{item},3,2001-02-{day:02} 10:{user:02}:00"
+            )
+            .unwrap();
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("ratings.csv");
+        std::fs::write(&path, ratings).unwrap();
+        let text = format!(
+            "[dataset]\nname = \"delimited\"\npath = {path:?}\nsplit = {split}\n\
+             columns = {{ separator = \",\", user = 1, item = 2, rating = 3, timestamp = 4 }}\n\
+             [training]\nrounds = 1\n[evaluation]\nranking = \"full-catalogue\"\n"
+        );
+        let scenario = scenario::parse(&text, "small.toml", &[], &vocabulary()).unwrap();
+        let dataset = dataset::load(&scenario.dataset, &[], Streams::new(1)).unwrap();
+        World::new(scenario, Arc::new(dataset)).unwrap()
+    }
+
+    /// If this fails, a user's ranks depend on who is ranked beside it, or on a block of items.
+    #[test]
+    fn ranks_of_many_users_at_once_are_those_of_each_alone() {
+        let splits = [
+            ("\"leave-one-out\"", false),
+            ("{ leave-one-out = { session_gap_days = 5 } }", true),
+            (
+                "{ holdout = { share = 0.5, validation_share = 0.2 } }",
+                false,
+            ),
+            (
+                "{ global-time = { cut = 0.6, validation_share = 0.1, targets = \"all\" } }",
+                false,
+            ),
+            (
+                "{ global-time = { cut = 0.6, targets = \"all\", new_items = true } }",
+                false,
+            ),
+        ];
+        let mut stream = Streams::new(2).stream(Purpose::GlobalInit, 0, 0);
+        // Few different values make ties.
+        let mut draw = move || stream.below(5) as f32 - 2.0;
+        for (split, has_left_out) in splits {
+            let world = world(split);
+            let (dataset, users) = (&world.dataset, world.candidates.evaluated_users());
+            let held_out =
+                |user| [dataset.test(user), dataset.validation(user)].map(|all| all.items.len());
+            let leaves_out = |user: &UserId| {
+                dataset.held_out_items(*user).count() > held_out(*user).iter().sum()
+            };
+            assert_eq!(users.iter().any(leaves_out), has_left_out, "{split}");
+            let mut table = |columns| {
+                let shape = TableShape::new(dataset.items(), columns);
+                Arc::new(Table::from_fn(shape, &mut draw))
+            };
+            let (table, biases, vectors) = (table(3), table(1), table(3));
+            for item_bias in [None, Some((0.5, biases))] {
+                let products = |position: usize| Products {
+                    bias: position as f32,
+                    item_bias: item_bias.clone(),
+                    ..Products::new(vectors.row(position).to_vec(), &table)
+                };
+                let mut products: Vec<Products> = (0..users.len()).map(products).collect();
+                products[1].vector[0] = f32::NAN;
+                let named: Vec<_> = users.iter().copied().zip(&products).collect();
+                for items_at_once in [1, 7, ITEMS_AT_ONCE, 2 * dataset.items()] {
+                    let found = ranks_at_once(dataset, &named, items_at_once);
+                    assert_eq!(found.len(), users.len());
+                    for (position, found) in found.into_iter().enumerate() {
+                        let alone = ranks_in_catalogue(&world, position, &products[position]).ok();
+                        assert_eq!(found, alone, "{split}, user {position}");
+                        assert_eq!(found.is_none(), position == 1);
+                    }
+                }
+                // Whoever shares a table with nobody is left to be ranked alone.
+                assert_eq!(ranks_at_once(dataset, &named[2..4], 9), [None, None]);
+            }
+        }
+    }
 }

@@ -74,6 +74,7 @@ mod audit;
 mod baselines;
 mod by_user;
 mod calendar;
+mod catalogue;
 mod checkpoints;
 mod client;
 mod consultation;

@@ -296,6 +296,12 @@ impl World {
         place(users.start)..place(users.end)
     }
 
+    /// Returns whether candidates are everything that a user has not rated, and ranks among them are
+    /// wanted.
+    pub(crate) fn candidates_are_catalogue(&self) -> bool {
+        self.metric_set.among_candidates && self.candidates.are_all()
+    }
+
     /// Returns the number of the method's phases.
     pub(crate) fn phases(&self) -> usize {
         self.layouts.len()

@@ -155,6 +155,7 @@ impl OpenStudy<'_> {
         let (plan, shard, without_data) = (&self.plan, self.arguments.shard, self.without_data());
         let results_of = |arm: &PlannedArm| ArmResults {
             name: arm.arm.name.clone(),
+            experiment: (arm.arm.experiment != arm.arm.name).then(|| arm.arm.experiment.clone()),
             timing: depends_on_timing(&arm.scenario),
             compare_to: arm.arm.compare_to,
             chosen_from: arm.arm.chosen_from,

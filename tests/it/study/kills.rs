@@ -6,7 +6,9 @@ use std::process::{Child, Command, Output, Stdio};
 
 use fedrecsim_report::FolderLock;
 
-use super::{assert_ends, assert_same_tables, command, fedrecsim, run_json, study, workshop};
+use super::{
+    assert_ends, assert_same_tables, command, fedrecsim, one_by_one, run_json, study, workshop,
+};
 use crate::support::Workshop;
 
 /// Two arms; the second one goes on for long enough to be stopped in the middle.
@@ -22,16 +24,7 @@ name = "long"
 set = { "training.rounds" = 400, "evaluation.every_rounds" = 400, "method.fedrap.learning_rate_tables" = 0.01 }
 "#;
 
-const ARGUMENTS: [&str; 8] = [
-    "study",
-    "study.toml",
-    "--jobs",
-    "1",
-    "--checkpoint-every",
-    "1",
-    "--out",
-    "out",
-];
+const ARGUMENTS: [&str; 8] = one_by_one("study");
 
 /// Starts the study and waits until its first run has ended and its second one has a checkpoint.
 fn started(workshop: &Workshop) -> Child {

@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use super::{assert_ends, command, fedrecsim, run_json, workshop};
+use super::{assert_ends, command, fedrecsim, one_by_one, run_json, workshop};
 use crate::support::Workshop;
 
 /// A search of two trials, of which the second one goes on for long enough to be stopped in the
@@ -18,16 +18,7 @@ trials = 2
 space = { "training.rounds" = { among = [400] }, "method.fedrap.learning_rate_tables" = { log = [0.001, 0.01] } }
 "#;
 
-const ARGUMENTS: [&str; 8] = [
-    "search",
-    "study.toml",
-    "--jobs",
-    "1",
-    "--checkpoint-every",
-    "1",
-    "--out",
-    "out",
-];
+const ARGUMENTS: [&str; 8] = one_by_one("search");
 
 fn read(workshop: &Workshop, path: &str) -> String {
     fs::read_to_string(workshop.path(path)).unwrap_or_else(|error| panic!("{path}: {error}"))

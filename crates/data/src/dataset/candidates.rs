@@ -138,6 +138,11 @@ impl Candidates {
         }
     }
 
+    /// Returns whether the candidates are everything that a user has not rated.
+    pub fn are_all(&self) -> bool {
+        self.lists == Lists::FullCatalogue
+    }
+
     /// Returns whether test and validation item are ranked against the same candidates.
     pub fn are_shared(&self) -> bool {
         !matches!(

@@ -1,7 +1,7 @@
 //! Splits ratings at one instant for all users.
 //!
 //! Training sees what was rated before the instant and nothing else: users and items are numbered by
-//! their first appearance there, and an item that nobody had rated is not in the catalogue. So no
+//! their first rating there, and an item that nobody had rated is not in the catalogue. So no
 //! count, weight, normaliser or negative can know of the future.
 //!
 //! With a validation part, training ends where that part begins, and the test part is measured with
@@ -36,6 +36,7 @@ struct Instants {
 /// nobody can be tested.
 pub(super) fn split(ratings: Ratings, spec: &GlobalTimeSpec, streams: Streams) -> Result<Dataset> {
     ratings.check_clock("`dataset.split.global-time`")?;
+    let ratings = ratings.in_order_of_time();
     let instants = Instants::of(&ratings, spec)?;
     let numbers = Numbers::of(&ratings, spec, instants);
     let mut of_users: Vec<Vec<Interaction>> = vec![Vec::new(); numbers.users.count() as usize];
@@ -142,7 +143,8 @@ impl Instants {
     }
 }
 
-/// New numbers of users and items, in the order of first appearance before the end of training.
+/// New numbers of users and items, in the order of time. Who was there before an earlier cut has the
+/// same number after it, so that users can be followed from cut to cut.
 struct Numbers {
     users: Numbering,
     items: Numbering,
@@ -158,14 +160,13 @@ impl Numbers {
         let mut items = Numbering::of(ratings.items as usize);
         let rows = || ratings.users.iter().zip(&ratings.interactions);
         let before = || rows().filter(|(_, row)| row.instant < instants.training_ends);
-        for (user, row) in before().filter(|(_, row)| row.is_positive) {
-            users.number(*user);
+        for (user, row) in before() {
+            // What a user did not want is known of as well.
             items.number(row.item);
+            if row.is_positive {
+                users.number(*user);
+            }
         }
-        // What a user did not want is known of as well.
-        before().for_each(|(_, row)| {
-            items.number(row.item);
-        });
         let with_history = users.count();
         let is_tested = |row: &Interaction| {
             row.is_positive
@@ -312,5 +313,60 @@ impl Parts {
             training_ends: Some(self.instants.training_ends),
             tested,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// If this fails, a user has other numbers at other cuts, and intervals over the tests of
+    /// several cuts take one person for several.
+    #[test]
+    fn a_user_has_the_same_number_at_every_cut() {
+        // User 0 stands first in the file, and comes last.
+        let rows: [(u32, u32, i64); 8] = [
+            (0, 0, 4),
+            (1, 1, 1),
+            (2, 2, 2),
+            (1, 0, 5),
+            (2, 0, 5),
+            (0, 1, 8),
+            (1, 2, 9),
+            (2, 1, 9),
+        ];
+        let ratings = || Ratings {
+            users: rows.iter().map(|row| row.0).collect(),
+            interactions: rows
+                .iter()
+                .map(|&(_, item, second)| Interaction {
+                    instant: Timestamp(second * 1_000_000_000),
+                    ..Interaction::new(item, 1.0, second)
+                })
+                .collect(),
+            user_names: ["0", "1", "2"].map(Into::into).to_vec(),
+            items: 3,
+        };
+        let at = |second: i64| {
+            let spec = GlobalTimeSpec {
+                cut: Cut::Instant(Timestamp(second * 1_000_000_000)),
+                validation_share: 0.0,
+                window_share: None,
+                targets: Targets::All,
+                session_gap_days: 1.0,
+                new_users: false,
+                new_items: false,
+            };
+            split(ratings(), &spec, Streams::new(1)).unwrap().user_names
+        };
+        let names = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| (*name).into())
+                .collect::<Vec<Box<str>>>()
+        };
+        assert_eq!(at(4), names(&["1", "2"]));
+        assert_eq!(at(8), names(&["1", "2", "0"]));
     }
 }

@@ -334,7 +334,7 @@ impl Dataset {
     }
 
     /// Returns every item that `user` has touched: training items, then the held-out ones.
-    fn touched_items(&self, user: UserId) -> impl Iterator<Item = u32> {
+    pub fn touched_items(&self, user: UserId) -> impl Iterator<Item = u32> {
         self.train_items(user)
             .iter()
             .copied()

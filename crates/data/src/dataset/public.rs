@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::compressed;
 use fedrecsim_core::{Error, Result};
-use fedrecsim_scenario::{DatasetName, DelimitedSpec};
+use fedrecsim_scenario::{ColumnRef, DatasetName, DelimitedSpec};
 
 #[derive(Default, Deserialize)]
 struct Lists {
@@ -95,9 +95,21 @@ impl KnownDataset {
         let mut line = Vec::new();
         let read = compressed::open(path)?.read_until(b'\n', &mut line);
         read.map_err(|error| Error::read(path, error))?;
+        let line = String::from_utf8_lossy(&line);
         let is_usual = path.extension() == Path::new(self.fetched_file()).extension();
-        let is_first = is_usual || String::from_utf8_lossy(&line).contains(&first.separator);
-        Ok(if is_first { first } else { last }.clone())
+        let fits = |layout: &&DelimitedSpec| {
+            let names = line
+                .split(&layout.separator)
+                .map(|name| name.trim().trim_matches('"'));
+            let is_there = |column: &ColumnRef| match column {
+                ColumnRef::Position(_) => true,
+                ColumnRef::Name(name) => names.clone().any(|found| found == name),
+            };
+            names.clone().nth(1).is_some() && layout.timestamp.iter().all(is_there)
+        };
+        let fitting = || self.layouts.iter().find(fits);
+        let layout = if is_usual { Some(first) } else { fitting() };
+        Ok(layout.unwrap_or(last).clone())
     }
 }
 
@@ -157,7 +169,9 @@ pub struct ByHand {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::dataset::delimited;
 
     /// If this fails, a file that was unpacked without a folder of its own is silently read as any
     /// of several data sets.
@@ -172,6 +186,30 @@ mod tests {
             count,
             "one of {all:?} is a usual file of two data sets"
         );
+    }
+
+    /// If this fails, a copy of MovieLens 1M that is laid out in one of its known ways is refused.
+    #[test]
+    fn the_columns_that_a_file_names_decide_its_layout() {
+        let set = known(DatasetName::Ml1m).unwrap();
+        for (text, timestamp, order) in [
+            ("1::7::5::978300760\n", true, false),
+            ("user,movie,rating,order,timestamp\n1,7,5,2,\n", true, true),
+            ("user,movie,rating,order\r\n1,7,5,2\r\n", false, true),
+            (
+                "\"user\",\"movie\",\"rating\",\"order\",\"timestamp\"\n1,7,5,2,\n",
+                true,
+                true,
+            ),
+        ] {
+            let file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
+            std::fs::write(file.path(), text).unwrap();
+            let layout = set.layout(file.path()).unwrap();
+            let has = (layout.timestamp.is_some(), layout.order.is_some());
+            assert_eq!(has, (timestamp, order), "{text}");
+            let read = delimited::read(file.path(), &layout).unwrap();
+            assert_eq!(read.interactions.len(), 1, "{text}");
+        }
     }
 
     /// If this fails, a study is said to show more or less than it can.

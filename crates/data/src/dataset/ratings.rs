@@ -102,6 +102,18 @@ impl Ratings {
         rows.filter(|row| row.instant.known().is_none()).count()
     }
 
+    /// Returns the ratings by time. Those of the same instant keep their order.
+    pub(super) fn in_order_of_time(mut self) -> Self {
+        let mut order: Vec<u32> = (0..self.users.len() as u32).collect();
+        order.sort_by_key(|row| self.interactions[*row as usize].instant);
+        self.users = order.iter().map(|row| self.users[*row as usize]).collect();
+        self.interactions = order
+            .iter()
+            .map(|row| self.interactions[*row as usize])
+            .collect();
+        self
+    }
+
     /// Leaves only the rows whose user and item `is_kept` accepts, and numbers the remaining users
     /// and items anew in the order of first appearance.
     pub(super) fn only(mut self, is_kept: impl Fn(u32, u32) -> bool) -> Self {

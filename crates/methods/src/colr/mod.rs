@@ -20,7 +20,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::declare::{learn, orthonormal_columns};
 use super::prelude::*;
 use super::samples::CrossEntropy;
-use super::user_vector::score_items;
 use fedrecsim_model::blocks::BlockValues;
 use fedrecsim_model::kernel::{BatchRows, RoundRows};
 use fedrecsim_model::neural::dense::{add_scaled, dot};
@@ -318,9 +317,7 @@ impl Declare for Colr {
 
     fn scorer<'a>(&'a self, own: &'a Own<Held>, context: ScoringContext<'a>) -> Scoring<'a> {
         let table = self.table(&own.memory, context.user, context.model)?;
-        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
-            score_items(own.get("u"), &table, items, scores)
-        }))
+        Ok(Box::new(Products::new(own.get("u").to_vec(), &table)))
     }
 
     fn server(&self, averager: Averager) -> Box<dyn Server> {

@@ -18,7 +18,7 @@ use self::numerics::{Constants, newton_step, outer_triangle, row_gradients};
 use super::prelude::*;
 use super::recency::{self, weighted_positives};
 use super::sums::{StepBySums, SumServer, UploadSums};
-use super::user_vector::{DistinctPositives, score_items, solved, solved_to_score};
+use super::user_vector::{DistinctPositives, solved, solved_to_score};
 use super::{Parameters, without_effect};
 use fedrecsim_model::algebra::{self, packed_triangle, triangle_values};
 use fedrecsim_model::least_squares::{LeastSquares, Positives, WeightedGram, gram_of_table};
@@ -245,13 +245,9 @@ impl FedGram {
         let table = table_of(context.model, TABLE);
         let popularity = context.model.named(POPULARITY);
         let beta = self.parameters.popularity_weight as f32;
-        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
-            score_items(&vector, table, items, scores);
-            if let Some(popularity) = popularity {
-                for (item, score) in items.iter().zip(scores) {
-                    *score += beta * popularity.row(*item as usize)[0];
-                }
-            }
+        Ok(Box::new(Products {
+            item_bias: popularity.map(|popularity| (beta, popularity.clone())),
+            ..Products::new(vector, table)
         }))
     }
 }

@@ -25,7 +25,8 @@
 //! states the equations.
 
 use super::prelude::*;
-use super::user_vector::{draw_unrated, last_ratings, score_items};
+use super::task::score_items;
+use super::user_vector::{draw_unrated, last_ratings};
 use super::without_effect;
 use local::LocalTraining;
 use profile::Profile;
@@ -182,22 +183,20 @@ impl<const WITH_O: bool> FedRec<WITH_O> {
     /// Makes the scorer of a user with this vector, which predicts ratings.
     fn scorer_with<'a>(user: &[f32], context: &ScoringContext<'a>) -> Box<dyn Scorer + 'a> {
         let (model, table) = (context.model, table_of(context.model, "V"));
-        let own = match WITH_O {
-            true => last_ratings(&context.own).0,
-            false => Vec::new(),
-        };
-        let tables = Self::TABLES[1..].iter();
-        let rows = tables.flat_map(|name| table_of(model, name).gathered(&own));
-        let rows = rows.collect();
+        if !WITH_O {
+            return Box::new(Products::new(user.to_vec(), table));
+        }
+        let own = last_ratings(&context.own).0;
+        let rows = table_of(model, "O").gathered(&own);
         let profile = Profile::new(user, own.len(), rows);
         Box::new(move |items: &[u32], scores: &mut [f32]| {
             let mut profile = profile.clone();
-            score_items(profile.at(own.len()), table, items, scores);
+            score_items(profile.at(own.len()), 0.0, table, items, scores);
             // The profile for an item that the user has rated leaves the item itself out.
             for (item, score) in items.iter().zip(scores) {
                 if let Ok(place) = own.binary_search(item) {
                     let score = std::slice::from_mut(score);
-                    score_items(profile.at(place), table, &[*item], score);
+                    score_items(profile.at(place), 0.0, table, &[*item], score);
                 }
             }
         })

@@ -24,7 +24,8 @@ use super::declare::orthonormal;
 use super::prelude::*;
 use super::recency::{self, Recency, weighted_positives};
 use super::sums::SumServer;
-use super::user_vector::{DistinctPositives, deviation, score_items};
+use super::task::score_items;
+use super::user_vector::{DistinctPositives, deviation};
 
 mod numerics;
 mod server;
@@ -138,7 +139,7 @@ impl Declare for FedSpec {
             ["A", "filter", "item weights"].map(|name| table_of(context.model, name));
         let vector = numerics::profile(table, &positives, &of_positives, filter.as_slice());
         let score = move |items: &[u32], scores: &mut [f32]| {
-            score_items(&vector, table, items, scores);
+            score_items(&vector, 0.0, table, items, scores);
             let weighted = items.iter().zip(scores);
             weighted.for_each(|(item, score)| *score *= item_weights.row(*item as usize)[0]);
         };

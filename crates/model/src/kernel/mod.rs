@@ -9,6 +9,7 @@
 #![allow(clippy::needless_range_loop)]
 
 pub mod additive;
+pub mod catalogue;
 pub(crate) mod lane_math;
 mod lanes;
 pub mod logistic;

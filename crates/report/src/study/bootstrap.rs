@@ -37,26 +37,14 @@ const LEVEL: f64 = 0.05;
 const HELD_OUT: &str = "held_out";
 
 impl Redrawn {
-    /// Returns the metrics of a run whose `users.csv` is this one; none without a column of the
-    /// users' held-out items.
-    pub(crate) fn of(users: &Frame, wanted: &[String], run: &SavedRun, draws: usize) -> Self {
-        let held_out = users.get(HELD_OUT);
-        let shares_of = |name: &String| {
-            let (metric, values) = (Metric::named(name)?, users.get(&format!("test_{name}")));
-            let pairs = values.iter().zip(held_out);
-            let share = |(value, held_out): (&Option<f64>, &Option<f64>)| {
-                let both = value.zip(*held_out);
-                both.map_or([0.0; 2], |(value, held_out)| metric.shares(value, held_out))
-            };
-            let shares: Vec<[f64; 2]> = pairs.map(share).collect();
-            (!shares.is_empty()).then_some((name.clone(), metric, shares))
-        };
-        let all: Vec<_> = wanted.iter().filter_map(shares_of).collect();
+    /// Returns the metrics of a run whose users have these shares, in the order of users.
+    pub(super) fn of(all: Vec<Shares>, run: &SavedRun, draws: usize) -> Self {
         let mut values = vec![Vec::with_capacity(draws); all.len()];
         // The same users are drawn in all runs of a data set, and in all arms.
         let streams = Streams::new(if has_own_users(run) { run.seed } else { 0 });
-        let count = users.len() as u32;
-        let mut times = vec![0.0; users.len()];
+        let count = all.iter().map(|of| of.users.len()).max().unwrap_or(0);
+        let mut times = vec![0.0; count];
+        let count = count as u32;
         let draws = if all.is_empty() { 0 } else { draws };
         for draw in 0..draws as u64 {
             times.fill(0.0);
@@ -64,31 +52,82 @@ impl Redrawn {
             for _ in 0..count {
                 times[stream.below(count) as usize] += 1.0;
             }
-            for ((name, metric, shares), values) in all.iter().zip(&mut values) {
-                let mut sums = [0.0; 2];
-                for (times, [above, below]) in times.iter().zip(shares) {
-                    sums[0] += times * above;
-                    sums[1] += times * below;
-                }
+            for (of, values) in all.iter().zip(&mut values) {
                 // Of very few evaluated users, a draw may have none.
-                let drawn = (sums[1] > 0.0).then(|| metric.of_quotient(sums[0] / sums[1]));
-                let own = || run.accuracy.test.get(name).copied().unwrap_or_default();
-                values.push(drawn.unwrap_or_else(own));
+                let own = || run.accuracy.test.get(&of.name).copied().unwrap_or_default();
+                values.push(of.over(&times).unwrap_or_else(own));
             }
         }
-        let names = all.into_iter().map(|(name, ..)| name);
+        let names = all.into_iter().map(|of| of.name);
         Self(names.zip(values).collect())
     }
+}
 
-    /// Reads the users of a run; there is none of a run without `users.csv`, or with one that cannot
-    /// be read.
-    fn read(report: &SavedReport, wanted: &[String], draws: usize) -> Self {
+/// What every user of a run adds to a metric, which is a quotient of sums over users.
+pub(super) struct Shares {
+    pub(super) name: String,
+    metric: Metric,
+    /// What each user adds to the sum above and to the one below.
+    users: Vec<[f64; 2]>,
+}
+
+impl Shares {
+    /// Reads those of a run in the metrics that are wanted. There are none without `users.csv`, or
+    /// where it cannot be read.
+    pub(super) fn read(report: &SavedReport, wanted: &[String]) -> Vec<Self> {
         let is_wanted = |name: &str| {
             let metric = name.strip_prefix("test_");
             name == HELD_OUT || metric.is_some_and(|name| wanted.iter().any(|of| of == name))
         };
-        let users = Frame::read(&report.folder.join("users.csv"), is_wanted).unwrap_or_default();
-        Self::of(&users, wanted, &report.run, draws)
+        let users = Frame::read(&report.folder.join("users.csv"), is_wanted);
+        Self::of(&users.unwrap_or_default(), wanted)
+    }
+
+    /// Returns those of a `users.csv`; none without a column of the users' held-out items.
+    fn of(users: &Frame, wanted: &[String]) -> Vec<Self> {
+        let held_out = users.get(HELD_OUT);
+        let of_metric = |name: &String| {
+            let (metric, values) = (Metric::named(name)?, users.get(&format!("test_{name}")));
+            let pairs = values.iter().zip(held_out);
+            let share = |(value, held_out): (&Option<f64>, &Option<f64>)| {
+                let both = value.zip(*held_out);
+                both.map_or([0.0; 2], |(value, held_out)| metric.shares(value, held_out))
+            };
+            let users: Vec<[f64; 2]> = pairs.map(share).collect();
+            let name = name.clone();
+            (!users.is_empty()).then_some(Self {
+                name,
+                metric,
+                users,
+            })
+        };
+        wanted.iter().filter_map(of_metric).collect()
+    }
+
+    /// Adds those of another run of the same users, of whom it may have more or fewer.
+    pub(super) fn add(&mut self, other: &Self) {
+        let count = self.users.len().max(other.users.len());
+        self.users.resize(count, [0.0; 2]);
+        for (sums, more) in self.users.iter_mut().zip(&other.users) {
+            *sums = [sums[0] + more[0], sums[1] + more[1]];
+        }
+    }
+
+    /// Returns the number of users.
+    pub(super) fn users(&self) -> usize {
+        self.users.len()
+    }
+
+    /// Returns the metric, each user taken so many times; `None` if nobody is evaluated. Users
+    /// without a number of times are taken once.
+    pub(super) fn over(&self, times: &[f64]) -> Option<f64> {
+        let mut sums = [0.0; 2];
+        let times = times.iter().copied().chain(std::iter::repeat(1.0));
+        for (times, [above, below]) in times.zip(&self.users) {
+            sums[0] += times * above;
+            sums[1] += times * below;
+        }
+        (sums[1] > 0.0).then(|| self.metric.of_quotient(sums[0] / sums[1]))
     }
 }
 
@@ -101,7 +140,7 @@ fn has_own_users(run: &SavedRun) -> bool {
 
 /// Returns what the users of two runs have to have in common to be the same: their number, and the
 /// data set but for its split.
-fn population(run: &SavedRun) -> (u64, Value) {
+pub(super) fn population(run: &SavedRun) -> (u64, Value) {
     let mut dataset = run.scenario["dataset"].clone();
     if let Some(table) = dataset.as_object_mut() {
         table.retain(|key, _| !["split", "negatives"].contains(&key.as_str()));
@@ -150,7 +189,7 @@ impl From<Verdict> for Cell {
 
 impl Results {
     /// Returns how often users and seeds are drawn.
-    fn draws(&self) -> usize {
+    pub(super) fn draws(&self) -> usize {
         DRAWS.max(DRAWS_FOR_EACH_ARM * self.arms.len())
     }
 
@@ -161,7 +200,7 @@ impl Results {
         let (next, draws) = (AtomicUsize::new(0), self.draws());
         let work = || {
             while let Some(report) = reports.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let read = || Redrawn::read(report, &self.metrics, draws);
+                let read = || Redrawn::of(Shares::read(report, &self.metrics), &report.run, draws);
                 report.redrawn.get_or_init(read);
             }
         };
@@ -175,7 +214,13 @@ impl Results {
 
     /// Returns a metric of a run over draws of users; `None` if its users are not known.
     fn redrawn_run<'a>(&self, report: &'a SavedReport, metric: &str) -> Option<&'a [f64]> {
-        let read = || Redrawn::read(report, &self.metrics, self.draws());
+        let read = || {
+            Redrawn::of(
+                Shares::read(report, &self.metrics),
+                &report.run,
+                self.draws(),
+            )
+        };
         let Redrawn(all) = report.redrawn.get_or_init(read);
         let (_, values) = all.iter().find(|(name, _)| name == metric)?;
         Some(values)
@@ -280,6 +325,24 @@ pub(super) mod tests {
     use super::*;
     use crate::tests::results as sample;
 
+    /// If this fails, a user who is tested at several cuts counts as several people, or the mean is
+    /// not that of all tests.
+    #[test]
+    fn users_of_repetitions_are_clusters() {
+        let of = |values: &[Option<f64>]| {
+            let mut frame = Frame::default();
+            frame.set("test_hr@10", values.to_vec());
+            frame.set(HELD_OUT, values.iter().map(|of| of.map(|_| 1.0)).collect());
+            Shares::of(&frame, &["hr@10".to_owned()]).remove(0)
+        };
+        let mut pooled = of(&[Some(1.0), None]);
+        pooled.add(&of(&[Some(1.0), Some(0.0), Some(0.5)]));
+        assert_eq!(pooled.users(), 3);
+        assert_eq!(pooled.over(&[]), Some(2.5 / 4.0));
+        assert_eq!(pooled.over(&[2.0, 1.0, 0.0]), Some(4.0 / 5.0));
+        assert_eq!(pooled.over(&[0.0; 3]), None);
+    }
+
     /// Has the runs of the sample's arms these values of users, by arm and seed.
     pub(crate) fn with_users(value: impl Fn(usize, u64, usize) -> f64, users: usize) -> Results {
         let mut results = sample::results();
@@ -292,7 +355,7 @@ pub(super) mod tests {
                 let values = (0..users).map(|user| Some(value(place, run.seed, user)));
                 frame.set("test_hr@10", values.collect());
                 frame.set(HELD_OUT, vec![Some(1.0); users]);
-                let redrawn = Redrawn::of(&frame, &metrics, &report.run, draws);
+                let redrawn = Redrawn::of(Shares::of(&frame, &metrics), &report.run, draws);
                 report.redrawn = std::sync::Arc::new(redrawn.into());
             }
         }
@@ -356,7 +419,8 @@ pub(super) mod tests {
         frame.set("test_rmse", vec![Some(2.0), Some(1.0), None]);
         frame.set(HELD_OUT, vec![Some(1.0), Some(3.0), None]);
         let run = sample::report_of(1, "rmse", &[1.25]).run;
-        let Redrawn(found) = Redrawn::of(&frame, &["rmse".to_owned()], &run, 200);
+        let shares = Shares::of(&frame, &["rmse".to_owned()]);
+        let Redrawn(found) = Redrawn::of(shares, &run, 200);
         let possible =
             |twos: f64, ones: f64| ((4.0 * twos + 3.0 * ones) / (twos + 3.0 * ones)).sqrt();
         let all = [

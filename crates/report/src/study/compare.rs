@@ -59,6 +59,7 @@ pub fn results(
         let runs = reports.map(|report| RunResult::of(report.folder.clone(), report));
         arms.push(ArmResults {
             name,
+            experiment: None,
             timing,
             compare_to: None,
             chosen_from: None,

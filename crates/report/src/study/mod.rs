@@ -15,7 +15,7 @@
 //! reports that exist; [`against`] compares arms to others than the study says; [`results`] gathers
 //! the reports by arm and seed; `columns` lists what tables show of a run, `reach` says when one came
 //! near the best accuracy, `statistics` has means and intervals, `bootstrap` draws users and seeds
-//! anew, and `values` has those of arms; [`sharing`] says which arms draw the same cohorts;
+//! anew, `pooled` pools arms that repeat one experiment, and `values` has those of arms; [`sharing`] says which arms draw the same cohorts;
 //! [`search`] makes trials of the arms whose settings are searched for; [`saved`] puts results into
 //! a file and takes them out again; `names`
 //! shortens what tables call the arms; [`tables`] writes it all down.
@@ -30,6 +30,7 @@ pub mod compare;
 pub mod file;
 mod names;
 mod plan;
+mod pooled;
 mod power;
 mod reach;
 mod record;

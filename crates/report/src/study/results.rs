@@ -32,6 +32,9 @@ pub struct Results {
 pub struct ArmResults {
     /// The name.
     pub name: String,
+    /// What arms have in common that repeat one experiment; `None` for an arm that repeats none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experiment: Option<String>,
     /// Why its cohorts and dropouts depend on its timing; empty if they do not.
     pub timing: Vec<String>,
     /// The arm that its differences are paired with, by its place.

@@ -78,7 +78,8 @@ impl SearchPlan {
         let seed = study.seeds.first().copied().unwrap_or_default();
         let mut arms: Vec<Arm> = Vec::new();
         for mut arm in std::mem::take(&mut study.arms) {
-            arm.name = arm.name_without(&search.across);
+            // An experiment is searched at the first of the arms that repeat it.
+            arm.name.clone_from(&arm.experiment);
             if arm.space.is_empty() || arms.iter().any(|other| other.name == arm.name) {
                 continue;
             }
@@ -214,6 +215,7 @@ fn trials_of(
         };
         let arm = Arm {
             name: trial.name(),
+            experiment: trial.name(),
             base: arm.base.clone(),
             set,
             values: Vec::new(),

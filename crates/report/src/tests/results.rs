@@ -132,6 +132,7 @@ pub(crate) fn results() -> Results {
     };
     let arm = |name: &str, compare_to, runs| ArmResults {
         name: name.to_owned(),
+        experiment: None,
         timing: Vec::new(),
         compare_to,
         chosen_from: None,

@@ -11,7 +11,7 @@ use crate::download::{Download, Received};
 use crate::evaluation::{self, Scored};
 use crate::world::World;
 use fedrecsim_core::{Error, PortableDraws, Result, UserId};
-use fedrecsim_methods::{Client, PersonalTable};
+use fedrecsim_methods::{Client, PersonalTable, Products};
 use fedrecsim_model::{Model, Table};
 use fedrecsim_scenario::ItemTable;
 
@@ -48,7 +48,8 @@ pub fn own_downloads(
     Ok(made.into_iter().flatten().collect())
 }
 
-/// Scores the evaluated user who stands `offset` places after the place `first`, with its `client`.
+/// Scores the evaluated user who stands `offset` places after the place `first`, with its `client`,
+/// as [`evaluation::accuracy_without_catalogue`] does.
 ///
 /// # Errors
 /// As [`Workers::evaluate`](super::Workers::evaluate).
@@ -58,17 +59,23 @@ pub(crate) fn scored(
     client: &dyn Client,
     donated: &Donated,
     scoring: &Scoring,
-) -> Result<Scored> {
+) -> Result<(Scored, Option<Products>)> {
     let place = first + offset;
     let user = world.candidates.evaluated_users()[place];
     let received: Cow<'_, Received> = match scoring {
         // A method that runs at the server scores there. Otherwise a device works with what it can
         // decode.
         Scoring::AtServer(model) => {
-            return Ok(Scored {
-                accuracy: evaluation::user_accuracy(world, place, client, model)?,
-                download_bytes: 0,
-            });
+            let (accuracy, waiting) =
+                evaluation::accuracy_without_catalogue(world, place, client, model)?;
+            let download_bytes = 0;
+            return Ok((
+                Scored {
+                    accuracy,
+                    download_bytes,
+                },
+                waiting,
+            ));
         }
         Scoring::Shared(download) => download.received(user)?,
         Scoring::Personal(downloads) => downloads[offset].received(user)?,
@@ -83,13 +90,26 @@ pub(crate) fn scored(
         }
     };
     let client = changed.as_deref().unwrap_or(client);
-    Ok(Scored {
-        accuracy: evaluation::user_accuracy(world, place, client, &received.model)?,
-        download_bytes: match world.trains {
-            true => received.frame_bytes,
-            false => 0,
+    let model = &received.model;
+    let (accuracy, waiting) = match scoring {
+        // Nobody else has this model, which would be held for nothing.
+        Scoring::Personal(_) => (
+            evaluation::user_accuracy(world, place, client, model)?,
+            None,
+        ),
+        _ => evaluation::accuracy_without_catalogue(world, place, client, model)?,
+    };
+    let download_bytes = match world.trains {
+        true => received.frame_bytes,
+        false => 0,
+    };
+    Ok((
+        Scored {
+            accuracy,
+            download_bytes,
         },
-    })
+        waiting,
+    ))
 }
 
 /// Returns the user with whose table `user` scores: one of all others, drawn once per run. A user

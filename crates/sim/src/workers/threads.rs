@@ -18,7 +18,7 @@ use crate::by_user::ByUser;
 use crate::client::ClientActor;
 use crate::device::Device;
 use crate::download::Download;
-use crate::evaluation::Scored;
+use crate::evaluation::{self, Scored};
 use crate::invitation::Invited;
 use crate::messages::Effort;
 use crate::resident::unanswered;
@@ -229,15 +229,28 @@ impl Threads {
         donated: Donated,
         scoring: Arc<Scoring>,
     ) -> Result<Vec<Scored>> {
-        let world = Arc::clone(&self.world);
-        let first = places.start;
-        let users = world.candidates.evaluated_users()[places].to_vec();
-        let all = self.with_parameters(users, move |offset, device| {
-            let _stage = enter(Stage::Evaluate);
-            let client = device.client.as_ref();
-            scored(&world, (first, offset), client, &donated, &scoring)
-        });
-        all.await?.into_iter().collect()
+        let (world, donated) = (&self.world, Arc::new(donated));
+        let mut all = Vec::with_capacity(places.len());
+        // No more vectors wait to be ranked together than devices are lent.
+        for begin in places.clone().step_by(LENT_AT_ONCE) {
+            let some = begin..places.end.min(begin + LENT_AT_ONCE);
+            let users = world.candidates.evaluated_users()[some].to_vec();
+            let (own_world, donated, scoring) = (
+                Arc::clone(world),
+                Arc::clone(&donated),
+                Arc::clone(&scoring),
+            );
+            let (first, skipped) = (places.start, begin - places.start);
+            let begun = self.with_parameters(users, move |offset, device| {
+                let _stage = enter(Stage::Evaluate);
+                let (place, client) = ((first, skipped + offset), device.client.as_ref());
+                scored(&own_world, place, client, &donated, &scoring)
+            });
+            let (begun, own_world) = (begun.await?, Arc::clone(world));
+            let complete = move || evaluation::place_in_catalogue(&own_world, begin, begun);
+            all.extend(self.pool.run(complete).await??);
+        }
+        Ok(all)
     }
 
     /// Scores the evaluated users who are here. Where each receives a download of its own, or scores

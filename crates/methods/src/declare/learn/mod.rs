@@ -6,8 +6,7 @@
 
 use super::score::{Loss, Score, Training};
 use super::{Own, table_of};
-use crate::user_vector::score_items_with_bias;
-use crate::{LocalTask, SampleScratch, Scoring, Scratch, Trained, largest_magnitude};
+use crate::{LocalTask, Products, SampleScratch, Scoring, Scratch, Trained, largest_magnitude};
 use fedrecsim_core::Result;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_model::{Model, Table, TableUpdate};
@@ -109,12 +108,15 @@ pub(super) fn scorer<'a, S>(score: Score, own: &'a Own<S>, model: &'a Model) -> 
             let (user, kept) = (own.get(names.vector), own.kept(names.table));
             let bias = names.bias.map_or(0.0, |name| own.get(name)[0]);
             let item_bias = names.item_bias.map(|name| table_of(model, name));
-            let shared = table_of(model, names.table);
+            let Some(kept) = kept else {
+                return Ok(Box::new(Products {
+                    bias,
+                    item_bias: item_bias.map(|biases| (1.0, biases.clone())),
+                    ..Products::new(user.to_vec(), table_of(model, names.table))
+                }));
+            };
             Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
-                match kept {
-                    Some(kept) => kept.score(user, bias, items, scores),
-                    None => score_items_with_bias(user, bias, shared, items, scores),
-                }
+                kept.score(user, bias, items, scores);
                 if let Some(biases) = item_bias {
                     let biased = items.iter().zip(scores);
                     biased.for_each(|(item, score)| *score += biases.row(*item as usize)[0]);

@@ -15,6 +15,8 @@ pub(in crate::study) const MOST_ARMS: usize = 10_000;
 /// One value of an axis: its name, what it changes, and what is searched in it.
 struct Choice {
     name: String,
+    /// Whether it is one of several repetitions of an experiment.
+    repeats: bool,
     set: Vec<String>,
     space: Vec<Dimension>,
 }
@@ -23,6 +25,8 @@ struct Choice {
 #[derive(Clone, Default)]
 struct Combination {
     names: Vec<String>,
+    /// Those of axes that do not repeat an experiment.
+    experiment: Vec<String>,
     set: Vec<String>,
     space: Vec<Dimension>,
 }
@@ -43,6 +47,7 @@ pub(super) fn list(
     let arm = |name: String, base: Option<&PathBuf>, own: &[String], space: &[Dimension]| {
         let base = base.or(study.base.as_ref());
         Arm {
+            experiment: name.clone(),
             name,
             base: base.map_or_else(PathBuf::new, |base| folder.join(base)),
             set: [&common, own, last].concat(),
@@ -70,13 +75,14 @@ pub(super) fn list(
     let mut arms = Vec::new();
     if is_combined {
         arms.extend(combinations(&axes).into_iter().map(|of| {
-            let name = match of.names.is_empty() {
+            let name = |values: &[String]| match values.is_empty() {
                 true => "base".to_owned(),
-                false => of.names.join(", "),
+                false => values.join(", "),
             };
             Arm {
-                values: of.names,
-                ..arm(name, None, &of.set, &of.space)
+                experiment: name(&of.experiment),
+                values: of.names.clone(),
+                ..arm(name(&of.names), None, &of.set, &of.space)
             }
         }));
     }
@@ -103,7 +109,13 @@ fn is_among<'a>(name: &str, mut others: impl Iterator<Item = &'a String>) -> boo
 fn choices(axes: &[Spanned<RawAxis>], faults: &mut Faults) -> Vec<Vec<Choice>> {
     let mut names: Vec<&str> = Vec::new();
     let mut listed = Vec::new();
-    for RawAxis { name, key, values } in axes.iter().map(Spanned::as_ref) {
+    for RawAxis {
+        name,
+        key,
+        repeats,
+        values,
+    } in axes.iter().map(Spanned::as_ref)
+    {
         let (name, span) = (name.as_ref(), name.span());
         check_text(name, &span, faults);
         if names.contains(&name.as_str()) {
@@ -131,6 +143,7 @@ fn choices(axes: &[Spanned<RawAxis>], faults: &mut Faults) -> Vec<Vec<Choice>> {
             }
             choices.push(Choice {
                 name: of_arm,
+                repeats: *repeats,
                 ..choice
             });
         }
@@ -181,6 +194,7 @@ fn choice_of(key: Option<&str>, value: &Spanned<Value>, faults: &mut Faults) -> 
             };
             Some(Choice {
                 name: name.to_owned(),
+                repeats: false,
                 set,
                 space,
             })
@@ -196,6 +210,7 @@ fn choice_of(key: Option<&str>, value: &Spanned<Value>, faults: &mut Faults) -> 
             check_text(&name, &span, faults);
             Some(Choice {
                 name,
+                repeats: false,
                 set: vec![format!("{key}={plain}")],
                 space: Vec::new(),
             })
@@ -249,6 +264,12 @@ fn combinations(axes: &[Vec<Choice>]) -> Vec<Combination> {
         let longer = |of: &Combination| {
             let joined = |choice: &Choice| Combination {
                 names: of.names.iter().chain([&choice.name]).cloned().collect(),
+                experiment: of
+                    .experiment
+                    .iter()
+                    .chain((!choice.repeats).then_some(&choice.name))
+                    .cloned()
+                    .collect(),
                 set: of.set.iter().chain(&choice.set).cloned().collect(),
                 space: joined(&of.space, &choice.space),
             };

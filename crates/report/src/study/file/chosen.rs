@@ -39,12 +39,11 @@ pub(crate) struct ChosenArm {
 }
 
 /// Puts the settings in the file that `written` names into the arms, before their `last` overrides.
-/// Arms that differ on the axes `across` alone have the same ones. The path begins in `folder`.
+/// Those of an experiment are for all arms that repeat it. The path begins in `folder`.
 pub(super) fn take_over(
     written: &Spanned<PathBuf>,
     folder: &Path,
     arms: &mut [Arm],
-    across: &[String],
     last: usize,
     faults: &mut Faults,
 ) {
@@ -60,11 +59,11 @@ pub(super) fn take_over(
         }
     };
     for (name, of_arm) in &chosen.arms {
-        let is_meant = |arm: &Arm| arm.name_without(across) == *name;
+        let is_meant = |arm: &Arm| arm.experiment == *name;
         if !arms.iter().any(is_meant) {
             let mut known: Vec<String> = arms
                 .iter()
-                .map(|arm| format!("`{}`", arm.name_without(across)))
+                .map(|arm| format!("`{}`", arm.experiment))
                 .collect();
             known.dedup();
             let message = format!(

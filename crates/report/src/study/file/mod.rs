@@ -72,6 +72,9 @@ pub enum MissingData {
 pub struct Arm {
     /// The name, such as `codec=int8, dropout=0.2`.
     pub name: String,
+    /// The name without the values of axes that repeat an experiment. The arms that share it are
+    /// pooled, and have the same settings.
+    pub experiment: String,
     /// The scenario file.
     pub base: PathBuf,
     /// The changes to it, of the form `table.key=value`, as `run --set` takes them.
@@ -84,29 +87,6 @@ pub struct Arm {
     pub space: Vec<Dimension>,
     /// The number of trials that its settings were chosen from, if they were.
     pub chosen_from: Option<u32>,
-}
-
-impl Arm {
-    /// Returns the name of the arm without its values on the axes `across`, on which arms have the
-    /// same settings.
-    pub(in crate::study) fn name_without(&self, across: &[String]) -> String {
-        let is_kept = |value: &&String| {
-            let axis = value.split_once('=').map_or("", |(axis, _)| axis);
-            !across.iter().any(|other| other == axis)
-        };
-        match self.values.is_empty() {
-            true => self.name.clone(),
-            false => {
-                let kept: Vec<&str> = self
-                    .values
-                    .iter()
-                    .filter(is_kept)
-                    .map(String::as_str)
-                    .collect();
-                kept.join(", ")
-            }
-        }
-    }
 }
 
 /// A value that somebody else has published for an arm.
@@ -163,6 +143,9 @@ struct RawStudy {
 struct RawAxis {
     name: Spanned<String>,
     key: Option<Spanned<String>>,
+    /// Whether its values repeat one experiment.
+    #[serde(default)]
+    repeats: bool,
     values: Spanned<Vec<Spanned<toml::Value>>>,
 }
 
@@ -251,24 +234,11 @@ fn study_of(raw: RawStudy, path: &Path, changes: &Changes, faults: &mut Faults) 
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut arms = arms::list(&raw, folder, &changes.set, faults);
     compared::pair(&mut arms, &raw, faults);
-    let axes: Vec<&str> = raw
-        .axes
-        .iter()
-        .map(|axis| axis.as_ref().name.as_ref().as_str())
-        .collect();
-    let search = spaces::search(raw.search, &axes, &arms, faults);
+    let search = spaces::search(raw.search, &arms, faults);
     let mut warnings = Vec::new();
     if !changes.searches {
         if let Some(written) = &raw.settings {
-            let across = search.as_ref().map_or(&[][..], |search| &search.across);
-            chosen::take_over(
-                written,
-                folder,
-                &mut arms,
-                across,
-                changes.set.len(),
-                faults,
-            );
+            chosen::take_over(written, folder, &mut arms, changes.set.len(), faults);
         }
         warnings = chosen::warnings(&arms, raw.settings.is_some());
     }

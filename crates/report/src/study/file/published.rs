@@ -125,6 +125,7 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         let arm = |name: &str| Arm {
             name: name.to_owned(),
+            experiment: name.to_owned(),
             base: PathBuf::new(),
             set: Vec::new(),
             values: Vec::new(),

@@ -22,8 +22,6 @@ pub struct Search {
     pub seeds: Vec<u64>,
     /// What trials change and the study does not, such as a validation part.
     pub set: Vec<String>,
-    /// The axes whose values all have the same settings. They are searched at their first values.
-    pub across: Vec<String>,
 }
 
 /// A key of a search space, and where its values are drawn from.
@@ -59,8 +57,6 @@ pub(super) struct RawSearch {
     metric: Option<Spanned<String>>,
     seeds: Option<Spanned<Vec<Spanned<u64>>>>,
     set: Option<Spanned<Table>>,
-    #[serde(default)]
-    across: Vec<Spanned<String>>,
     /// A space that all arms have.
     pub(super) space: Option<Spanned<Table>>,
 }
@@ -84,7 +80,6 @@ const OF_TRAINING: &str = "dataset.negatives";
 /// Returns how settings are searched for, if the file says so.
 pub(super) fn search(
     written: Option<Spanned<RawSearch>>,
-    axes: &[&str],
     arms: &[Arm],
     faults: &mut Faults,
 ) -> Option<Search> {
@@ -107,7 +102,6 @@ pub(super) fn search(
         metric,
         seeds,
         set,
-        across,
         space: _,
     } = written.into_inner();
     if *trials.as_ref() == 0 {
@@ -119,22 +113,10 @@ pub(super) fn search(
     if let Some(metric) = &metric {
         check_metric(metric, faults);
     }
-    for axis in &across {
-        let name = axis.as_ref();
-        if !axes.contains(&name.as_str()) {
-            let known: Vec<String> = axes.iter().map(|axis| format!("`{axis}`")).collect();
-            let message = format!(
-                "`across` names axes, and there is no `{name}`; known: {}",
-                known.join(", ")
-            );
-            faults.at(axis.span(), message);
-        }
-    }
     Some(Search {
         trials: trials.into_inner(),
         seed,
         set: overrides_of(set.as_ref(), faults),
-        across: across.into_iter().map(Spanned::into_inner).collect(),
         metric: metric.map(Spanned::into_inner),
         seeds: seeds.map_or_else(Vec::new, |seeds| listed_seeds(seeds, faults)),
     })

@@ -7,6 +7,7 @@ use std::io;
 use serde::Serialize;
 
 use super::state_name;
+use crate::study::columns::RunColumn;
 use crate::study::results::{Results, RunState};
 use crate::study::statistics::{Estimate, Summary};
 use fedrecsim_core::{Error, Result};
@@ -82,13 +83,23 @@ const ARMS: [&str; 30] = [
 
 /// Returns a line for every arm and figure.
 pub(crate) fn arms(results: &Results) -> Result<String> {
+    of_columns(results, results.columns(), "summary.csv")
+}
+
+/// Returns a line for every arm and metric of pooled results, which have nothing else.
+pub(crate) fn pooled(results: &Results) -> Result<String> {
+    let mut columns = results.columns();
+    columns.retain(|column| results.metrics.iter().any(|metric| *metric == column.name));
+    of_columns(results, columns, "pooled.csv")
+}
+
+fn of_columns<'r>(results: &'r Results, columns: Vec<RunColumn<'r>>, name: &str) -> Result<String> {
     let mean = |of: Option<Summary>| text(of.map(|of| of.mean));
     let ends = |of: Option<Summary>| {
         let ends = of.and_then(|of| of.interval());
         [0, 1].map(|end| text(ends.map(|ends| ends[end])))
     };
     let with_ends = |of: Option<Summary>| (mean(of), ends(of));
-    let columns = results.columns();
     let of_users = |estimate: Option<Estimate>| {
         let ends = estimate.map(|of| [of.low, of.high]);
         [0, 1].map(|end| text(ends.map(|ends| ends[end])))
@@ -132,7 +143,7 @@ pub(crate) fn arms(results: &Results) -> Result<String> {
             ));
         }
     }
-    written("summary.csv", &ARMS, &lines)
+    written(name, &ARMS, &lines)
 }
 
 /// Returns a number in full.

@@ -55,6 +55,10 @@ pub fn files(results: &Results, name: &str) -> Result<Files> {
     let names: Vec<&str> = pictures.iter().map(|(name, _)| name.as_str()).collect();
     let text = document(results, &names).markdown();
     let arms = csv::arms(&results.of_begun_arms())?;
+    let pooled = match results.pooled() {
+        Some(pooled) => Some(("pooled.csv".to_owned(), csv::pooled(&pooled)?)),
+        None => None,
+    };
     let written = [
         (format!("{name}.md"), text),
         (format!("{name}.csv"), csv::runs(results)?),
@@ -65,7 +69,11 @@ pub fn files(results: &Results, name: &str) -> Result<Files> {
         Ok(()) => Some((html::FILE_NAME.to_owned(), page(results)?)),
         Err(_) => None,
     };
-    let all = written.into_iter().chain(pictures).chain(page);
+    let all = written
+        .into_iter()
+        .chain(pooled)
+        .chain(pictures)
+        .chain(page);
     Ok(all.map(|(name, text)| (name, text.into_bytes())).collect())
 }
 
@@ -119,8 +127,18 @@ fn document(results: &Results, pictures: &[&str]) -> Document {
         let only = without_stop(only);
         blocks.push(Block::text(format!("Protocol of every accuracy: {only}.")));
     }
+    if let Some(pooled) = results.pooled() {
+        let arms = pooled.arms.iter().map(|arm| arm.name.as_str());
+        let names = Names::of(&arms.collect::<Vec<_>>());
+        for metric in &pooled.metrics {
+            let heading = format!("{} (test), repetitions pooled", metrics::label(metric));
+            blocks.extend(accuracy(&pooled, &names, metric, &heading));
+        }
+        blocks.push(Block::text("Arms that repeat one experiment are one row here. A user counts once for each of them in which it is tested, and is drawn with all of them.".to_owned()));
+    }
     for metric in &results.metrics {
-        blocks.extend(accuracy(results, &names, metric));
+        let heading = format!("{} (test)", metrics::label(metric));
+        blocks.extend(accuracy(results, &names, metric, &heading));
     }
     blocks.extend(published::blocks(results, &names));
     blocks.extend(sparsity::blocks(results, &names));
@@ -232,7 +250,7 @@ fn protocols(results: &Results) -> Vec<&str> {
 }
 
 /// Returns the table of one metric.
-fn accuracy(results: &Results, names: &Names, metric: &str) -> Vec<Block> {
+fn accuracy(results: &Results, names: &Names, metric: &str, heading: &str) -> Vec<Block> {
     let Some(column) = results.column(metric) else {
         return Vec::new();
     };
@@ -305,8 +323,7 @@ fn accuracy(results: &Results, names: &Names, metric: &str) -> Vec<Block> {
             ref protocols => protocols.join("; ").into(),
         });
     }
-    let heading = format!("{} (test)", metrics::label(metric));
-    let table = table.table(&heading, 0..results.arms.len());
+    let table = table.table(heading, 0..results.arms.len());
     let mut blocks = section(names, texts, table);
     if let ([only], Some(Block::Table(table))) = (&protocols[..], blocks.last_mut()) {
         table.caption = format!("{heading}. Protocol: {}.", without_stop(only));

@@ -26,6 +26,7 @@ fn results(plan: &SearchPlan, values: &[Option<(f64, f64)>]) -> Results {
         };
         ArmResults {
             name: arm.arm.name.clone(),
+            experiment: None,
             timing: Vec::new(),
             compare_to: None,
             chosen_from: None,

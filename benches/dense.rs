@@ -1,0 +1,133 @@
+//! Measures ranking in a whole catalogue and the inverse of a matrix: `cargo bench --bench dense`.
+//!
+//! `cargo bench --bench dense -- 11830 2` inverts a matrix of 11,830 rows by two threads, in place
+//! of 3,706 rows by one. Beside it `numpy.linalg.inv` is timed by turns, if `python3` has numpy
+//! (`PYTHON` names another interpreter). Machines are noisy, so compare figures of one run.
+#![allow(clippy::unwrap_used)]
+
+use std::hint::black_box;
+use std::process::Command;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+mod common;
+
+use common::median_ns;
+use fedrecsim_core::{PortableDraws, Purpose, Streams};
+use fedrecsim_data::dataset;
+use fedrecsim_methods::registry::vocabulary;
+use fedrecsim_model::algebra::{add_gram, invert};
+use fedrecsim_scenario as scenario;
+use fedrecsim_sim::World;
+use fedrecsim_sim::workers::{Pool, Scoring, Threads};
+use ndarray::Array2;
+
+/// Users and items of the ranking.
+const USERS: usize = 8_072;
+const ITEMS: usize = 11_830;
+
+/// Prints the seconds of an inverse. A small one before it starts numpy's threads.
+const NUMPY: &str = "
+import sys, time, numpy
+x = numpy.random.default_rng(0).standard_normal((int(sys.argv[1]),) * 2)
+a = x @ x.T + len(x) * numpy.eye(len(x))
+numpy.linalg.inv(a[:64, :64])
+start = time.perf_counter()
+numpy.linalg.inv(a)
+print(time.perf_counter() - start)
+";
+
+fn main() {
+    let numbers: Vec<usize> = std::env::args()
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    let size = numbers.first().copied().unwrap_or(3_706);
+    let threads = numbers.get(1).copied().unwrap_or(1);
+    for dimension in [32, 128] {
+        ranking(dimension);
+    }
+    inverse(size, threads);
+}
+
+/// Ranks the held-out items of all users among all items that they have not rated, on one thread.
+fn ranking(dimension: usize) {
+    let text = format!(
+        "method.mf = {{ latent_dimension = {dimension} }}\n[dataset]\nname = \"generated\"\n\
+         [dataset.generator]\nusers = {USERS}\nitems = {ITEMS}\nratings_per_user = 12\n\
+         [training]\nrounds = 1\n[evaluation]\nranking = \"full-catalogue\"\n"
+    );
+    let scenario = scenario::parse(&text, "bench", &[], &vocabulary()).unwrap();
+    let data = dataset::load(&scenario.dataset, &[], Streams::new(1)).unwrap();
+    let world = Arc::new(World::new(scenario, Arc::new(data)).unwrap());
+    let model = world.method.initial();
+    let workers = Threads::new(world, Pool::start(1).unwrap(), Arc::default());
+    let nanoseconds = median_ns(5, || {
+        let scoring = Scoring::AtServer(model.clone());
+        let scored = finish(workers.score(0..USERS, scoring)).unwrap();
+        assert_eq!(black_box(scored).len(), USERS);
+    });
+    let count = (USERS * ITEMS * dimension) as f64;
+    println!(
+        "ranking {USERS} users x {ITEMS} items x {dimension}: {:.3} s, {:.1} G multiply-adds/s",
+        nanoseconds / 1e9,
+        count / nanoseconds
+    );
+}
+
+/// Waits for what the threads compute.
+fn finish<T>(future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+        {
+            Poll::Ready(result) => return result,
+            Poll::Pending => std::thread::sleep(Duration::from_micros(200)),
+        }
+    }
+}
+
+/// Inverts a matrix by turns with numpy.
+fn inverse(size: usize, threads: usize) {
+    let mut stream = Streams::new(1).stream(Purpose::GlobalInit, 0, 0);
+    let rows = Array2::from_shape_fn((64, size), |_| stream.standard_normal());
+    let mut matrix = Array2::eye(size) * size as f64;
+    add_gram(&mut matrix, &rows.view(), None);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = pool.unwrap();
+    for _ in 0..3 {
+        let mut copy = matrix.clone();
+        let start = Instant::now();
+        pool.install(|| invert(&mut copy)).unwrap();
+        let seconds = start.elapsed().as_secs_f64();
+        black_box(copy);
+        match numpy(size, threads) {
+            Some(other) => println!(
+                "inverse of {size} rows, {threads} threads: {seconds:.2} s, numpy {other:.2} s, \
+                 ratio {:.2}",
+                seconds / other
+            ),
+            None => println!("inverse of {size} rows, {threads} threads: {seconds:.2} s, no numpy"),
+        }
+    }
+}
+
+/// Returns the seconds that numpy takes, if it is there.
+fn numpy(size: usize, threads: usize) -> Option<f64> {
+    let interpreter = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    // These variables would choose kernels for another processor.
+    let output = Command::new(interpreter)
+        .args(["-c", NUMPY, &size.to_string()])
+        .env_remove("OPENBLAS_CORETYPE")
+        .env_remove("OPENBLAS_L2_SIZE")
+        .env("OPENBLAS_NUM_THREADS", threads.to_string())
+        .stderr(std::process::Stdio::null())
+        .output();
+    String::from_utf8(output.ok()?.stdout)
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
+}

@@ -1,0 +1,136 @@
+//! Pools the arms that repeat one experiment, such as the same method under several cuts.
+//!
+//! A user counts once for each of the arms in which it is tested, and is drawn with all of them, so
+//! that what an interval says of users takes nobody for several people.
+
+use std::sync::Arc;
+
+use super::bootstrap::{Shares, population};
+use super::results::{ArmResults, Results, RunResult, RunState};
+use crate::read::{Redrawn, SavedReport};
+
+impl Results {
+    /// Returns the results with one arm for each experiment that several arms repeat, and no other
+    /// arms; `None` if there is none. They have nothing but the metrics, and only the seeds with
+    /// which all of these arms have run.
+    pub(crate) fn pooled(&self) -> Option<Self> {
+        let mut experiments: Vec<&str> = Vec::new();
+        for experiment in self.arms.iter().filter_map(|arm| arm.experiment.as_deref()) {
+            if !experiments.contains(&experiment) {
+                experiments.push(experiment);
+            }
+        }
+        let place_of = |arm: &ArmResults| {
+            let own = arm.experiment.as_deref();
+            experiments.iter().position(|of| Some(*of) == own)
+        };
+        let pool = |experiment: &&str| {
+            let is_own = |arm: &&ArmResults| arm.experiment.as_deref() == Some(*experiment);
+            let arms: Vec<&ArmResults> = self.arms.iter().filter(is_own).collect();
+            let other = arms[0].compare_to.map(|place| &self.arms[place]);
+            let seeds = arms[0].runs.iter();
+            let runs = seeds.filter_map(|run| self.pooled_run(run.seed, &arms));
+            ArmResults {
+                name: (*experiment).to_owned(),
+                experiment: None,
+                timing: Vec::new(),
+                compare_to: other.and_then(place_of),
+                chosen_from: arms[0].chosen_from,
+                runs: runs.collect(),
+            }
+        };
+        let arms: Vec<ArmResults> = experiments.iter().map(pool).collect();
+        let is_pooled = arms.iter().any(|arm| !arm.runs.is_empty());
+        is_pooled.then(|| Self {
+            title: self.title.clone(),
+            shard: self.shard.clone(),
+            metrics: self.metrics.clone(),
+            references: Vec::new(),
+            courses: Vec::new(),
+            arms,
+        })
+    }
+
+    /// Returns what the runs of these arms with a seed come to; `None` unless all have come to their
+    /// end, with the same users, and with the values of each of them.
+    fn pooled_run(&self, seed: u64, arms: &[&ArmResults]) -> Option<RunResult> {
+        let of_arm = |arm: &&ArmResults| {
+            let mut reports = arm.reports();
+            reports.find(|report| report.run.seed == seed).cloned()
+        };
+        let reports: Vec<SavedReport> = arms.iter().map(of_arm).collect::<Option<_>>()?;
+        let (_, users) = population(&reports[0].run);
+        let mut all = Shares::read(&reports[0], &self.metrics);
+        for report in &reports[1..] {
+            if population(&report.run).1 != users {
+                return None;
+            }
+            let more = Shares::read(report, &self.metrics);
+            for sums in &mut all {
+                sums.add(more.iter().find(|of| of.name == sums.name)?);
+            }
+        }
+        let mut report = reports.into_iter().next()?;
+        let pooled = all.iter().map(|of| Some((of.name.clone(), of.over(&[])?)));
+        report.run.accuracy.test = pooled.collect::<Option<_>>()?;
+        report.run.size.users = all.iter().map(Shares::users).max()? as u64;
+        report.figures = Default::default();
+        let redrawn = Redrawn::of(all, &report.run, self.draws());
+        report.redrawn = Arc::new(redrawn.into());
+        Some(RunResult {
+            seed,
+            folder: report.folder.clone(),
+            state: RunState::Done,
+            report: Some(Box::new(report)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use crate::study::tables::markdown;
+    use crate::tests::results as sample;
+
+    /// If this fails, a study without repetitions has rows of them, or one with them has a row for
+    /// seeds that some repetition lacks, or none.
+    #[test]
+    fn repetitions_with_all_runs_are_one_row() {
+        let mut results = sample::results();
+        assert_eq!(results.pooled(), None);
+        let folder = tempfile::tempdir().unwrap();
+        for (place, arm) in results.arms.iter_mut().enumerate() {
+            arm.experiment = Some("method=fedmf".to_owned());
+            arm.compare_to = None;
+            for run in &mut arm.runs {
+                let report = run.report.as_mut().unwrap();
+                report.folder = folder.path().join(format!("{place}-{}", run.seed));
+                std::fs::create_dir(&report.folder).unwrap();
+                let users = match place {
+                    0 => "user,held_out,test_hr@10\n0,1,1\n1,,\n",
+                    _ => "user,held_out,test_hr@10\n0,1,1\n1,1,0\n2,1,0\n",
+                };
+                std::fs::write(report.folder.join("users.csv"), users).unwrap();
+            }
+        }
+        results.metrics = vec!["hr@10".to_owned()];
+        results.arms[0].runs.pop();
+        let pooled = results.pooled().unwrap();
+        let [arm] = &pooled.arms[..] else {
+            panic!("not one experiment")
+        };
+        let seeds: Vec<u64> = arm.runs.iter().map(|run| run.seed).collect();
+        assert_eq!(
+            (arm.name.as_str(), &seeds[..]),
+            ("method=fedmf", &[1, 2][..])
+        );
+        let of_run = &arm.runs[0].report.as_ref().unwrap().run;
+        assert_eq!((of_run.accuracy.test["hr@10"], of_run.size.users), (0.5, 3));
+        assert!(pooled.estimate(0, "hr@10").is_some());
+        let text = markdown(&results);
+        assert!(
+            text.contains("## HR@10 (test), repetitions pooled"),
+            "{text}"
+        );
+    }
+}
