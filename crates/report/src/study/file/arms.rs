@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use toml::{Spanned, Table, Value};
+use toml::{Spanned, Value};
 
+use super::overrides::{overrides, overrides_of};
 use super::spaces::{joined, space, space_of};
 use super::{Arm, Dimension, Faults, RawAxis, RawStudy, check_key};
-use fedrecsim_scenario::migrate::new_name;
 
 /// The most arms of a study. A longer list is a mistake in the axes.
 pub(in crate::study) const MOST_ARMS: usize = 10_000;
@@ -216,34 +216,6 @@ fn choice_of(key: Option<&str>, value: &Spanned<Value>, faults: &mut Faults) -> 
             })
         }
     }
-}
-
-/// Returns the overrides of a table that may be absent.
-pub(super) fn overrides_of(set: Option<&Spanned<Table>>, faults: &mut Faults) -> Vec<String> {
-    set.map_or_else(Vec::new, |set| overrides(set.as_ref(), &set.span(), faults))
-}
-
-/// Returns a table of overrides as `run --set` takes them.
-pub(super) fn overrides(set: &Table, span: &Range<usize>, faults: &mut Faults) -> Vec<String> {
-    for (key, value) in set {
-        check_key(key, span, faults);
-        // Without quotation marks TOML makes a table of `training.rounds`, and it would replace all
-        // of `[training]`.
-        if let Value::Table(table) = value
-            && !key.contains('.')
-            && key != "method"
-        {
-            let inner = table.keys().next().map_or("KEY", String::as_str);
-            let message = format!(
-                "`{key}` would be replaced as a whole; write the key to change in quotation marks: \"{key}.{}\" = ...",
-                new_name(key, inner).unwrap_or(inner)
-            );
-            faults.at(span.clone(), message);
-        }
-    }
-    set.iter()
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect()
 }
 
 /// Checks a text that becomes a part of a name, and of a folder's.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use toml::{Spanned, Table};
 
-use super::arms::overrides;
+use super::overrides::overrides;
 use super::{Arm, Faults};
 use fedrecsim_scenario::MAX_FILE_BYTES;
 

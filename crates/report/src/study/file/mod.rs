@@ -17,6 +17,7 @@ use fedrecsim_scenario::{Fault, MAX_FILE_BYTES, Place, Sources};
 mod arms;
 pub(crate) mod chosen;
 mod compared;
+mod overrides;
 mod published;
 mod spaces;
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::ops::Range as Span;
 use serde::Deserialize;
 use toml::{Spanned, Table, Value};
 
-use super::arms::overrides_of;
+use super::overrides::overrides_of;
 use super::{Arm, Faults, check_key, check_metric, listed_seeds};
 
 /// How settings are searched for.
