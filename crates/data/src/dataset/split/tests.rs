@@ -426,11 +426,7 @@ fn nothing_after_the_cut_reaches_training() {
             .map(|user| {
                 let own = dataset.own_data(UserId(user));
                 let ranks: Vec<u32> = own.recency_ranks.iter().collect();
-                (
-                    own.items.to_vec(),
-                    ranks,
-                    own.instants.to_vec(),
-                )
+                (own.items.to_vec(), ranks, own.instants.to_vec())
             })
             .collect();
         (
