@@ -425,7 +425,7 @@ mod tests {
         let path = directory.path().join("ratings.csv");
         std::fs::write(&path, ratings).unwrap();
         let text = format!(
-            "[dataset]\nname = \"delimited\"\npath = {path:?}\nsplit = {split}\n\
+            "method = \"popularity\"\n[dataset]\nname = \"delimited\"\npath = {path:?}\nsplit = {split}\n\
              columns = {{ separator = \",\", user = 1, item = 2, rating = 3, timestamp = 4 }}\n\
              [training]\nrounds = 1\n[evaluation]\nranking = \"full-catalogue\"\n"
         );
