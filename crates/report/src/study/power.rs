@@ -11,7 +11,7 @@ use crate::metrics;
 use crate::words::counted;
 use fedrecsim_core::metric::{Metric, Needs};
 use fedrecsim_data::dataset::public;
-use fedrecsim_scenario::DatasetName;
+use fedrecsim_scenario::{DatasetName, SplitSpec};
 
 /// What is assumed of a user's difference in a metric from 0 to 1. A hit with the chance 1/2 deviates
 /// by .5, and so does the difference of two arms that agree on three hits of four by .35.
@@ -76,6 +76,11 @@ impl Plan {
                  {OF_USERS} over users and by {OF_SEEDS} over seeds; the tables say what it really was.",
                 shown.join(", ")
             );
+            let is_cut =
+                |arm: &PlannedArm| matches!(arm.scenario.dataset.split, SplitSpec::GlobalTime(_));
+            if self.arms.iter().any(is_cut) {
+                text += " Under `global-time` only users with something on both sides of the cut are tested. They are fewer, so that differences have to be larger; `fedrecsim data describe` counts them.";
+            }
         }
         text
     }
@@ -108,5 +113,10 @@ mod tests {
             text.starts_with("One seed: intervals cover users alone"),
             "{text}"
         );
+        assert!(!text.contains("global-time"), "{text}");
+        let mut plan = sample::plan(&[("rate", &["1", "2"])], &[1]);
+        let cut = serde_json::json!({ "global-time": { "cut": 0.8, "validation_share": 0.0, "window_share": null, "targets": "first", "session_gap_days": 1.0, "new_users": false, "new_items": false } });
+        plan.arms[0].scenario.dataset.split = serde_json::from_value(cut).unwrap();
+        assert!(plan.power().contains("They are fewer"));
     }
 }
