@@ -11,6 +11,9 @@ use super::overrides::overrides;
 use super::{Arm, Faults};
 use fedrecsim_scenario::MAX_FILE_BYTES;
 
+/// The most arms that a warning names.
+const MOST_NAMED: usize = 6;
+
 /// The file of chosen settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -102,8 +105,14 @@ fn read(path: &Path) -> Result<Chosen, String> {
 /// Returns what a reader of a study should know of how its settings were found.
 pub(super) fn warnings(arms: &[Arm], has_settings: bool) -> Vec<String> {
     let named = |wanted: &dyn Fn(&Arm) -> bool| {
-        let names = arms.iter().filter(|arm| wanted(arm));
-        let names: Vec<String> = names.map(|arm| format!("`{}`", arm.name)).collect();
+        let arms = arms.iter().filter(|arm| wanted(arm));
+        let mut names: Vec<String> = arms.map(|arm| format!("`{}`", arm.experiment)).collect();
+        names.dedup();
+        let others = names.len().saturating_sub(MOST_NAMED);
+        names.truncate(MOST_NAMED);
+        if others > 0 {
+            names.push(format!("and {others} more"));
+        }
         (!names.is_empty()).then(|| names.join(", "))
     };
     let mut told = Vec::new();

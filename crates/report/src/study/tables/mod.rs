@@ -130,11 +130,13 @@ fn document(results: &Results, pictures: &[&str]) -> Document {
     if let Some(pooled) = results.pooled() {
         let arms = pooled.arms.iter().map(|arm| arm.name.as_str());
         let names = Names::of(&arms.collect::<Vec<_>>());
+        blocks.push(Block::text(
+            "Arms that repeat one experiment are one row of the tables with \"pooled\" above them. A user counts once for each of these arms in which it is tested, and is drawn with all of them.",
+        ));
         for metric in &pooled.metrics {
             let heading = format!("{} (test), repetitions pooled", metrics::label(metric));
             blocks.extend(accuracy(&pooled, &names, metric, &heading));
         }
-        blocks.push(Block::text("Arms that repeat one experiment are one row here. A user counts once for each of them in which it is tested, and is drawn with all of them.".to_owned()));
     }
     for metric in &results.metrics {
         let heading = format!("{} (test)", metrics::label(metric));
