@@ -416,6 +416,30 @@ fn validation_lies_between_training_and_the_cut() {
     assert_eq!(of(1), (&[][..], 0, &[0][..], 1));
 }
 
+/// If this fails, a user has other numbers at other cuts, and intervals over the tests of several
+/// cuts take one person for several.
+#[test]
+fn a_user_has_the_same_number_at_every_cut() {
+    // User 0 stands first in the file, and comes last.
+    let rows = [
+        (0, 0, 4),
+        (1, 1, 1),
+        (2, 2, 2),
+        (1, 0, 5),
+        (2, 0, 5),
+        (0, 1, 8),
+        (1, 2, 9),
+        (2, 1, 9),
+    ];
+    let names = |cut: i64| {
+        let spec = SplitSpec::GlobalTime(global(on_day(cut)));
+        let dataset = split(timed(&rows), &spec, Streams::new(1)).unwrap();
+        dataset.user_names.concat()
+    };
+    assert_eq!(names(4), "name-1name-2");
+    assert_eq!(names(8), "name-1name-2name-0");
+}
+
 /// If this fails, a planted rating after the cut changes what a method can see.
 #[test]
 fn nothing_after_the_cut_reaches_training() {
