@@ -53,9 +53,9 @@ impl Redrawn {
                 times[stream.below(count) as usize] += 1.0;
             }
             for (of, values) in all.iter().zip(&mut values) {
-                // Of very few evaluated users, a draw may have none.
+                // Where few users are evaluated, a draw may have none of them.
                 let own = || run.accuracy.test.get(&of.name).copied().unwrap_or_default();
-                values.push(of.over(&times).unwrap_or_else(own));
+                values.push(of.over(times.iter().copied()).unwrap_or_else(own));
             }
         }
         let names = all.into_iter().map(|of| of.name);
@@ -118,11 +118,9 @@ impl Shares {
         self.users.len()
     }
 
-    /// Returns the metric, each user taken so many times; `None` if nobody is evaluated. Users
-    /// without a number of times are taken once.
-    pub(super) fn over(&self, times: &[f64]) -> Option<f64> {
+    /// Returns the metric, each user taken so many times; `None` if nobody is evaluated.
+    pub(super) fn over(&self, times: impl Iterator<Item = f64>) -> Option<f64> {
         let mut sums = [0.0; 2];
-        let times = times.iter().copied().chain(std::iter::repeat(1.0));
         for (times, [above, below]) in times.zip(&self.users) {
             sums[0] += times * above;
             sums[1] += times * below;
@@ -338,9 +336,10 @@ pub(super) mod tests {
         let mut pooled = of(&[Some(1.0), None]);
         pooled.add(&of(&[Some(1.0), Some(0.0), Some(0.5)]));
         assert_eq!(pooled.users(), 3);
-        assert_eq!(pooled.over(&[]), Some(2.5 / 4.0));
-        assert_eq!(pooled.over(&[2.0, 1.0, 0.0]), Some(4.0 / 5.0));
-        assert_eq!(pooled.over(&[0.0; 3]), None);
+        let over = |times: [f64; 3]| pooled.over(times.into_iter());
+        assert_eq!(over([1.0; 3]), Some(2.5 / 4.0));
+        assert_eq!(over([2.0, 1.0, 0.0]), Some(4.0 / 5.0));
+        assert_eq!(over([0.0; 3]), None);
     }
 
     /// Has the runs of the sample's arms these values of users, by arm and seed.

@@ -3,11 +3,12 @@
 //! A user counts once for each of the arms in which it is tested, and is drawn with all of them, so
 //! that what an interval says of users takes nobody for several people.
 
+use std::iter::repeat;
 use std::sync::Arc;
 
 use super::bootstrap::{Shares, population};
 use super::results::{ArmResults, Results, RunResult, RunState};
-use crate::read::{Redrawn, SavedReport};
+use crate::read::{Redrawn, SavedReport, SavedRun};
 
 impl Results {
     /// Returns the results with one arm for each experiment that several arms repeat, and no other
@@ -52,26 +53,27 @@ impl Results {
     }
 
     /// Returns what the runs of these arms with a seed come to; `None` unless all have come to their
-    /// end, with the same users, and with the values of each of them.
+    /// end, have the values of single users, and mean the same user by a number.
     fn pooled_run(&self, seed: u64, arms: &[&ArmResults]) -> Option<RunResult> {
         let of_arm = |arm: &&ArmResults| {
             let mut reports = arm.reports();
             reports.find(|report| report.run.seed == seed).cloned()
         };
         let reports: Vec<SavedReport> = arms.iter().map(of_arm).collect::<Option<_>>()?;
-        let (_, users) = population(&reports[0].run);
+        if !share_users(reports.iter().map(|report| &report.run)) {
+            return None;
+        }
         let mut all = Shares::read(&reports[0], &self.metrics);
         for report in &reports[1..] {
-            if population(&report.run).1 != users {
-                return None;
-            }
             let more = Shares::read(report, &self.metrics);
             for sums in &mut all {
                 sums.add(more.iter().find(|of| of.name == sums.name)?);
             }
         }
         let mut report = reports.into_iter().next()?;
-        let pooled = all.iter().map(|of| Some((of.name.clone(), of.over(&[])?)));
+        let pooled = all
+            .iter()
+            .map(|of| Some((of.name.clone(), of.over(repeat(1.0))?)));
         report.run.accuracy.test = pooled.collect::<Option<_>>()?;
         report.run.size.users = all.iter().map(Shares::users).max()? as u64;
         report.figures = Default::default();
@@ -84,6 +86,20 @@ impl Results {
             report: Some(Box::new(report)),
         })
     }
+}
+
+/// Returns whether a number means the same user in all of these runs. A cut in time numbers users by
+/// their first rating, and a later cut adds users behind those who are there. New users come behind
+/// them at every cut, and have other numbers at each.
+fn share_users<'r>(mut runs: impl Iterator<Item = &'r SavedRun>) -> bool {
+    let kind = |run: &SavedRun| {
+        let (users, data) = population(run);
+        let by_time = &run.scenario["dataset"]["split"]["global-time"];
+        let has_new = by_time["new_users"] == true;
+        (data, (!by_time.is_object()).then_some(users), has_new)
+    };
+    let first = runs.next().map(kind);
+    first.is_none_or(|first| !first.2 && runs.all(|run| kind(run) == first))
 }
 
 #[cfg(test)]
@@ -132,5 +148,29 @@ mod tests {
             text.contains("## HR@10 (test), repetitions pooled"),
             "{text}"
         );
+    }
+
+    /// If this fails, users of repetitions whose numbers mean other people are taken for the same.
+    #[test]
+    fn only_runs_with_the_same_users_are_pooled() {
+        let run = |users: u64, split: serde_json::Value| {
+            let mut run = sample::report_of(1, "hr@10", &[0.5]).run;
+            run.size.users = users;
+            run.scenario["dataset"]["split"] = split;
+            run
+        };
+        let share = |a: &_, b: &_| super::share_users([a, b].into_iter());
+        let cut = |cut: f64| serde_json::json!({ "global-time": { "cut": cut } });
+        let (early, late) = (run(10, cut(0.6)), run(12, cut(0.7)));
+        assert!(share(&early, &late));
+        let new = serde_json::json!({ "global-time": { "cut": 0.6, "new_users": true } });
+        assert!(!share(&run(10, new.clone()), &run(10, new)));
+        let share_of = |share: f64| serde_json::json!({ "holdout": { "share": share } });
+        assert!(share(&run(10, share_of(0.1)), &run(10, share_of(0.2))));
+        assert!(!share(&run(10, share_of(0.1)), &run(11, share_of(0.2))));
+        assert!(!share(&early, &run(10, share_of(0.1))));
+        let mut other = late.clone();
+        other.scenario["dataset"]["name"] = "ml-1m".into();
+        assert!(!share(&early, &other));
     }
 }

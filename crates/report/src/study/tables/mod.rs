@@ -41,8 +41,8 @@ pub(crate) const PICTURES: [&str; 6] = [
 ];
 
 /// Returns the files of the results: `NAME.md`, `NAME.csv` with a line for every run and figure,
-/// `summary.csv` with a line for every arm and figure, the pictures, and `report.html` where this
-/// build can make it, for the name `name`.
+/// `summary.csv` with a line for every arm and figure, `pooled.csv` if arms repeat experiments, the
+/// pictures, and `report.html` where this build can make it, for the name `name`.
 ///
 /// # Errors
 /// Those of the libraries that write CSV and draw.
@@ -53,12 +53,9 @@ pub fn files(results: &Results, name: &str) -> Result<Files> {
     #[cfg(not(feature = "plots"))]
     let pictures: Vec<(String, String)> = Vec::new();
     let names: Vec<&str> = pictures.iter().map(|(name, _)| name.as_str()).collect();
-    let text = document(results, &names).markdown();
+    let pooled = results.pooled();
+    let text = document(results, pooled.as_ref(), &names).markdown();
     let arms = csv::arms(&results.of_begun_arms())?;
-    let pooled = match results.pooled() {
-        Some(pooled) => Some(("pooled.csv".to_owned(), csv::pooled(&pooled)?)),
-        None => None,
-    };
     let written = [
         (format!("{name}.md"), text),
         (format!("{name}.csv"), csv::runs(results)?),
@@ -66,8 +63,15 @@ pub fn files(results: &Results, name: &str) -> Result<Files> {
         (saved::FILE_NAME.to_owned(), saved::render(results)?),
     ];
     let page = match html::check() {
-        Ok(()) => Some((html::FILE_NAME.to_owned(), page(results)?)),
+        Ok(()) => {
+            let page = page::document(results, pooled.as_ref());
+            Some((html::FILE_NAME.to_owned(), html::render(&page)?))
+        }
         Err(_) => None,
+    };
+    let pooled = match &pooled {
+        Some(pooled) => Some(("pooled.csv".to_owned(), csv::pooled(pooled)?)),
+        None => None,
     };
     let all = written
         .into_iter()
@@ -99,15 +103,16 @@ pub fn files_against(results: &Results, name: &str, other: &str) -> Result<Files
 /// # Errors
 /// [`Error::Usage`](fedrecsim_core::Error::Usage) in a build without the feature `html`.
 pub fn page(results: &Results) -> Result<String> {
-    html::render(&page::document(results))
+    html::render(&page::document(results, results.pooled().as_ref()))
 }
 
 /// Returns the Markdown alone, without pictures.
 pub fn markdown(results: &Results) -> String {
-    document(results, &[]).markdown()
+    document(results, results.pooled().as_ref(), &[]).markdown()
 }
 
-fn document(results: &Results, pictures: &[&str]) -> Document {
+/// Returns the document of results, with tables of their pooled arms if there are any.
+fn document(results: &Results, pooled: Option<&Results>, pictures: &[&str]) -> Document {
     let mut blocks = remarks(results);
     let begun = results.of_begun_arms();
     if begun.arms.len() < results.arms.len() {
@@ -127,15 +132,15 @@ fn document(results: &Results, pictures: &[&str]) -> Document {
         let only = without_stop(only);
         blocks.push(Block::text(format!("Protocol of every accuracy: {only}.")));
     }
-    if let Some(pooled) = results.pooled() {
+    if let Some(pooled) = pooled {
         let arms = pooled.arms.iter().map(|arm| arm.name.as_str());
         let names = Names::of(&arms.collect::<Vec<_>>());
         blocks.push(Block::text(
-            "Arms that repeat one experiment are one row of the tables with \"pooled\" above them. A user counts once for each of these arms in which it is tested, and is drawn with all of them.",
+            "Arms that repeat one experiment are one row of the tables with \"pooled\" above them. A user counts once for each of these arms in which it is tested, and is drawn with all of them. A row without a mean lacks a run, the values of single users, or the same users in all of its arms.",
         ));
         for metric in &pooled.metrics {
             let heading = format!("{} (test), repetitions pooled", metrics::label(metric));
-            blocks.extend(accuracy(&pooled, &names, metric, &heading));
+            blocks.extend(accuracy(pooled, &names, metric, &heading));
         }
     }
     for metric in &results.metrics {

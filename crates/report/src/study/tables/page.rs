@@ -8,8 +8,8 @@ use crate::document::{Block, Columns, Document, Table};
 use crate::study::results::{ArmResults, Results, RunResult};
 
 /// Returns the document of the page.
-pub(super) fn document(results: &Results) -> Document {
-    let mut document = super::document(results, &[]);
+pub(super) fn document(results: &Results, pooled: Option<&Results>) -> Document {
+    let mut document = super::document(results, pooled, &[]);
     let is_heading = |block: &Block| matches!(block, Block::Heading(_));
     let first = document.blocks.iter().position(is_heading);
     let tables = document
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn the_charts_have_every_arm_with_its_band_and_the_front() {
         let results = sample::results();
-        let page = document(&results);
+        let page = document(&results, None);
         let [courses, front] = page.charts().collect::<Vec<_>>()[..] else {
             panic!("not two charts")
         };
@@ -203,6 +203,6 @@ mod tests {
                 .iter_mut()
                 .for_each(|run| run.state = RunState::NotRun);
         }
-        assert_eq!(document(&results).charts().count(), 0);
+        assert_eq!(document(&results, None).charts().count(), 0);
     }
 }
