@@ -488,7 +488,7 @@ mod tests {
                         assert_eq!(found.is_none(), position == 1);
                     }
                 }
-                // Whoever shares a table with nobody is left to be ranked alone.
+                // Two users are too few to be ranked at once.
                 assert_eq!(ranks_at_once(dataset, &named[2..4], 9), [None, None]);
             }
         }

@@ -71,7 +71,7 @@ per_instruction_set! {
     }
 }
 
-/// One number for each of some rows and users.
+/// The sums of `R` rows for `W` users.
 type Sums<const R: usize, const W: usize> = [[f32; W]; R];
 
 #[inline(always)]

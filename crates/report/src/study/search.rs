@@ -28,7 +28,7 @@ pub struct SearchPlan {
     pub search: Search,
 }
 
-/// One trial of an arm.
+/// An arm with the settings that are drawn for one trial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
     /// The arm.

@@ -21,7 +21,7 @@ struct Choice {
     space: Vec<Dimension>,
 }
 
-/// One combination of values.
+/// A value of every axis: their names, and all that they change and search.
 #[derive(Clone, Default)]
 struct Combination {
     names: Vec<String>,
