@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use fedrecsim_core::{Streams, UserId};
 use fedrecsim_data::dataset;
-use fedrecsim_methods::Entry;
 use fedrecsim_methods::registry::METHODS;
 use fedrecsim_scenario::Scenario;
+use fedrecsim_sim::outcome::RoundRecord;
 use fedrecsim_sim::{self as sim, Outcome, RunControl, World};
 
 use crate::support::{
@@ -20,10 +20,6 @@ const OLD: u32 = 12;
 /// The methods at the server whose model has a row of every user, those who are only tested included.
 const HAVE_ROW_OF_EACH_USER: [&str; 7] =
     ["mf", "centrap", "pmf", "svdpp", "bpr-mf", "ncf", "lightgcn"];
-
-/// The methods of which a rate or a table depends on the number of all users, those who are only
-/// tested included.
-const COUNT_ALL_USERS: [&str; 3] = ["fedncf", "metamf", "fedspec"];
 
 const SCENARIO: &str = r#"
 seed = 5
@@ -166,26 +162,59 @@ fn no_future_changes_what_any_method_learns() {
     }
 }
 
-/// If this fails, users who are only tested change what the others learn with more methods than those
-/// that are known to count them.
+/// Checks that nothing which is learned or claimed changes where users without history are tested.
+fn assert_new_users_change_nothing(method: &str, overrides: &[&str]) {
+    let ratings = future() + &past();
+    let [without, with] = ["", ", new_users = true"]
+        .map(|split| run(&scenario(method, split, overrides), &ratings, 2));
+    let place = format!("{method}, {overrides:?}");
+    for (without, with) in without.rounds.iter().zip(&with.rounds) {
+        let learned = |round: &RoundRecord| (round.invited, round.aggregated, round.loss);
+        let at = format!("{place}, round {}", with.round);
+        assert_eq!(learned(without), learned(with), "{at}");
+        assert_eq!(without.privacy, with.privacy, "{at}");
+    }
+    if !HAVE_ROW_OF_EACH_USER.contains(&method) {
+        assert!(without.model == with.model, "{place}: another model");
+    }
+    assert_eq!(with.size.users, without.size.users + 3, "{place}");
+}
+
+/// If this fails, users who come after the cut change what the others learn: a rate, a table or a
+/// threshold of a method goes by the number of all users.
 #[test]
 fn users_who_are_only_tested_change_nothing_that_is_learned() {
-    let ratings = future() + &past();
-    let changes = |entry: &&Entry| {
-        let [without, with] = ["", ", new_users = true"]
-            .map(|split| run(&scenario(entry.name, split, &[]), &ratings, 2));
-        let losses = |outcome: &Outcome| -> Vec<_> {
-            outcome.rounds.iter().map(|round| round.loss).collect()
-        };
-        let has_row_of_each = HAVE_ROW_OF_EACH_USER.contains(&entry.name);
-        losses(&without) != losses(&with) || !has_row_of_each && without.model != with.model
-    };
-    let changed: Vec<_> = METHODS
-        .iter()
-        .filter(changes)
-        .map(|entry| entry.name)
-        .collect();
-    assert_eq!(changed, COUNT_ALL_USERS);
+    for entry in METHODS {
+        assert_new_users_change_nothing(entry.name, &[]);
+    }
+    for (method, parameters) in [
+        ("fedrap", "{ noise = {} }"),
+        ("fedrec-pmf", "{ style = \"stochastic\" }"),
+    ] {
+        let parameters = format!("method={{ {method} = {parameters} }}");
+        assert_new_users_change_nothing(method, &[&parameters]);
+    }
+}
+
+/// If this fails, the number of users who come after the cut decides who is invited, how strong the
+/// noise is, or what may be claimed of it.
+#[test]
+fn users_who_are_only_tested_change_no_cohort() {
+    let share = "training.participation.share=0.5";
+    let noise =
+        "privacy={ gaussian = { clip = 1.0, noise_multiplier = 1.0, trust = \"central\" } }";
+    for overrides in [
+        &[share][..],
+        &[share, "training.client_selection=\"round-robin\""],
+        &[share, "training.client_selection=\"by-data-size\""],
+        &[share, "training.client_selection={ oort = {} }"],
+        &[share, "training.mode={ over-selection = {} }"],
+        &["training.mode={ fedbuff = { concurrency = 4, buffer = 2 } }"],
+        &[share, noise],
+        &["training.participation.poisson=0.5", noise],
+    ] {
+        assert_new_users_change_nothing("fedmf", overrides);
+    }
 }
 
 /// If this fails, the result of a split by time depends on the number of threads.

@@ -30,8 +30,8 @@ parameters! {
         optimizer: Optimizer = Optimizer::Sgd;
         /// Learning rate of the user embedding.
         learning_rate_user: f64 = 5.0, > 0.0;
-        /// Learning rate of the item embeddings for each user of the run: the rate is this times
-        /// the number of users, since the mean over all users divides by that number.
+        /// Learning rate of the item embeddings for each user who trains: the rate is this times
+        /// the number of these users, since the mean over all of them divides by that number.
         learning_rate_items: f64 = 100.0, > 0.0;
         /// Learning rate of the network.
         learning_rate_network: f64 = 0.5, > 0.0;
@@ -63,8 +63,12 @@ impl Declare for FedNcf {
                           Knowledge-Based Systems 2022; no public code, so that rates and start \
                           are this simulator's";
 
-    fn new(parameters: Self, _problem: &Problem) -> Self {
-        parameters
+    /// From here on, the learning rate of the item embeddings is that for all users.
+    fn new(parameters: Self, problem: &Problem) -> Self {
+        Self {
+            learning_rate_items: parameters.learning_rate_items * problem.users_with_history as f64,
+            ..parameters
+        }
     }
 
     /// A private network starts alike for all users.
@@ -80,7 +84,7 @@ impl Declare for FedNcf {
         });
         let items = item_table("V", size.items, k)
             .start(embedding.clone())
-            .rate(self.learning_rate_items * size.users as f64)
+            .rate(self.learning_rate_items)
             .kept_by_client(dual);
         let user = vector("u", k).private().start(embedding);
         let user = user.rate(self.learning_rate_user);

@@ -61,6 +61,9 @@ pub struct UserRatings {
 pub struct Problem {
     /// The number of users of the run.
     pub users: usize,
+    /// The number of those users who have something to train on. They are the first ones. What a
+    /// method counts or divides by counts these, since the others come after training.
+    pub(super) users_with_history: usize,
     /// The number of items of the catalogue.
     pub items: usize,
     /// The run's randomness.
@@ -78,6 +81,7 @@ impl Problem {
             items: dataset.items(),
         };
         Self {
+            users_with_history: dataset.users_with_history(),
             dataset: (!placement.is_on_devices()).then(|| Arc::clone(dataset)),
             ..Self::of_size(size, streams)
         }
@@ -98,6 +102,7 @@ impl Problem {
     pub fn of_size(ProblemSize { users, items }: ProblemSize, streams: Streams) -> Self {
         Self {
             users,
+            users_with_history: users,
             items,
             streams,
             negatives: NegativesSpec::default(),

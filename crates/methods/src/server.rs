@@ -205,7 +205,7 @@ pub fn downcast<A: Accumulator>(sums: Box<dyn Accumulator>) -> Result<Box<A>> {
 pub struct StepContext<'a> {
     /// The number of steps that were made before this one.
     pub step: u32,
-    /// The number of users of the run.
+    /// The number of users of the run who have something to train on.
     pub users: u32,
     /// Returns what the run's policy keeps and divides by in a step whose weights add up to these
     /// totals.

@@ -119,7 +119,8 @@ impl Differences {
                 of_participant
             },
             begin_with_seed,
-            invited: (f64::from(last.invited) / world.dataset.users().max(1) as f64).min(1.0),
+            invited: (f64::from(last.invited) / world.dataset.users_with_history().max(1) as f64)
+                .min(1.0),
         })
     }
 
@@ -240,7 +241,7 @@ impl World {
     /// Returns how often a user takes part in the whole run, if this many are invited in a round.
     fn participations_of_a_user(&self, invited_per_round: f64) -> f64 {
         let rounds = f64::from(self.scenario.training.rounds);
-        rounds * invited_per_round / self.dataset.users().max(1) as f64
+        rounds * invited_per_round / self.dataset.users_with_history().max(1) as f64
     }
 }
 
@@ -291,7 +292,7 @@ impl Shown {
             |amount: &dyn Fn(&RoundRecord) -> f64| mean_of_a_round(world, &self.rounds, amount);
         let invited_per_round = mean(&|round| f64::from(round.invited));
         let uploads_at_once = self.uploads_at_once(world);
-        let users = world.dataset.users() as f64;
+        let users = world.dataset.users_with_history() as f64;
         // Those who take part at least once, if everybody is picked alike.
         let share = 1.0
             - (1.0 - (invited_per_round / users).min(1.0))

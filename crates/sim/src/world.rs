@@ -49,8 +49,8 @@ pub struct World {
     layouts: Vec<PhaseLayouts>,
     /// The users' devices and links.
     pub population: Population,
-    /// The users who take no part, ascending: those whose device has no room for the table, and those
-    /// who have nothing to train on.
+    /// The users who have something to train on and take no part, since their device has no room for
+    /// the table, ascending.
     pub excluded: Vec<UserId>,
     /// The run's randomness.
     pub streams: Streams,
@@ -115,7 +115,7 @@ impl World {
         let trains = placement.trains();
         check_ratings(&scenario, &dataset, method.predicts_ratings(), trains)?;
         if trains {
-            protection::check_delta(&scenario, dataset.users())?;
+            protection::check_delta(&scenario, dataset.users_with_history())?;
         }
         let reports_utility =
             matches!(scenario.training.client_selection, ClientSelection::Oort(_));
@@ -135,20 +135,16 @@ impl World {
             .max()
             .unwrap_or(0);
         let table = Bytes::new(largest as u64);
-        let mut excluded = population.too_small_for(table, dataset.users());
-        // A user without anything to train on takes no part either.
-        let users = (0..dataset.users()).map(UserId::from);
-        excluded.extend(users.filter(|user| !dataset.has_history(*user)));
-        excluded.sort_unstable();
-        excluded.dedup();
-        if trains && excluded.len() == dataset.users() {
+        let users = dataset.users_with_history();
+        let excluded = population.too_small_for(table, users);
+        if trains && excluded.len() == users {
             return Err(Error::Usage(format!(
                 "no device has the memory for the table of {table} that it would download; see [devices]"
             )));
         }
         let policy = Policy::of(&scenario.training.mode);
         let privacy = privacy::of_devices(&scenario.privacy, &scenario.codec);
-        let sum_noise = protection::sum_noise(&scenario, dataset.users());
+        let sum_noise = protection::sum_noise(&scenario, users);
         Self {
             scenario,
             dataset,
@@ -195,7 +191,7 @@ impl World {
 
     /// Returns the world with `policy`, and what follows from it, if there are enough users.
     fn under(self, policy: Policy) -> Result<Self> {
-        let (scenario, users) = (&self.scenario, self.dataset.users());
+        let (scenario, users) = (&self.scenario, self.dataset.users_with_history());
         check_users(scenario, &policy, users, self.excluded.len())?;
         let invited = policy.invited(scenario.training.needed(users as u32), users as u32);
         Ok(Self {
@@ -209,7 +205,7 @@ impl World {
     /// Returns what may be claimed of a run under `policy`; `None` if nothing is done to protect
     /// uploads. What `[privacy]` does goes before what the method does by itself.
     fn claim_under(&self, policy: &Policy) -> Option<PrivacyClaim> {
-        let (scenario, users) = (&self.scenario, self.dataset.users());
+        let (scenario, users) = (&self.scenario, self.dataset.users_with_history());
         let is_any = |is_so: &dyn Fn(&Layout) -> bool| self.upload_layouts().any(is_so);
         let lists_rows = is_any(&|layout| {
             layout.blocks().iter().any(|block| {
@@ -273,20 +269,15 @@ impl World {
             || !self.population.faults.is_empty()
     }
 
-    /// Returns whether every user can take part at any time.
+    /// Returns whether every user with history can take part at any time.
     pub(crate) fn everybody_can_take_part(&self) -> bool {
         self.excluded.is_empty() && self.population.availability.is_always()
     }
 
-    /// Returns the users whose device has no room for the table.
-    pub(crate) fn without_memory(&self) -> impl Iterator<Item = UserId> {
-        let excluded = self.excluded.iter().copied();
-        excluded.filter(|user| self.dataset.has_history(*user))
-    }
-
     /// Returns whether `user` has something to train on, and its device the memory for it.
     pub(crate) fn can_take_part(&self, user: UserId) -> bool {
-        self.excluded.binary_search(&user).is_err()
+        let has_history = user.index() < self.dataset.users_with_history();
+        has_history && self.excluded.binary_search(&user).is_err()
     }
 
     /// Returns the places in the list of evaluated users of those with these numbers.

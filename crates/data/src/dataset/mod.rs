@@ -200,9 +200,10 @@ impl Dataset {
         self.own_users().len() == self.users()
     }
 
-    /// Returns whether `user` has something to train on. One who has not can be tested alone.
-    pub fn has_history(&self, user: UserId) -> bool {
-        user.0 < self.totals.with_history
+    /// Returns the number of users who have something to train on. They are the first ones; the
+    /// others can be tested alone.
+    pub fn users_with_history(&self) -> usize {
+        self.totals.with_history as usize
     }
 
     /// Returns the users who have something held out, ascending.

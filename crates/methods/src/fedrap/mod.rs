@@ -44,7 +44,7 @@ impl Declare for FedRap {
     }
 
     fn new(parameters: FedRapParameters, problem: &Problem) -> Self {
-        Self::of(parameters, problem.size())
+        Self::of(parameters, problem)
     }
 
     /// All users start with the same w, b and D. A table that is left out has no rows.

@@ -249,7 +249,7 @@ impl<const WITH_O: bool> Declare for FedRec<WITH_O> {
             (Style::Batch, false) => (0.8, 1),
             (Style::Batch, true) => (0.4, 1),
             // Data sets with 2^32 users or more are refused on reading.
-            (Style::Stochastic, _) => (0.01, problem.users as u32),
+            (Style::Stochastic, _) => (0.01, problem.users_with_history as u32),
         };
         Self {
             learning_rate: parameters.learning_rate.unwrap_or(learning_rate),

@@ -7,6 +7,7 @@ use crate::prelude::*;
 use crate::server::PersonalDownloads;
 use fedrecsim_model::neural::dense::{add_scaled, backward_output, dot, multiply};
 use fedrecsim_model::neural::{Layer, PerceptronBuffers};
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// The number of users that are generated or back-propagated at a time, one in each lane.
@@ -16,6 +17,7 @@ pub(crate) const GROUP: usize = fedrecsim_model::kernel::LANES;
 /// embeddings, the memory, then the three heads.
 #[derive(Clone, Debug)]
 pub(crate) struct HyperShape {
+    /// The users who have something to train on, and so a row of the user embeddings.
     pub users: usize,
     pub items: usize,
     /// The number of columns of the generated item tables and of the user embeddings.
@@ -37,10 +39,10 @@ pub(crate) struct HyperShape {
 }
 
 impl HyperShape {
-    pub(crate) fn new(p: &MetaMfParameters, size: ProblemSize) -> Self {
+    pub(crate) fn new(p: &MetaMfParameters, problem: &Problem) -> Self {
         let [dimension, memory] = [p.latent_dimension, p.memory_units].map(|size| size as usize);
         let [hidden, rank] = [p.hidden_units, p.item_rank].map(|size| size as usize);
-        let ProblemSize { users, items } = size;
+        let (users, items) = (problem.users_with_history, problem.items);
         // The hidden layer has a quarter as many units as an item row has values, as in the
         // published code (`item_emb_size / 4`).
         let prediction = Perceptron::new(0, &[dimension, (dimension / 4).max(1), 1]);
@@ -145,6 +147,8 @@ pub(crate) struct HyperNetwork {
     pub shape: HyperShape,
     /// The parameters of all networks.
     pub values: Vec<f32>,
+    /// The run's randomness.
+    pub streams: Streams,
 }
 
 /// Makes downloads. What a user gets does not depend on the other users. Up to sixteen at a time
@@ -162,6 +166,17 @@ impl PersonalDownloads for HyperNetwork {
 }
 
 impl HyperNetwork {
+    /// Returns the embedding of a user. One who never trains has no row; it is drawn anew each time,
+    /// alike.
+    fn embedding(&self, user: UserId) -> Cow<'_, [f32]> {
+        let (shape, k) = (&self.shape, self.shape.dimension);
+        if user.index() < shape.users {
+            return Cow::Borrowed(&self.values[user.index() * k..][..k]);
+        }
+        let mut stream = self.streams.named("metamf/embedding", u64::from(user.0), 0);
+        (0..k).map(|_| stream.standard_normal() as f32).collect()
+    }
+
     /// Returns the memory's output for each user, c_u = e_u K, as the inputs of a network.
     fn memories(&self, users: impl ExactSizeIterator<Item = UserId>) -> PerceptronBuffers {
         let (s, values, mut buffers) = (&self.shape, &self.values, PerceptronBuffers::default());
@@ -169,8 +184,7 @@ impl HyperNetwork {
         let matrix = &values[s.users * s.dimension..][..s.dimension * s.memory];
         for (lane, user) in users.enumerate() {
             let mut output = vec![0.0; s.memory];
-            let embedding = &values[user.index() * s.dimension..][..s.dimension];
-            multiply(embedding, matrix, s.dimension, &mut output);
+            multiply(&self.embedding(user), matrix, s.dimension, &mut output);
             buffers.inputs.set_sample(lane, &output);
         }
         buffers

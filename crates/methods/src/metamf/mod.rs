@@ -53,6 +53,7 @@ parameters! {
 pub(crate) struct MetaMf {
     parameters: MetaMfParameters,
     shape: HyperShape,
+    streams: Streams,
 }
 
 impl Declare for MetaMf {
@@ -70,8 +71,12 @@ impl Declare for MetaMf {
     );
 
     fn new(parameters: MetaMfParameters, problem: &Problem) -> Self {
-        let shape = HyperShape::new(&parameters, problem.size());
-        Self { parameters, shape }
+        let shape = HyperShape::new(&parameters, problem);
+        Self {
+            parameters,
+            shape,
+            streams: problem.streams,
+        }
     }
 
     /// The server's own parameters never travel.

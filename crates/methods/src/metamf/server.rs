@@ -29,6 +29,7 @@ impl MetaMfServer {
         let networks = HyperNetwork {
             shape: method.shape.clone(),
             values: network::parameters(model, 0),
+            streams: method.streams,
         };
         Self {
             parameters: method.parameters.clone(),

@@ -25,10 +25,14 @@ const HIDDEN: usize = 9;
 const RANK: usize = 3;
 
 /// Makes a network with its start.
-fn started(parameters: &MetaMfParameters, size: ProblemSize) -> HyperNetwork {
-    let shape = HyperShape::new(parameters, size);
+fn started(parameters: &MetaMfParameters, problem: &Problem) -> HyperNetwork {
+    let shape = HyperShape::new(parameters, problem);
     let values = network::parameters(&start_of(shape.blocks(), Streams::new(2)), 0);
-    HyperNetwork { shape, values }
+    HyperNetwork {
+        shape,
+        values,
+        streams: problem.streams,
+    }
 }
 
 fn parameters() -> MetaMfParameters {
@@ -43,7 +47,7 @@ fn parameters() -> MetaMfParameters {
 
 fn hypernetwork() -> HyperNetwork {
     let (users, items) = (USERS, ITEMS);
-    let mut network = started(&parameters(), ProblemSize { users, items });
+    let mut network = started(&parameters(), &problem_of(users, items));
     // Biases are made non-zero, so that their effect on the loss can be seen.
     for (place, value) in network
         .values
@@ -284,7 +288,7 @@ fn a_user_gets_the_same_alone_and_in_company() {
 #[test]
 fn the_start_has_the_published_spread() {
     let (users, items) = (200, 100);
-    let network = started(&MetaMfParameters::default(), ProblemSize { users, items });
+    let network = started(&MetaMfParameters::default(), &problem_of(users, items));
     let spread = |values: &[f32]| {
         (values
             .iter()

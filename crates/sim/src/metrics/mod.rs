@@ -372,7 +372,7 @@ impl MetricsActor {
                 items: dataset.items() as u64,
                 training_ratings: dataset.training_ratings() as u64,
                 evaluated_users: world.candidates.evaluated_users().len() as u64,
-                excluded_users: world.without_memory().count() as u64,
+                excluded_users: world.excluded.len() as u64,
                 split: *dataset.split_facts(),
                 training_ends: dataset.training_ends(),
             },

@@ -112,7 +112,7 @@ pub(super) fn step(
         },
         None => policy.step_weights(totals),
     };
-    let users = world.dataset.users() as u32;
+    let users = world.dataset.users_with_history() as u32;
     let mut context = StepContext::new(step, users, &normalise, world.streams);
     context.round = name.round;
     context.divergence_limit = world.scenario.training.divergence_limit as f32;

@@ -39,7 +39,9 @@ impl Cohorts {
         let selection = world.scenario.training.client_selection;
         let sizes = || -> Vec<f64> {
             let ratings = |user| world.dataset.train_items(UserId::from(user)).len() as f64;
-            (0..world.dataset.users()).map(ratings).collect()
+            (0..world.dataset.users_with_history())
+                .map(ratings)
+                .collect()
         };
         Self {
             roster: Roster::new(Arc::clone(&world)),
@@ -119,7 +121,7 @@ impl Cohorts {
     /// them in ascending order.
     pub(crate) fn choose(&mut self, places: usize, at: SelectionContext<'_>) -> Vec<UserId> {
         let _stage = enter(Stage::Select);
-        let users = self.world.dataset.users();
+        let users = self.world.dataset.users_with_history();
         let places = places.min(users - self.world.excluded.len() - at.open.len());
         if places == 0 {
             return Vec::new();
@@ -179,7 +181,7 @@ impl Cohorts {
     fn drawn_apart(&self, invitation_id: InvitationId) -> Option<Vec<UserId>> {
         let probability = self.world.scenario.training.drawn_apart()?;
         let mut stream = self.stream(invitation_id);
-        let users = (0..self.world.dataset.users()).map(UserId::from);
+        let users = (0..self.world.dataset.users_with_history()).map(UserId::from);
         Some(users.filter(|_| stream.open_unit() < probability).collect())
     }
 
@@ -235,7 +237,7 @@ impl Cohorts {
         at: SelectionContext<'_>,
         stream: &mut Stream,
     ) -> Vec<UserId> {
-        let users = self.world.dataset.users() as u32;
+        let users = self.world.dataset.users_with_history() as u32;
         let mut found = BTreeSet::new();
         let draw = |stream: &mut Stream| Some(UserId(stream.below(users)));
         draw_into(&mut found, places, stream, draw, |user| self.can(user, at));
@@ -304,7 +306,7 @@ impl Cohorts {
         let first = UserId(self.next_in_turn);
         let chosen: Vec<UserId> = self.roster.idle(at).from(first).take(places).collect();
         if let Some(last) = chosen.last() {
-            self.next_in_turn = (last.0 + 1) % self.world.dataset.users() as u32;
+            self.next_in_turn = (last.0 + 1) % self.world.dataset.users_with_history() as u32;
         }
         chosen
     }
@@ -317,7 +319,7 @@ impl Cohorts {
         at: SelectionContext<'_>,
         stream: &mut Stream,
     ) -> Vec<UserId> {
-        let users = self.world.dataset.users() as u32;
+        let users = self.world.dataset.users_with_history() as u32;
         let Some(utilities) = self.utilities.take() else {
             return Vec::new();
         };

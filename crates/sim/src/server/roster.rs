@@ -105,7 +105,7 @@ impl Roster {
         };
         let Some(idle) = idle else {
             let mut all = Idle::default();
-            let users = (0..world.dataset.users()).map(UserId::from);
+            let users = (0..world.dataset.users_with_history()).map(UserId::from);
             users
                 .filter(|user| world.can_take_part(*user))
                 .for_each(|user| place(&mut all, user));

@@ -32,7 +32,7 @@ pub(super) struct OpenStep {
 
 impl OpenStep {
     pub(crate) fn begin(step: Step, world: &World) -> Self {
-        let users = world.dataset.users() as u32;
+        let users = world.dataset.users_with_history() as u32;
         // Every user of a method that runs at the server sends its ratings.
         let participants = match world.placement {
             Placement::Central => users,

@@ -185,7 +185,12 @@ impl Bench {
             ..
         } = &self.world;
         let normalise = |totals: &WeightTotals| policy.step_weights(totals);
-        let mut context = StepContext::new(step, dataset.users() as u32, &normalise, *streams);
+        let mut context = StepContext::new(
+            step,
+            dataset.users_with_history() as u32,
+            &normalise,
+            *streams,
+        );
         context.divergence_limit = scenario.training.divergence_limit as f32;
         let report = self.server.step(sums, &context)?;
         self.steps += 1;

@@ -77,7 +77,9 @@ fn middle_of(part: usize, parts: usize, length: usize) -> usize {
 /// their numbers of ratings.
 pub(super) fn representatives(world: &World) -> Vec<Representative> {
     let ratings = |user: &UserId| world.dataset.own_data(*user).items.len();
-    let mut users: Vec<UserId> = (0..world.dataset.users()).map(UserId::from).collect();
+    let mut users: Vec<UserId> = (0..world.dataset.users_with_history())
+        .map(UserId::from)
+        .collect();
     users.sort_by_cached_key(|user| (ratings(user), *user));
     let count = REPRESENTATIVES.min(users.len());
     let representative = |part| {

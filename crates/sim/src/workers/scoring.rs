@@ -112,10 +112,11 @@ pub(crate) fn scored(
     ))
 }
 
-/// Returns the user with whose table `user` scores: one of all others, drawn once per run. A user
-/// who is alone has only its own. This measures what personal tables are worth (PFedRec, Figure 3).
+/// Returns the user with whose table `user` scores: one of all others with history, drawn once per
+/// run. A user who is alone has only its own. This measures what personal tables are worth (PFedRec, Figure 3).
 pub(crate) fn donor_of(user: UserId, world: &World) -> UserId {
-    let others = world.dataset.users() - 1;
+    let with_history = world.dataset.users_with_history();
+    let others = with_history - usize::from(user.index() < with_history);
     if others == 0 {
         return user;
     }

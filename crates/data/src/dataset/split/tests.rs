@@ -386,7 +386,7 @@ fn new_users_and_new_items_are_tested_where_asked() {
     let dataset = split(timed(&TIMED), &SplitSpec::GlobalTime(spec), Streams::new(1)).unwrap();
     assert_eq!((dataset.users(), dataset.items()), (3, 4));
     assert_eq!(dataset.test(UserId(2)).items, [0, 3]);
-    assert!(dataset.has_history(UserId(1)) && !dataset.has_history(UserId(2)));
+    assert_eq!(dataset.users_with_history(), 2);
     assert_eq!(dataset.split_facts().unrated_test_items, 0);
 }
 

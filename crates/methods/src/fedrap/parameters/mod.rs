@@ -1,11 +1,10 @@
 //! Defines FedRAP's parameters: what a scenario may say, and the settings of training that follow
 //! from it.
 
-use crate::{choices, parameters, without_effect};
+use crate::{Problem, choices, parameters, without_effect};
 use fedrecsim_model::kernel::MAX_DIMENSION;
 use fedrecsim_model::kernel::additive::{AdditiveStep, Penalty};
 use fedrecsim_scenario::ParameterFault;
-use fedrecsim_scenario::sizes::ProblemSize;
 
 choices! {
     /// Which of the two FedRAPs is trained: the code that produced the paper's numbers is not the
@@ -167,17 +166,19 @@ impl FedRapParameters {
 
 impl FedRap {
     /// Returns the settings that follow from these parameters.
-    pub(super) fn of(mut p: FedRapParameters, size: ProblemSize) -> Self {
+    pub(super) fn of(mut p: FedRapParameters, problem: &Problem) -> Self {
         p.fill();
         if let Some(noise) = &mut p.noise {
-            noise.participants.get_or_insert(size.users as u32);
+            noise
+                .participants
+                .get_or_insert(problem.users_with_history as u32);
         }
         // `fill` has set every key that may be left out.
         let filled = |key: Option<f64>| key.unwrap_or_default();
         let has_penalty = p.regularizer != Regularizer::None && p.tables != Tables::DOnly;
         let weight = |weight: f64, counts: bool| if counts { weight as f32 } else { 0.0 };
         Self {
-            items: size.items,
+            items: problem.items,
             batch_size: p.batch_size.map_or(usize::MAX, |size| size as usize),
             step: AdditiveStep {
                 data_weight: 1.0,

@@ -4,7 +4,7 @@ use super::*;
 use serde_json::Value;
 
 fn plan_of(parameters: FedRapParameters) -> FedRap {
-    FedRap::of(parameters, ProblemSize { users: 1, items: 1 })
+    FedRap::of(parameters, &crate::tests::problem_of(1, 1))
 }
 
 #[test]
