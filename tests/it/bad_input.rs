@@ -728,6 +728,31 @@ fn a_split_or_a_filter_that_leaves_nothing_is_refused_with_what_there_is() {
     }
 }
 
+/// If this runs, it ends in an error as soon as a user who has taken part in nothing is tested.
+#[test]
+fn users_without_history_are_refused_where_everybody_has_to_take_part() {
+    let workshop = Workshop::new();
+    let scenario = scenario_over_times(&workshop, &timed_ratings());
+    let split = "dataset.split.global-time={ cut = 0.3, new_users = true }";
+    let timed = "dataset.subset.with_timestamps=true";
+    let colr = |download: &str| format!("method={{ colr = {{ download = \"{download}\" }} }}");
+    let parts = [
+        "`new_users` tests users who take part in nothing",
+        "take `download = \"table\"`, or leave `new_users` out",
+    ];
+    workshop.refused(scenario, &[timed, split, &colr("aggregate")], &parts);
+    let without = "dataset.split.global-time.new_users=false";
+    for remedy in [
+        vec![timed, split, &colr("table")],
+        vec![timed, split, without, &colr("aggregate")],
+    ] {
+        let workshop = Workshop::new();
+        let scenario = scenario_over_times(&workshop, &timed_ratings());
+        let finished = workshop.run(scenario, &remedy).unwrap();
+        assert!(finished.errors.is_empty(), "{remedy:?}");
+    }
+}
+
 /// If one of these runs, a time is read as another one.
 #[test]
 fn a_time_that_does_not_fit_its_format_is_refused_with_file_and_line() {

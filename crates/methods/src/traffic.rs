@@ -45,6 +45,7 @@ pub(super) fn found_out(method: &dyn Method) -> Traffic {
         has_personal_downloads: matches!(server.download(), Download::PerUser(_)),
         trains_on_sampled_rows: method.trains_on_sampled_rows(),
         keeps_personal_tables: client.personal_table().is_ok_and(|table| table.is_some()),
+        needs_everybody: false,
         upload_use: server.upload_use(),
         makes_noisy_sums: server.noisy_accumulator(noise).is_some(),
     }

@@ -29,6 +29,8 @@ pub struct Traffic {
     pub trains_on_sampled_rows: bool,
     /// Whether each user keeps an item table of its own to score with.
     pub keeps_personal_tables: bool,
+    /// Whether a user who misses one step, or is only tested, cannot score any more.
+    pub needs_everybody: bool,
     /// The part of the uploads that the server uses.
     pub upload_use: UploadUse,
     /// Whether the server makes sums of what it works out from each upload, such as gradients that

@@ -281,6 +281,7 @@ impl Declare for Colr {
     fn traffic(&self, declared: Traffic) -> Traffic {
         Traffic {
             upload_use: UploadUse::Sum,
+            needs_everybody: self.keeps_table(),
             ..declared
         }
     }

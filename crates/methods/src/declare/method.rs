@@ -140,6 +140,7 @@ impl<M: Declare> Declared<M> {
             has_personal_downloads: false,
             trains_on_sampled_rows: keeps_nothing(&blocks) && method.trains_on_sampled_rows(),
             keeps_personal_tables: personal.any(|block| block.is_kept || block.is_personal_table()),
+            needs_everybody: false,
             upload_use: used,
             makes_noisy_sums: false,
         })

@@ -493,6 +493,7 @@ mod tests {
             has_personal_downloads: true,
             trains_on_sampled_rows: false,
             keeps_personal_tables: false,
+            needs_everybody: false,
             upload_use: UploadUse::Sum,
             makes_noisy_sums: false,
         };

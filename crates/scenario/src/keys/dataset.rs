@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::evaluation::CANDIDATES;
 use super::{EvaluationSpec, Ranking, Scenario, without_default};
+use crate::Traffic;
 use crate::check::Checker;
 use crate::sizes::{ProblemSize, block_too_large, candidates_too_many, too_large};
 use crate::{choices, keys, variants};
@@ -513,6 +514,27 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
         "dataset.negatives",
         "the method draws no training negatives from this pool",
     );
+}
+
+/// Refuses users who are only tested where a user has to take part in every step.
+pub(super) fn contradiction(
+    traffic: &Traffic,
+    split: &SplitSpec,
+    found: &mut Vec<(String, String)>,
+) {
+    if let SplitSpec::GlobalTime(GlobalTimeSpec {
+        new_users: true, ..
+    }) = split
+        && traffic.needs_everybody
+    {
+        let message = "`new_users` tests users who take part in nothing, and a device of this \
+                       method scores with a table that it has brought up to date in every step: \
+                       take `download = \"table\"`, or leave `new_users` out";
+        found.push((
+            "dataset.split.global-time.new_users".to_owned(),
+            message.to_owned(),
+        ));
+    }
 }
 
 fn check_split(dataset: &DatasetSpec, checker: &mut Checker<'_>) {

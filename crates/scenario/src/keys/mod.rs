@@ -172,6 +172,7 @@ impl Traffic {
         self.refuse_codecs(&scenario.codec, &mut found);
         overheads::contradictions(self, &scenario.overheads, &mut found);
         privacy::contradiction(self, &scenario.privacy, &mut found);
+        dataset::contradiction(self, &scenario.dataset.split, &mut found);
         found
     }
 }
