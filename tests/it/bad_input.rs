@@ -728,6 +728,46 @@ fn a_split_or_a_filter_that_leaves_nothing_is_refused_with_what_there_is() {
     }
 }
 
+/// If this runs, rounds are chosen by a part of the ratings in which nobody has anything to find.
+#[test]
+fn a_choice_by_validation_targets_that_nobody_has_is_refused() {
+    // All that is rated between the end of training and the cut is rated again.
+    let rows = (0..6).flat_map(|user| [1, 2, 3, 4, 5].map(|day| (user, day)));
+    let line = |(user, day): (u32, u32)| {
+        let item = 9 * user + if day == 4 { 1 } else { day };
+        format!("u{user},{item},2001-01-0{day} 12:00:0{user},{day}\n")
+    };
+    let ratings: String = rows.map(line).collect();
+    let split = "dataset.split.global-time={ cut = \"2001-01-05\", validation_share = 0.2 }";
+    for (choice, parts) in [
+        (
+            "evaluation.selection=best-validation",
+            [
+                "evaluation.selection is `best-validation`",
+                "or take `last`",
+            ],
+        ),
+        (
+            "evaluation.patience=1",
+            ["evaluation.patience", "or leave `patience` out"],
+        ),
+    ] {
+        let workshop = Workshop::new();
+        let scenario = scenario_over_times(&workshop, &ratings);
+        let none = [
+            "none of the 6 evaluated users has a validation target",
+            "raise `validation_share`",
+        ];
+        let parts = [parts, none].concat();
+        let run = ["method=fedmf", split, choice];
+        workshop.refused(scenario.clone(), &run, &parts);
+        // With the ratings of one day more, there is an item to find.
+        let remedy = "dataset.split.global-time.validation_share=0.4";
+        let finished = workshop.run(scenario, &[&run[..], &[remedy]].concat());
+        assert!(finished.unwrap().errors.is_empty());
+    }
+}
+
 /// If this runs, it ends in an error as soon as a user who has taken part in nothing is tested.
 #[test]
 fn users_without_history_are_refused_where_everybody_has_to_take_part() {

@@ -53,10 +53,11 @@ impl Draft {
         self.mend_faults(population.users);
         self.mend_overheads();
         self.mend_privacy();
-        if !self.has_validation_items() && self.is("evaluation.selection", "best-validation") {
-            self.set("evaluation.selection", "last");
-        }
-        if !self.has_validation_items() {
+        // Whether anybody has rated something new between two instants depends on the data.
+        if !self.has_validation_items() || self.splits_at_one_time() {
+            if self.is("evaluation.selection", "best-validation") {
+                self.set("evaluation.selection", "last");
+            }
             self.0.remove("evaluation.patience");
         }
         // Only there has a rating an age.

@@ -10,7 +10,7 @@ use crate::dataset::Dataset;
 use crate::dataset::pool::Pool;
 use fedrecsim_core::metric::Needs;
 use fedrecsim_core::{Error, Purpose, Result, Streams, UserId};
-use fedrecsim_scenario::{EvaluationSpec, Ranking, sizes};
+use fedrecsim_scenario::{EvaluationSpec, Ranking, Selection, sizes};
 
 /// The candidates of every evaluated user, drawn once per run: items that the user never rated,
 /// neither in training nor held out. A sampled candidate takes four bytes of memory; the full
@@ -60,9 +60,10 @@ impl Candidates {
     ///
     /// # Errors
     /// [`Error::Dataset`] if a user has too few unrated items, if more users are to be evaluated
-    /// than there are, or if all candidates together are more than `sizes::MAX_ENTRIES`.
+    /// than there are, if rounds are chosen by validation targets that nobody has, or if all candidates together are more than `sizes::MAX_ENTRIES`.
     pub fn draw(dataset: &Dataset, spec: &EvaluationSpec, streams: Streams) -> Result<Self> {
         let users = evaluated_users(dataset, spec, streams)?;
+        check_validation(dataset, spec, &users)?;
         if !dataset.holds_items_out() {
             return Ok(Self {
                 users,
@@ -234,6 +235,33 @@ fn evaluated_users(
     let mut users: Vec<UserId> = keys[..wanted].iter().map(|key| key.1).collect();
     users.sort_unstable();
     Ok(users)
+}
+
+/// Refuses a choice by validation targets where none of the evaluated `users` has any.
+fn check_validation(dataset: &Dataset, spec: &EvaluationSpec, users: &[UserId]) -> Result<()> {
+    let Some(validated) = &dataset.validated else {
+        return Ok(());
+    };
+    let (choice, way_out) = match (spec.selection, spec.patience) {
+        (Selection::BestValidation, _) => {
+            ("evaluation.selection is `best-validation`", "take `last`")
+        }
+        (_, Some(_)) => (
+            "evaluation.patience goes by validation targets",
+            "leave `patience` out",
+        ),
+        _ => return Ok(()),
+    };
+    let has_some = |user: &UserId| validated.binary_search(&user.0).is_ok();
+    if users.iter().any(has_some) {
+        return Ok(());
+    }
+    Err(Error::Dataset(format!(
+        "{choice}, but none of the {} evaluated users has a validation target: of the ratings before \
+         the cut that `validation_share` holds out (dataset.split.global-time), none is of an item new to \
+         one of these users; raise `validation_share` or `evaluation.users`, or {way_out}",
+        users.len()
+    )))
 }
 
 fn too_few(dataset: &Dataset, user: UserId, wanted: u32, separate: bool, available: u32) -> Error {

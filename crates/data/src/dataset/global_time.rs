@@ -297,12 +297,12 @@ impl Parts {
             with_history,
             ..Totals::of(self.items, (&self.train, &held_out), users, self.facts)
         };
-        let is_tested = |user: &u32| {
-            let user = UserId(*user);
-            let parts = [held_out.test(user), held_out.validation(user)];
-            parts.iter().any(|part| *part != HeldOutItems::default())
-        };
+        let has_some = |items: HeldOutItems<'_>| items != HeldOutItems::default();
+        let is_validated = |user: &u32| has_some(held_out.validation(UserId(*user)));
+        let is_tested = |user: &u32| has_some(held_out.test(UserId(*user))) || is_validated(user);
         let tested = Some((0..users).filter(is_tested).collect());
+        let validates = held_out.has_validation_items();
+        let validated = validates.then(|| (0..users).filter(is_validated).collect());
         Dataset {
             items: self.items,
             train: self.train,
@@ -312,6 +312,7 @@ impl Parts {
             totals,
             training_ends: Some(self.instants.training_ends),
             tested,
+            validated,
         }
     }
 }

@@ -77,6 +77,9 @@ pub struct Dataset {
     training_ends: Option<Timestamp>,
     /// The users who have something held out, ascending; `None` if all have.
     tested: Option<Vec<u32>>,
+    /// The users who have validation targets, ascending; `None` if all have, or the split holds none
+    /// out.
+    validated: Option<Vec<u32>>,
     /// Totals over all users. Some may have their ratings in another process.
     totals: Totals,
 }

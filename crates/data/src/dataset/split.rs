@@ -300,6 +300,7 @@ impl Splitter {
             totals,
             training_ends: None,
             tested: None,
+            validated: None,
         })
     }
 
