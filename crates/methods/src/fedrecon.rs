@@ -19,6 +19,7 @@
 
 use super::declare::learn::{self, Session};
 use super::prelude::*;
+use super::recent_step::{self, RecentStep, stepped};
 use fedrecsim_model::kernel::logistic::{LogisticStep, Target};
 use fedrecsim_model::kernel::{packed_vector, unpack_into};
 
@@ -53,6 +54,9 @@ parameters! {
         /// Whether all uploads weigh the same, which noise on the sum and every epsilon need.
         /// Otherwise an upload says its number of query samples, and weighs as much.
         equal_weights: bool = false;
+        /// Steps the user vector towards the rows of recent positives before a device scores. Left
+        /// out: it scores with the vector that it has reconstructed.
+        recency: Option<RecentStep> = None;
     }
 }
 
@@ -104,6 +108,10 @@ impl Declare for FedRecon {
     const SOURCE: &str = "Singhal et al., Federated Reconstruction: Partially Local Federated \
                           Learning, NeurIPS 2021; code google-research/federated 23b1081, in the \
                           implicit form that the PFedRec paper compares with";
+
+    fn resolve(p: &mut Self) -> Vec<ParameterFault> {
+        recent_step::idle(p.recency.as_ref())
+    }
 
     fn new(parameters: Self, _problem: &Problem) -> Self {
         parameters
@@ -158,6 +166,8 @@ impl Declare for FedRecon {
         let mut stream = context.named_stream("fedrecon/scoring");
         let (mut session, samples) = Session::of(&table, context.scratch);
         let user = self.reconstruct(&mut session, samples, &mut stream);
+        let of_user = (&context.own, context.user);
+        let user = stepped(self.recency.as_ref(), user, &table, of_user)?;
         Ok(Box::new(Products::new(user, &table)))
     }
 }

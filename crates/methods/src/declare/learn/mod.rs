@@ -6,10 +6,14 @@
 
 use super::score::{Loss, Score, Training};
 use super::{Own, table_of};
-use crate::{LocalTask, Products, SampleScratch, Scoring, Scratch, Trained, largest_magnitude};
+use crate::recent_step::stepped;
+use crate::{
+    LocalTask, Products, SampleScratch, Scoring, ScoringContext, Scratch, Trained,
+    largest_magnitude,
+};
 use fedrecsim_core::Result;
 use fedrecsim_core::stages::{Stage, enter};
-use fedrecsim_model::{Model, Table, TableUpdate};
+use fedrecsim_model::{Table, TableUpdate};
 
 mod groups;
 mod network;
@@ -89,7 +93,12 @@ fn listed_update(
 }
 
 /// Makes the scorer that `score` describes.
-pub(super) fn scorer<'a, S>(score: Score, own: &'a Own<S>, model: &'a Model) -> Scoring<'a> {
+pub(super) fn scorer<'a, S>(
+    score: Score,
+    own: &'a Own<S>,
+    context: &ScoringContext<'a>,
+) -> Scoring<'a> {
+    let model = context.model;
     match score {
         Score::Own => panic!("a method without a declared score has to override `scorer`"),
         Score::Perceptron {
@@ -105,14 +114,19 @@ pub(super) fn scorer<'a, S>(score: Score, own: &'a Own<S>, model: &'a Model) -> 
             }))
         }
         Score::Dot(names) => {
-            let (user, kept) = (own.get(names.vector), own.kept(names.table));
+            let user = own.get(names.vector);
             let bias = names.bias.map_or(0.0, |name| own.get(name)[0]);
             let item_bias = names.item_bias.map(|name| table_of(model, name));
-            let Some(kept) = kept else {
+            // A step needs more rows than those that are scored.
+            let kept = own.kept(names.table);
+            let Some(kept) = kept.filter(|_| names.recency.is_none()) else {
+                let table = own.table(names.table, model)?;
+                let own = (&context.own, context.user);
+                let user = stepped(names.recency.as_ref(), user.to_vec(), &table, own)?;
                 return Ok(Box::new(Products {
                     bias,
                     item_bias: item_bias.map(|biases| (1.0, biases.clone())),
-                    ..Products::new(user.to_vec(), table_of(model, names.table))
+                    ..Products::new(user, &table)
                 }));
             };
             Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
