@@ -194,6 +194,8 @@ fn methods_of_least_squares() -> Vec<Key> {
         maybe("method.popularity.session_gap_days", real(0.5, 5.0)),
         maybe("method.fedmf.loss", one_of(&LOSSES)),
         maybe("method.pfedrec.loss", one_of(&LOSSES)),
+        maybe("method.fedncf.loss", one_of(&LOSSES)),
+        maybe("method.fedrecon.loss", one_of(&LOSSES)),
         maybe("method.fedspec.latent_dimension", small_dimension()),
         maybe("method.fedspec.ridge", zero_or(1e-3, 10.0)),
         maybe("method.fedspec.damping_exponent", zero_or(0.1, 1.0)),

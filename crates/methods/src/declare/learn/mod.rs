@@ -2,7 +2,8 @@
 //!
 //! Each pair of a [`Score`] and a [`Loss`] has a loop that is compiled for it. The packed kernel of
 //! [`product`] trains products with the binary cross-entropy, [`network`] trains networks, and
-//! [`groups`] trains everything else: it sees each positive with its negatives.
+//! [`groups`] trains everything else. It sees each positive with its negatives, as networks do with
+//! another loss than the binary cross-entropy.
 
 use super::score::{Loss, Score, Training};
 use super::{Own, table_of};
@@ -19,6 +20,7 @@ mod groups;
 mod network;
 mod product;
 
+pub(crate) use groups::{Factors, groups_of};
 pub(crate) use network::{layer_updates, score_by_network};
 pub(crate) use product::{Session, update};
 
@@ -37,8 +39,8 @@ pub(super) fn train<S>(
             vector,
             table,
         } => {
-            assert_eq!(loss, Loss::BinaryCrossEntropy, "networks are trained by it");
-            network::train(network, (*vector, table), training, own, task, scratch)
+            let names = (*vector, *table);
+            network::train((network, names, loss), training, own, task, scratch)
         }
         Score::Dot(names) if loss == Loss::BinaryCrossEntropy && names.item_bias.is_none() => {
             product::train(names, training, own, task, scratch)
@@ -61,10 +63,15 @@ pub(crate) fn draw_rows(
     scratch: &mut Scratch,
 ) -> Result<Vec<f32>> {
     draw_samples(task, &mut scratch.samples)?;
+    Ok(gather_rows(table, scratch))
+}
+
+/// Collects the distinct items of the samples that were drawn as [`draw_rows`] does.
+pub(crate) fn gather_rows(table: &Table, scratch: &mut Scratch) -> Vec<f32> {
     let samples = &scratch.samples.samples;
     let round_rows = &mut scratch.round_rows;
     round_rows.collect(&samples.items, &samples.labels, table.shape().rows);
-    Ok(table.gathered(&round_rows.rows))
+    table.gathered(&round_rows.rows)
 }
 
 /// Checks the values of a private block that were trained, and keeps them.
@@ -81,7 +88,7 @@ fn keep<S>(
 
 /// Checks the rows of a shared item table that were trained, and returns the update that they
 /// make. `name` is that of the table.
-fn listed_update(
+pub(crate) fn listed_update(
     task: &LocalTask<'_>,
     name: &'static str,
     listed: &[u32],
