@@ -48,11 +48,6 @@ impl Timestamp {
     pub fn days_since(self, earlier: Self) -> f64 {
         (self.0 as f64 - earlier.0 as f64) / DAY_NS
     }
-
-    /// Returns the instant so many days before.
-    pub fn days_before(self, days: f64) -> Self {
-        Self(self.0.saturating_sub((days * DAY_NS) as i64))
-    }
 }
 
 /// Shows the date and the time to the second, in UTC.

@@ -7,6 +7,7 @@
 //! it PFedRec but for the bias, the start and the rates.
 
 use super::prelude::*;
+use super::recent_step::{self, RecentStep};
 
 /// Describes the method to the registry.
 pub const ENTRY: Entry = Entry::of::<FedMf>();
@@ -33,6 +34,9 @@ parameters! {
         /// Whether a client steps its user vector first and the item rows after it, and keeps these
         /// rows to score with (DualPer of PFedRec's authors). They are averaged as before.
         dual_personalization: bool = false;
+        /// Steps the user vector towards the rows of recent positives before a device scores. Left
+        /// out: it scores with the vector that it has trained.
+        recency: Option<RecentStep> = None;
     }
 }
 
@@ -45,6 +49,10 @@ impl Declare for FedMf {
     const SOURCE: &str = "Chai et al., Secure Federated Matrix Factorization, IEEE Intelligent \
                           Systems 2020, in the implicit form that the FedRAP and PFedRec papers \
                           compare with";
+
+    fn resolve(p: &mut Self) -> Vec<ParameterFault> {
+        recent_step::idle(p.recency.as_ref())
+    }
 
     fn new(parameters: Self, _problem: &Problem) -> Self {
         parameters
@@ -69,7 +77,8 @@ impl Declare for FedMf {
     }
 
     fn score(&self) -> Score {
-        Score::dot("u", "V").biased(self.bias.then_some("bias"))
+        let product = Score::dot("u", "V").biased(self.bias.then_some("bias"));
+        product.stepped(self.recency.clone())
     }
 
     fn loss(&self) -> Loss {

@@ -3,8 +3,8 @@
 //!
 //! The user embedding u is private. The item embeddings V and a network are shared. The network
 //! scores item j from u and V_j side by side (2k -> 32 -> 16 -> 8 -> 1 with rectifiers in between;
-//! section 3.2 and He et al., WWW 2017). A client minimises the mean binary cross-entropy by
-//! mini-batches on all three at once, and the server takes the plain mean of V and of the network.
+//! section 3.2 and He et al., WWW 2017). A client minimises the mean binary cross-entropy, or
+//! another loss, by mini-batches on all three at once, and the server takes the plain mean of V and of the network.
 //! With dual personalisation the network is private too, V takes its step after it, and a client
 //! scores with its own V. The paper has no public code. It leaves the learning rates and the
 //! initial values open, so this simulator chooses them.
@@ -26,6 +26,8 @@ parameters! {
         local_epochs: u32 = 1, >= 1, <= 10_000;
         /// Samples per batch.
         batch_size: u32 = 256, >= 1;
+        /// What training minimises.
+        loss: Loss = Loss::BinaryCrossEntropy;
         /// How a client steps its parameters. The default rates are SGD's.
         optimizer: Optimizer = Optimizer::Sgd;
         /// Learning rate of the user embedding.
@@ -97,6 +99,10 @@ impl Declare for FedNcf {
             vector: Some("u"),
             table: "V",
         }
+    }
+
+    fn loss(&self) -> Loss {
+        self.loss
     }
 
     fn training(&self) -> Training {

@@ -15,12 +15,15 @@
 //!
 //! The published rates are 0.1 for u and 0.5 for V with batches of five explicit ratings. Here the
 //! mean is taken over batches of 256 and then over all clients, so the rate of V is much larger,
-//! and u takes several passes. Both are choices of this simulator.
+//! and u takes several passes. Both are choices of this simulator. So are the other losses, which
+//! split groups of a positive and its negatives in place of single samples.
 
-use super::declare::learn::{self, Session};
+use super::declare::learn::{self, Factors, Session, groups_of};
 use super::prelude::*;
+use super::recent_step::{self, RecentStep, stepped};
 use fedrecsim_model::kernel::logistic::{LogisticStep, Target};
-use fedrecsim_model::kernel::{packed_vector, unpack_into};
+use fedrecsim_model::kernel::{RoundRows, packed_vector, unpack_into};
+use std::ops::Range;
 
 /// Describes the method to the registry.
 pub(crate) const ENTRY: Entry = Entry::of::<FedRecon>();
@@ -41,11 +44,14 @@ parameters! {
         /// Learning rate of the item rows. The mean over a batch and then over clients makes it
         /// large.
         learning_rate_items: f64 = 10_000.0, > 0.0;
+        /// What training minimises.
+        loss: Loss = Loss::BinaryCrossEntropy;
         /// How far the server goes along the mean of the differences.
         learning_rate_server: f64 = 1.0, > 0.0;
         /// Whether a client reconstructs its user vector from one half of its samples and trains
         /// the table on the other, as in Algorithm 1. Otherwise all samples do both, which the
-        /// authors' code can do as well (`split_dataset`).
+        /// authors' code can do as well (`split_dataset`). With another loss than the binary
+        /// cross-entropy, a positive and its negatives are in the same half.
         splits_samples: bool = true;
         /// Whether a client keeps the item table that it has tuned, and scores with it (DualPer of
         /// PFedRec's authors). The tables are averaged as before.
@@ -53,6 +59,9 @@ parameters! {
         /// Whether all uploads weigh the same, which noise on the sum and every epsilon need.
         /// Otherwise an upload says its number of query samples, and weighs as much.
         equal_weights: bool = false;
+        /// Steps the user vector towards the rows of recent positives before a device scores. Left
+        /// out: it scores with the vector that it has reconstructed.
+        recency: Option<RecentStep> = None;
     }
 }
 
@@ -70,27 +79,98 @@ impl FedRecon {
         }
     }
 
-    /// Reconstructs the user vector from the samples `support`, from a fresh draw and with the item
-    /// rows held fixed.
-    fn reconstruct(
-        &self,
-        session: &mut Session<'_>,
-        support: &mut [(u32, bool)],
-        stream: &mut Stream,
-    ) -> Vec<f32> {
-        let draw = |_| stream.uniform_within(REACH) as f32;
-        let mut user: Vec<f32> = (0..self.latent_dimension).map(draw).collect();
-        let mut packed = packed_vector(&user);
-        let passes = Training::of(self.reconstruction_epochs, self.batch_size);
+    /// Returns whether training goes by groups of a positive and its negatives. The binary
+    /// cross-entropy goes by single samples.
+    fn has_groups(&self) -> bool {
+        self.loss != Loss::BinaryCrossEntropy
+    }
+
+    /// Returns the factors that groups train: the vector of a user, which is none yet, and these rows.
+    fn factors(&self, rows: Vec<f32>) -> Factors {
+        Factors::new(vec![0.0; self.latent_dimension as usize], rows)
+    }
+
+    /// Makes passes over samples by the packed kernel.
+    fn pass_by_samples(&self, session: &mut Session<'_>, pass: Pass<'_, (u32, bool)>) -> f64 {
+        let mut packed = packed_vector(pass.user);
         let moved = (&mut packed[..], &mut 0.0);
-        session.run(
-            &passes,
-            (support, stream),
+        let loss = session.run(
+            &Training::of(pass.epochs, self.batch_size),
+            (pass.parts, pass.order),
             moved,
-            &[self.step(Target::Vector)],
+            &[self.step(pass.target)],
         );
-        unpack_into(&packed, &mut user);
+        unpack_into(&packed, pass.user);
+        loss
+    }
+
+    /// Makes passes over groups of `samples`.
+    fn pass_by_groups(
+        &self,
+        factors: &mut Factors,
+        samples: &[(u32, bool)],
+        pass: Pass<'_, Range<usize>>,
+    ) -> f64 {
+        let step = self.step(pass.target);
+        let moves = match pass.target {
+            Target::Vector => [Some((step.vector_rate, 1.0)), None, None, None],
+            _ => [None, Some((step.row_rate, 1.0)), None, None],
+        };
+        factors.user.copy_from_slice(pass.user);
+        let passes = Training::of(pass.epochs, self.batch_size);
+        let loss = passes.run_groups(pass.parts, pass.order, |groups| {
+            factors.step(self.loss, samples, groups, moves) as f32
+        });
+        pass.user.copy_from_slice(&factors.user);
+        loss
+    }
+
+    /// Returns the user vector that a fresh draw and `parts` of the samples give, with the item rows
+    /// held fixed.
+    fn reconstruct<T>(
+        &self,
+        parts: &mut [T],
+        order: &mut Stream,
+        run: &mut Run<'_, T>,
+    ) -> Vec<f32> {
+        let draw = |_| order.uniform_within(REACH) as f32;
+        let mut user: Vec<f32> = (0..self.latent_dimension).map(draw).collect();
+        run(Pass {
+            parts,
+            order,
+            epochs: self.reconstruction_epochs,
+            user: &mut user,
+            target: Target::Vector,
+        });
         user
+    }
+
+    /// Reconstructs the user vector from the support half of `parts` and trains the item rows on the
+    /// query half, and returns the mean loss of the query and which parts it has. With an odd number
+    /// of parts it has one more.
+    fn participate<T>(
+        &self,
+        parts: &mut [T],
+        task: &LocalTask<'_>,
+        run: &mut Run<'_, T>,
+    ) -> Result<(f64, Range<usize>)> {
+        let order = &mut task.named_stream("fedrecon/participation");
+        order.shuffle_portably(parts);
+        let half = parts.len() / 2;
+        let (support, query) = match self.splits_samples {
+            true => (0..half, half..parts.len()),
+            false => (0..parts.len(), 0..parts.len()),
+        };
+        let mut user = self.reconstruct(&mut parts[support], order, run);
+        task.check_values("u", &user)?;
+        let loss = run(Pass {
+            parts: &mut parts[query.clone()],
+            order,
+            epochs: self.local_epochs,
+            user: &mut user,
+            target: Target::Rows,
+        });
+        Ok((loss, query))
     }
 }
 
@@ -104,6 +184,10 @@ impl Declare for FedRecon {
     const SOURCE: &str = "Singhal et al., Federated Reconstruction: Partially Local Federated \
                           Learning, NeurIPS 2021; code google-research/federated 23b1081, in the \
                           implicit form that the PFedRec paper compares with";
+
+    fn resolve(p: &mut Self) -> Vec<ParameterFault> {
+        recent_step::idle(p.recency.as_ref())
+    }
 
     fn new(parameters: Self, _problem: &Problem) -> Self {
         parameters
@@ -126,38 +210,67 @@ impl Declare for FedRecon {
         true
     }
 
-    /// With an odd number of samples the query half has one more.
     fn train(&self, _: &mut Own, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<Trained> {
-        learn::draw_samples(task, &mut scratch.samples)?;
         let table = table_of(task.model, "V");
-        let mut stream = task.named_stream("fedrecon/participation");
+        if self.has_groups() {
+            let rows = learn::draw_rows(task, table, scratch)?;
+            let RoundRows {
+                rows: listed,
+                samples,
+                ..
+            } = &scratch.round_rows;
+            let mut factors = self.factors(rows);
+            let run = &mut |pass: Pass<'_, _>| self.pass_by_groups(&mut factors, samples, pass);
+            let mut groups = groups_of(samples);
+            let (loss, query) = self.participate(&mut groups, task, run)?;
+            let update = learn::listed_update(task, "V", listed, &factors.rows)?;
+            let weight = groups[query].iter().map(Range::len).sum();
+            return Ok(trained(update, weight, loss, factors.row_visits));
+        }
+        learn::draw_samples(task, &mut scratch.samples)?;
         let (mut session, samples) = Session::of(table, scratch);
-        stream.shuffle_portably(samples);
-        let half = samples.len() / 2;
-        let (support, query) = match self.splits_samples {
-            true => (0..half, half..samples.len()),
-            false => (0..samples.len(), 0..samples.len()),
-        };
-        let mut all = samples.to_vec();
-        let user = self.reconstruct(&mut session, &mut all[support], &mut stream);
-        task.check_magnitude("u", largest_magnitude(&user))?;
-        let query = &mut all[query];
-        let passes = Training::of(self.local_epochs, self.batch_size);
-        let fixed = (&mut packed_vector(&user)[..], &mut 0.0);
-        let step = self.step(Target::Rows);
-        let loss = session.run(&passes, (&mut *query, &mut stream), fixed, &[step]);
-        let work = Work::of_row_visits(session.row_visits);
+        let run = &mut |pass: Pass<'_, _>| self.pass_by_samples(&mut session, pass);
+        let (loss, query) = self.participate(samples, task, run)?;
+        let row_visits = session.row_visits;
         let update = learn::update(task, scratch, ("V", table.shape()), 1.0)?;
-        let update = ModelUpdate::of_table(update).weighing(query.len() as f32);
-        Ok(Trained::new(update, loss, work))
+        Ok(trained(update, query.len(), loss, row_visits))
     }
 
     fn scorer<'a>(&'a self, own: &'a Own, mut context: ScoringContext<'a>) -> Scoring<'a> {
         let table = own.table("V", context.model)?;
         context.draw_samples()?;
-        let mut stream = context.named_stream("fedrecon/scoring");
-        let (mut session, samples) = Session::of(&table, context.scratch);
-        let user = self.reconstruct(&mut session, samples, &mut stream);
+        let mut order = context.named_stream("fedrecon/scoring");
+        let user = if self.has_groups() {
+            let rows = learn::gather_rows(&table, context.scratch);
+            let samples = &context.scratch.round_rows.samples;
+            let mut factors = self.factors(rows);
+            let run = &mut |pass: Pass<'_, _>| self.pass_by_groups(&mut factors, samples, pass);
+            self.reconstruct(&mut groups_of(samples), &mut order, run)
+        } else {
+            let (mut session, samples) = Session::of(&table, context.scratch);
+            let run = &mut |pass: Pass<'_, _>| self.pass_by_samples(&mut session, pass);
+            self.reconstruct(samples, &mut order, run)
+        };
+        let of_user = (&context.own, context.user);
+        let user = stepped(self.recency.as_ref(), user, &table, of_user)?;
         Ok(Box::new(Products::new(user, &table)))
     }
+}
+
+/// Describes passes over parts of the samples, which are single samples or groups of them.
+struct Pass<'p, T> {
+    parts: &'p mut [T],
+    order: &'p mut Stream,
+    epochs: u32,
+    user: &'p mut [f32],
+    target: Target,
+}
+
+/// Makes passes, and returns the mean loss.
+type Run<'r, T> = dyn FnMut(Pass<'_, T>) -> f64 + 'r;
+
+/// Describes a participation whose query has `weight` samples.
+fn trained(update: TableUpdate, weight: usize, loss: f64, row_visits: u64) -> Trained {
+    let update = ModelUpdate::of_table(update).weighing(weight as f32);
+    Trained::new(update, loss, Work::of_row_visits(row_visits))
 }

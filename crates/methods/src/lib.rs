@@ -105,6 +105,7 @@ pub mod pfedrec;
 pub mod prelude;
 mod problem;
 mod recency;
+mod recent_step;
 pub mod registry;
 mod robust;
 mod row_counts;

@@ -8,6 +8,7 @@
 //! does not send it.
 
 use super::prelude::*;
+use super::recent_step::{self, RecentStep};
 
 /// Describes the method to the registry.
 pub const ENTRY: Entry = Entry::of::<PFedRec>();
@@ -29,6 +30,9 @@ parameters! {
         loss: Loss = Loss::BinaryCrossEntropy;
         /// Weight decay of w, b and E (`l2_regularization`); the published runs have none.
         weight_decay: f64 = 0.0, >= 0;
+        /// Steps the score function towards the rows of recent positives before a device scores. Left
+        /// out: it scores with the vector that it has trained.
+        recency: Option<RecentStep> = None;
     }
 }
 
@@ -41,6 +45,10 @@ impl Declare for PFedRec {
                            private score function";
     const SOURCE: &str = "Zhang et al., Dual Personalization on Federated Recommendation, IJCAI \
                           2023; code Zhangcx19/IJCAI-23-PFedRec abc2380";
+
+    fn resolve(p: &mut Self) -> Vec<ParameterFault> {
+        recent_step::idle(p.recency.as_ref())
+    }
 
     fn new(parameters: Self, _problem: &Problem) -> Self {
         parameters
@@ -61,7 +69,8 @@ impl Declare for PFedRec {
     }
 
     fn score(&self) -> Score {
-        Score::dot("w", "E").biased(Some("b"))
+        let product = Score::dot("w", "E").biased(Some("b"));
+        product.stepped(self.recency.clone())
     }
 
     fn loss(&self) -> Loss {

@@ -37,6 +37,7 @@ pub fn keys() -> Vec<Key> {
         method(),
         methods_of_published_code(),
         methods_of_least_squares(),
+        steps_before_scoring(),
         methods_of_ratings(),
         methods_at_the_server(),
     ];
@@ -193,6 +194,8 @@ fn methods_of_least_squares() -> Vec<Key> {
         maybe("method.popularity.session_gap_days", real(0.5, 5.0)),
         maybe("method.fedmf.loss", one_of(&LOSSES)),
         maybe("method.pfedrec.loss", one_of(&LOSSES)),
+        maybe("method.fedncf.loss", one_of(&LOSSES)),
+        maybe("method.fedrecon.loss", one_of(&LOSSES)),
         maybe("method.fedspec.latent_dimension", small_dimension()),
         maybe("method.fedspec.ridge", zero_or(1e-3, 10.0)),
         maybe("method.fedspec.damping_exponent", zero_or(0.1, 1.0)),
@@ -205,6 +208,28 @@ fn methods_of_least_squares() -> Vec<Key> {
         maybe("method.fedspec.recency.tau", rate(0.1, 100.0)),
         maybe("method.fedspec.recency.floor", zero_or(1e-2, 1.0)),
         maybe("method.fedspec.recency.half_life_days", rate(0.1, 1000.0)),
+    ]
+}
+
+/// Returns the keys of the step that user vectors make before they score.
+fn steps_before_scoring() -> Vec<Key> {
+    vec![
+        maybe("method.fedmf.recency.step", rate(1e-2, 10.0)),
+        maybe("method.fedmf.recency.tau", rate(0.1, 100.0)),
+        maybe("method.fedmf.recency.floor", zero_or(1e-2, 1.0)),
+        maybe("method.fedmf.recency.half_life_days", rate(0.1, 1000.0)),
+        maybe("method.pfedrec.recency.step", rate(1e-2, 10.0)),
+        maybe("method.pfedrec.recency.tau", rate(0.1, 100.0)),
+        maybe("method.pfedrec.recency.floor", zero_or(1e-2, 1.0)),
+        maybe("method.pfedrec.recency.half_life_days", rate(0.1, 1000.0)),
+        maybe("method.fedrecon.recency.step", rate(1e-2, 10.0)),
+        maybe("method.fedrecon.recency.tau", rate(0.1, 100.0)),
+        maybe("method.fedrecon.recency.floor", zero_or(1e-2, 1.0)),
+        maybe("method.fedrecon.recency.half_life_days", rate(0.1, 1000.0)),
+        maybe("method.colr.recency.step", rate(1e-2, 10.0)),
+        maybe("method.colr.recency.tau", rate(0.1, 100.0)),
+        maybe("method.colr.recency.floor", zero_or(1e-2, 1.0)),
+        maybe("method.colr.recency.half_life_days", rate(0.1, 1000.0)),
     ]
 }
 

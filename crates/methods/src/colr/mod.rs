@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::declare::{learn, orthonormal_columns};
 use super::prelude::*;
+use super::recent_step::{self, RecentStep, stepped};
 use super::samples::CrossEntropy;
 use fedrecsim_model::blocks::BlockValues;
 use fedrecsim_model::kernel::{BatchRows, RoundRows};
@@ -62,6 +63,9 @@ parameters! {
         learning_rate_user: f64 = 0.1, > 0.0;
         /// Learning rate of A. The mean over a batch and then over clients makes it large.
         learning_rate_items: f64 = 10_000.0, > 0.0;
+        /// Steps the user vector towards the rows of recent positives before a device scores. Left
+        /// out: it scores with the vector that it has trained.
+        recency: Option<RecentStep> = None;
     }
 }
 
@@ -239,7 +243,9 @@ impl Declare for Colr {
 
     fn resolve(p: &mut ColrParameters) -> Vec<ParameterFault> {
         let fault = ParameterFault::wrong("rank", "`rank` is greater than `latent_dimension`");
-        Vec::from_iter((p.rank > p.latent_dimension).then_some(fault))
+        let wrong = (p.rank > p.latent_dimension).then_some(fault);
+        let idle = recent_step::idle(p.recency.as_ref());
+        wrong.into_iter().chain(idle).collect()
     }
 
     fn new(parameters: ColrParameters, problem: &Problem) -> Self {
@@ -318,7 +324,9 @@ impl Declare for Colr {
 
     fn scorer<'a>(&'a self, own: &'a Own<Held>, context: ScoringContext<'a>) -> Scoring<'a> {
         let table = self.table(&own.memory, context.user, context.model)?;
-        Ok(Box::new(Products::new(own.get("u").to_vec(), &table)))
+        let (user, of_user) = (own.get("u").to_vec(), (&context.own, context.user));
+        let user = stepped(self.parameters.recency.as_ref(), user, &table, of_user)?;
+        Ok(Box::new(Products::new(user, &table)))
     }
 
     fn server(&self, averager: Averager) -> Box<dyn Server> {

@@ -145,7 +145,7 @@ pub trait Declare: Send + Sync + Sized + 'static {
         own: &'a Own<Self::Memory>,
         context: ScoringContext<'a>,
     ) -> Scoring<'a> {
-        learn::scorer(self.score(), own, context.model)
+        learn::scorer(self.score(), own, &context)
     }
 
     /// Makes the server. `averager` follows the rules of the blocks.

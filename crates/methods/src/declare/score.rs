@@ -1,6 +1,7 @@
 //! Says how a device scores, what it minimises, and how it goes through its samples.
 
 use crate::choices;
+use crate::recent_step::RecentStep;
 use fedrecsim_core::{PortableDraws, Stream, math};
 use fedrecsim_model::neural::Perceptron;
 
@@ -26,7 +27,7 @@ pub enum Score {
 
 /// Names the blocks of the product of a private vector with row j of a shared item table, plus
 /// biases.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Product {
     /// The private vector.
     pub vector: &'static str,
@@ -36,6 +37,8 @@ pub struct Product {
     pub bias: Option<&'static str>,
     /// A shared item table of one column whose row j is added.
     pub item_bias: Option<&'static str>,
+    /// How the vector steps before it scores.
+    pub(crate) recency: Option<RecentStep>,
 }
 
 impl Score {
@@ -46,6 +49,7 @@ impl Score {
             table,
             bias: None,
             item_bias: None,
+            recency: None,
         })
     }
 
@@ -61,6 +65,14 @@ impl Score {
     pub fn item_biased(mut self, by: &'static str) -> Self {
         if let Self::Dot(product) = &mut self {
             product.item_bias = Some(by);
+        }
+        self
+    }
+
+    /// Steps the vector of [`Self::dot`] towards recent positives before it scores.
+    pub(crate) fn stepped(mut self, by: Option<RecentStep>) -> Self {
+        if let Self::Dot(product) = &mut self {
+            product.recency = by;
         }
         self
     }

@@ -15,6 +15,7 @@ use fedrecsim_core::math::gradient::gradient_check;
 use fedrecsim_core::{InvitationId, PortableDraws, Purpose, Round, Streams, UserId};
 use fedrecsim_data::dataset::OwnData;
 use fedrecsim_data::dataset::negatives::Samples;
+use fedrecsim_model::neural::Perceptron;
 use fedrecsim_model::{Table, TableShape};
 
 /// Returns the model that blocks start with.
@@ -317,6 +318,101 @@ fn weight_decay_shrinks_every_value_of_a_product() {
     }
 }
 
+/// Returns the loss of `groups` under a network with these parameters, where the network, a user's
+/// vector and the item rows stand one after the other.
+fn loss_of_network(network: &Perceptron, values: &[f64], loss: Loss, groups: &[Vec<u32>]) -> f64 {
+    let (weights, others) = values.split_at(network.parameters());
+    let (user, rows) = others.split_at(4);
+    let logit = |item: u32| {
+        let row = &rows[4 * item as usize..][..4];
+        let mut x = [user, row].concat();
+        for (number, layer) in network.layers.iter().enumerate() {
+            let of_output = weights[layer.weights.clone()].chunks_exact(layer.inputs);
+            let biased = of_output.zip(&weights[layer.bias.clone()]);
+            let z = biased.map(|(w, b)| b + w.iter().zip(&x).map(|(w, x)| w * x).sum::<f64>());
+            let is_last = number + 1 == network.layers.len();
+            x = z.map(|z| if is_last { z } else { z.max(0.0) }).collect();
+        }
+        x[0]
+    };
+    let plain = Plain {
+        u: vec![0.0; 4],
+        b: 0.0,
+        rows: vec![vec![0.0; 4]; ITEMS],
+        // A bias is all that there is of a score.
+        c: (0..ITEMS as u32).map(logit).collect(),
+        loss: 0.0,
+    };
+    let (sum, terms) = plain.loss(loss, groups);
+    sum / terms as f64
+}
+
+/// If this fails, a device with a network does not follow the gradient of the loss that its method
+/// declares.
+#[test]
+fn networks_are_trained_by_gradient_descent() {
+    let rates = [0.3, 0.2, 0.1];
+    for loss in [
+        Loss::BinaryCrossEntropy,
+        Loss::Squared,
+        Loss::Pairwise,
+        Loss::Softmax,
+    ] {
+        let method = FedNcf {
+            loss,
+            ..network(rates)
+        };
+        let (own, trained, model) = train_network(&method, 1);
+        let (before, _) = Plan::new(
+            method.blocks(ProblemSize { users: 1, items: 1 }),
+            Streams::new(3),
+        );
+        let before: Own<()> = Arc::new(before).own(USER, &Model::none());
+        let Score::Perceptron { network, .. } = method.score() else {
+            panic!("FedNCF scores by a network");
+        };
+        let values = |user: &[f32], tables: &[&[f32]]| -> Vec<f64> {
+            let (rows, weights) = tables.split_first().unwrap();
+            let all = [&weights.concat(), user, rows].concat();
+            all.iter().map(|value| f64::from(*value)).collect()
+        };
+        let blocks = 0..trained.update.blocks.len();
+        let tables: Vec<_> = blocks
+            .clone()
+            .map(|at| model.table(at).as_slice())
+            .collect();
+        let at = values(before.get("u"), &tables);
+        let whole = |at: usize| {
+            trained.update.blocks[at]
+                .apply(Some(model.table(at)))
+                .unwrap()
+        };
+        let tables: Vec<_> = blocks.map(whole).collect();
+        let tables: Vec<_> = tables.iter().map(|table| table.as_slice()).collect();
+        let found = values(own.get("u"), &tables);
+        let groups: Vec<Vec<u32>> = (0..14)
+            .map(|n| (3 * n..(3 * n + 3).min(40)).collect())
+            .chain([vec![0]])
+            .collect();
+        for place in 0..at.len() {
+            let moved = |by: f64| {
+                let mut other = at.clone();
+                other[place] += by;
+                loss_of_network(&network, &other, loss, &groups)
+            };
+            let slope = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+            let rate = match place.checked_sub(network.parameters()) {
+                None => rates[2],
+                Some(0..4) => rates[0],
+                // The problem has one user.
+                Some(_) => rates[1],
+            };
+            let off = found[place] - (at[place] - rate * slope);
+            assert!(off.abs() < 1e-5, "{loss:?}: value {place} is off by {off}");
+        }
+    }
+}
+
 /// Trains FedNCF on forty items; every third is a positive and item 0 occurs twice.
 fn train_network(method: &FedNcf, epochs: u32) -> (Own<()>, Trained, Model) {
     let size = ProblemSize {
@@ -560,6 +656,87 @@ fn reconstruction_splits_the_samples() {
         "the vector was made from the same samples: {}",
         whole.0.loss
     );
+}
+
+/// If this fails, FedRecon does not follow the gradient of its loss, tears a positive from its
+/// negatives, or trains rows on the half that reconstructs.
+#[test]
+fn reconstruction_by_groups_follows_the_gradient() {
+    let (rate_u, rate_v) = (0.5, 0.9);
+    for (loss, splits_samples) in [Loss::Softmax, Loss::Pairwise, Loss::Squared]
+        .into_iter()
+        .flat_map(|loss| [(loss, true), (loss, false)])
+    {
+        let method = FedRecon {
+            latent_dimension: K,
+            reconstruction_epochs: 3,
+            learning_rate_user: rate_u,
+            learning_rate_items: rate_v,
+            loss,
+            splits_samples,
+            ..FedRecon::default()
+        };
+        let size = ProblemSize {
+            users: 1,
+            items: ITEMS,
+        };
+        let streams = Streams::new(4);
+        let (plan, model) = Plan::new(method.blocks(size), streams);
+        let mut own: Own<()> = Arc::new(plan).own(USER, &model);
+        let mut groups: Vec<Vec<u32>> = (0..5)
+            .map(|n| vec![n * 7, n + 1, 7 + 5 * n, 39 - n])
+            .collect();
+        let items: Vec<u32> = groups.concat();
+        let labels = (0..items.len()).map(|at| f32::from(u8::from(at % 4 == 0)));
+        let labels = labels.collect();
+        let names = (USER, Round(2), InvitationId(5));
+        let task = LocalTask::new(names, &model, OwnData::new(&[]), streams, 1e6);
+        let mut scratch = holding(Samples { items, labels });
+        let trained = method.train(&mut own, &task, &mut scratch).unwrap();
+
+        let mut order = task.named_stream("fedrecon/participation");
+        order.shuffle_portably(&mut groups);
+        let (support, query) = match splits_samples {
+            true => groups.split_at(2),
+            false => (&groups[..], &groups[..]),
+        };
+        let row = |row| {
+            model
+                .table(0)
+                .row(row)
+                .iter()
+                .map(|value| f64::from(*value))
+        };
+        let mut plain = Plain {
+            u: (0..K).map(|_| order.uniform_within(0.05)).collect(),
+            b: 0.0,
+            rows: (0..ITEMS).map(|at| row(at).collect()).collect(),
+            c: vec![0.0; ITEMS],
+            loss: 0.0,
+        };
+        let rates = Chosen {
+            rates: [rate_u, 0.0, rate_v, 0.0],
+            ..chosen(loss, Score::dot("u", "V"))
+        };
+        for _ in 0..3 {
+            plain.step(&rates, support, [true, false, false, false]);
+        }
+        let expected = plain.loss(loss, query).0 / query.len() as f64;
+        assert!((trained.loss - expected).abs() < 1e-5, "{loss:?}");
+        plain.step(&rates, query, [false, false, true, false]);
+        let after = trained.update.blocks[0].apply(Some(model.table(0)));
+        let after = after.unwrap();
+        for (at, expected) in plain.rows.iter().enumerate() {
+            for (found, expected) in after.row(at).iter().zip(expected) {
+                let off = f64::from(*found) - expected;
+                assert!(off.abs() < 1e-5, "{loss:?}, item {at}: off by {off}");
+            }
+        }
+        let weight = trained.update.scalars.weight;
+        assert_eq!(weight, Some(4.0 * query.len() as f32));
+        let visits = 3 * support.len() + query.len();
+        assert_eq!(trained.work.row_visits, 4 * visits as u64);
+    }
 }
 
 parameters! {

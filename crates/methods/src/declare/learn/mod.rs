@@ -2,19 +2,25 @@
 //!
 //! Each pair of a [`Score`] and a [`Loss`] has a loop that is compiled for it. The packed kernel of
 //! [`product`] trains products with the binary cross-entropy, [`network`] trains networks, and
-//! [`groups`] trains everything else: it sees each positive with its negatives.
+//! [`groups`] trains everything else. It sees each positive with its negatives, as networks do with
+//! another loss than the binary cross-entropy.
 
 use super::score::{Loss, Score, Training};
 use super::{Own, table_of};
-use crate::{LocalTask, Products, SampleScratch, Scoring, Scratch, Trained, largest_magnitude};
+use crate::recent_step::stepped;
+use crate::{
+    LocalTask, Products, SampleScratch, Scoring, ScoringContext, Scratch, Trained,
+    largest_magnitude,
+};
 use fedrecsim_core::Result;
 use fedrecsim_core::stages::{Stage, enter};
-use fedrecsim_model::{Model, Table, TableUpdate};
+use fedrecsim_model::{Table, TableUpdate};
 
 mod groups;
 mod network;
 mod product;
 
+pub(crate) use groups::{Factors, groups_of};
 pub(crate) use network::{layer_updates, score_by_network};
 pub(crate) use product::{Session, update};
 
@@ -33,8 +39,8 @@ pub(super) fn train<S>(
             vector,
             table,
         } => {
-            assert_eq!(loss, Loss::BinaryCrossEntropy, "networks are trained by it");
-            network::train(network, (*vector, table), training, own, task, scratch)
+            let names = (*vector, *table);
+            network::train((network, names, loss), training, own, task, scratch)
         }
         Score::Dot(names) if loss == Loss::BinaryCrossEntropy && names.item_bias.is_none() => {
             product::train(names, training, own, task, scratch)
@@ -57,10 +63,15 @@ pub(crate) fn draw_rows(
     scratch: &mut Scratch,
 ) -> Result<Vec<f32>> {
     draw_samples(task, &mut scratch.samples)?;
+    Ok(gather_rows(table, scratch))
+}
+
+/// Collects the distinct items of the samples that were drawn as [`draw_rows`] does.
+pub(crate) fn gather_rows(table: &Table, scratch: &mut Scratch) -> Vec<f32> {
     let samples = &scratch.samples.samples;
     let round_rows = &mut scratch.round_rows;
     round_rows.collect(&samples.items, &samples.labels, table.shape().rows);
-    Ok(table.gathered(&round_rows.rows))
+    table.gathered(&round_rows.rows)
 }
 
 /// Checks the values of a private block that were trained, and keeps them.
@@ -77,7 +88,7 @@ fn keep<S>(
 
 /// Checks the rows of a shared item table that were trained, and returns the update that they
 /// make. `name` is that of the table.
-fn listed_update(
+pub(crate) fn listed_update(
     task: &LocalTask<'_>,
     name: &'static str,
     listed: &[u32],
@@ -89,7 +100,12 @@ fn listed_update(
 }
 
 /// Makes the scorer that `score` describes.
-pub(super) fn scorer<'a, S>(score: Score, own: &'a Own<S>, model: &'a Model) -> Scoring<'a> {
+pub(super) fn scorer<'a, S>(
+    score: Score,
+    own: &'a Own<S>,
+    context: &ScoringContext<'a>,
+) -> Scoring<'a> {
+    let model = context.model;
     match score {
         Score::Own => panic!("a method without a declared score has to override `scorer`"),
         Score::Perceptron {
@@ -105,14 +121,19 @@ pub(super) fn scorer<'a, S>(score: Score, own: &'a Own<S>, model: &'a Model) -> 
             }))
         }
         Score::Dot(names) => {
-            let (user, kept) = (own.get(names.vector), own.kept(names.table));
+            let user = own.get(names.vector);
             let bias = names.bias.map_or(0.0, |name| own.get(name)[0]);
             let item_bias = names.item_bias.map(|name| table_of(model, name));
-            let Some(kept) = kept else {
+            // A step needs more rows than those that are scored.
+            let kept = own.kept(names.table);
+            let Some(kept) = kept.filter(|_| names.recency.is_none()) else {
+                let table = own.table(names.table, model)?;
+                let own = (&context.own, context.user);
+                let user = stepped(names.recency.as_ref(), user.to_vec(), &table, own)?;
                 return Ok(Box::new(Products {
                     bias,
                     item_bias: item_bias.map(|biases| (1.0, biases.clone())),
-                    ..Products::new(user.to_vec(), table_of(model, names.table))
+                    ..Products::new(user, &table)
                 }));
             };
             Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {

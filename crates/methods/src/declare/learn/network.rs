@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
-use super::super::score::{Optimizer, Training};
+use super::super::score::{Loss, Optimizer, Training};
 use super::super::{Block, Own, table_of};
-use super::{draw_rows, keep, listed_update};
+use super::{draw_rows, groups_of, keep, listed_update};
 use crate::{LocalTask, Scratch, Trained, largest_magnitude};
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{Purpose, Result};
 use fedrecsim_model::kernel::BatchRows;
 use fedrecsim_model::neural::loss::binary_cross_entropy;
 use fedrecsim_model::neural::optimizer::{AdamMoments, AdamSettings, sgd_step};
-use fedrecsim_model::neural::{Layer, Perceptron, PerceptronBuffers};
+use fedrecsim_model::neural::{Layer, Perceptron, PerceptronBuffers, SampleMatrix};
 use fedrecsim_model::{Model, ModelUpdate, Table, TableShape, TableUpdate};
 
 /// Holds the gradient and the moments of parameters that are stepped as `block` says. If their
@@ -55,14 +55,52 @@ const FIRST_LAYER: &str = "W1";
 /// The name of a network in messages.
 const NETWORK: &str = "the network";
 
-/// Trains the rows of a shared item table and a network, and perhaps a private vector, on the binary
-/// cross-entropy. If these are sent as gradients, it takes none of the steps.
+/// Writes the derivatives of the mean `loss` of a batch with respect to the outputs for its distinct
+/// rows, and returns the loss, as a sum. `samples` are whole groups, unless the loss is the binary
+/// cross-entropy.
+fn slopes_of(
+    loss: Loss,
+    samples: &[(u32, bool)],
+    batch: &BatchRows,
+    (outputs, by_outputs): (&SampleMatrix, &mut SampleMatrix),
+) -> f32 {
+    if loss == Loss::BinaryCrossEntropy {
+        let mean = 1.0 / batch.occurrences as f32;
+        return binary_cross_entropy(outputs, &batch.targets, mean, by_outputs);
+    }
+    let mut of_rows = vec![0.0; batch.rows().len()];
+    let (mut scores, mut slopes) = (Vec::new(), Vec::new());
+    let (mut total, mut terms) = (0.0, 0);
+    for group in groups_of(samples) {
+        // The rows of a batch ascend, and are all those of its samples.
+        let rows = samples[group].iter();
+        let numbers = rows.filter_map(|(row, _)| batch.rows().binary_search(row).ok());
+        scores.clear();
+        scores.extend(numbers.clone().map(|number| {
+            let mut score = [0.0];
+            outputs.read_sample(number, &mut score);
+            score[0]
+        }));
+        let (of_group, count) = loss.of_group(&scores, &mut slopes);
+        (total, terms) = (total + of_group, terms + count);
+        for (number, slope) in numbers.zip(&slopes) {
+            of_rows[number] += slope;
+        }
+    }
+    let share = 1.0 / terms.max(1) as f32;
+    by_outputs.reset(of_rows.len(), 1);
+    for (number, slope) in of_rows.iter().enumerate() {
+        by_outputs.set_sample(number, &[share * slope]);
+    }
+    total as f32
+}
+
+/// Trains the rows of a shared item table and a network, and perhaps a private vector. If these are sent as gradients, it takes none of the steps.
 ///
 /// Rows that are not in the batch have a gradient of zero. Adam still moves those that it has moved
 /// before, as it does in PyTorch with a dense embedding.
 pub(super) fn train<S>(
-    network: &Perceptron,
-    (vector, table): (Option<&'static str>, &'static str),
+    (network, (vector, table), loss): (&Perceptron, (Option<&'static str>, &'static str), Loss),
     training: &Training,
     own: &mut Own<S>,
     task: &LocalTask<'_>,
@@ -83,17 +121,15 @@ pub(super) fn train<S>(
     let (mut batch, mut buffers) = (BatchRows::default(), PerceptronBuffers::default());
     let (mut step, mut work) = (0, Work::default());
     let mut order = task.stream(Purpose::Shuffle);
-    let loss = training.run(&mut round_rows.samples, &mut order, |samples| {
+    let mut make_step = |samples: &[(u32, bool)]| {
         step += 1;
         batch.collect(samples, distinct as u32);
-        let mut loss = 0.0;
+        let mut total = 0.0;
         for turn in turns.chunk_by(|one, other| one == other) {
             let dimension = downloaded.shape().dimension;
             buffers.inputs.gather(batch.rows(), &rows, dimension);
             network.forward(&weights, &user, &mut buffers);
-            let (logits, by_logits) = buffers.outputs_and_gradient();
-            let mean = 1.0 / batch.occurrences as f32;
-            loss = binary_cross_entropy(logits, &batch.targets, mean, by_logits);
+            total = slopes_of(loss, samples, &batch, buffers.outputs_and_gradient());
             let (by_weights, by_user) = (&mut of_weights.gradient, &mut of_user.gradient);
             network.backward(&weights, &user, &mut buffers, by_weights, by_user);
             of_rows.gradient.fill(0.0);
@@ -112,8 +148,21 @@ pub(super) fn train<S>(
             work.row_visits += batch.rows().len() as u64;
             work.multiply_adds += 3 * network.multiply_adds(batch.rows().len());
         }
-        loss
-    });
+        total
+    };
+    let samples = &mut round_rows.samples;
+    let mean = match loss {
+        Loss::BinaryCrossEntropy => training.run(samples, &mut order, make_step),
+        _ => {
+            let mut in_batch = Vec::new();
+            training.run_groups(&mut groups_of(samples), &mut order, |groups| {
+                in_batch.clear();
+                let groups = groups.iter().cloned();
+                groups.for_each(|group| in_batch.extend_from_slice(&samples[group]));
+                make_step(&in_batch)
+            })
+        }
+    };
     if let Some(name) = vector {
         keep(own, task, name, &user)?;
     }
@@ -131,7 +180,7 @@ pub(super) fn train<S>(
         false => blocks.extend(layer_updates(&network.layers, &weights)),
     }
     let update = ModelUpdate::of_blocks(blocks).weighing(round_rows.samples.len() as f32);
-    Ok(Trained::new(update, loss, work))
+    Ok(Trained::new(update, mean, work))
 }
 
 /// Returns the flat parameters of a user's network, which is private or shared.
