@@ -306,6 +306,16 @@ impl World {
         &self.layouts[usize::from(phase.0)].download
     }
 
+    /// Returns the phase whose sequence of downloads `phase` goes on with: the first one in which the
+    /// same is downloaded, so that a device which has a version needs no more than what has changed.
+    pub(crate) fn download_sequence(&self, phase: Phase) -> Phase {
+        let layout = self.download_layout(phase);
+        let mut phases = (0..phase.0).map(Phase);
+        phases
+            .find(|earlier| self.download_layout(*earlier) == layout)
+            .unwrap_or(phase)
+    }
+
     /// Returns what a participant of `phase` uploads, which includes what the choice of cohorts
     /// needs to know.
     ///

@@ -54,7 +54,7 @@ enum Root {
     Seed(u64),
 }
 
-/// The versions of one phase's download, with the version that each user is known to have.
+/// The versions of what one phase downloads, and later ones that download the same, with the version that each user is known to have.
 #[derive(Debug)]
 pub(crate) struct Versions {
     phase: Phase,

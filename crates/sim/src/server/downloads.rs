@@ -67,12 +67,13 @@ impl ServerActor {
                  differ from user to user"
             )));
         };
+        let sequence = self.world.download_sequence(phase);
         let known = self.versions.iter();
         let place = known
-            .take_while(|versions| versions.phase() != phase)
+            .take_while(|versions| versions.phase() != sequence)
             .count();
         if place == self.versions.len() {
-            self.versions.push(Versions::new(phase, &self.world));
+            self.versions.push(Versions::new(sequence, &self.world));
         }
         let versions = &mut self.versions[place];
         let version = versions.advance(self.version, model, &self.world)?;

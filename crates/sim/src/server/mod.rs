@@ -234,10 +234,10 @@ impl Handler<UploadArrived> for ServerActor {
                 self.cohorts.observe(user, utility, took, *step);
             }
             // The user has what it has downloaded.
-            let phase = download.phase();
+            let sequence = self.world.download_sequence(download.phase());
             let versions = self.versions.iter_mut();
             versions
-                .filter(|versions| versions.phase() == phase)
+                .filter(|versions| versions.phase() == sequence)
                 .for_each(|versions| versions.acknowledge(user, download.number()));
         }
         if ending == Ending::Done {
