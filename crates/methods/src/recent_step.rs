@@ -1,10 +1,12 @@
 //! Steps a user vector towards the rows of recent positives before a device scores.
 
-use super::prelude::*;
 use super::recency::{self, Recency, weighted_positives};
+use fedrecsim_core::{Result, UserId, math};
 use fedrecsim_data::dataset::OwnData;
+use fedrecsim_model::Table;
+use fedrecsim_scenario::{ParameterFault, keys};
 
-parameters! {
+keys! {
     /// How a device steps its user vector u towards the mean row r of its positives, in which recent
     /// ones count more, before it scores: u + step |u| r / |r|. Training goes on from u, and nothing
     /// of the step leaves the device.
@@ -83,6 +85,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use fedrecsim_core::Timestamp;
+    use fedrecsim_model::TableShape;
 
     /// Returns where (0, 2) steps to from a table whose rows 0, 2 and 3 are (0, 0), (3, 0) and (0, 3).
     fn moved(of: Option<&RecentStep>, own: &OwnData<'_>) -> Vec<f32> {
