@@ -27,7 +27,10 @@ const CHOSEN: &str = "chosen.toml";
 pub struct Found<'a> {
     plan: &'a SearchPlan,
     results: &'a Results,
+    /// The arms of which a trial has come to its end.
     arms: Vec<FoundOfArm<'a>>,
+    /// The number of the other arms.
+    not_begun: usize,
 }
 
 /// What was found for one arm. Trials are numbered by their places in the plan.
@@ -64,11 +67,14 @@ impl<'a> Found<'a> {
                 Err(()) => arm.failed += 1,
             }
         }
+        let all = arms.len();
+        arms.retain(|arm| arm.missing < arm.trials.len());
         for arm in &mut arms {
             let order = |one: &(usize, f64), other: &(usize, f64)| better.compare(other.1, one.1);
             arm.ranked.sort_by(order);
         }
         Self {
+            not_begun: all - arms.len(),
             plan,
             results,
             arms,
@@ -120,10 +126,16 @@ impl<'a> Found<'a> {
         }
         let missing: usize = self.arms.iter().map(|arm| arm.missing).sum();
         if missing > 0 {
-            let all = counted(plan.trials.len() as u64, "trial");
+            let shown: usize = self.arms.iter().map(|arm| arm.trials.len()).sum();
+            let all = counted(shown as u64, "trial");
             let text = format!(
                 "Partial: {missing} of {all} have not come to their end. An arm is in `{CHOSEN}` once none of its trials is missing; the same command goes on."
             );
+            blocks.push(Block::note("", text));
+        }
+        if self.not_begun > 0 {
+            let others = counted(self.not_begun as u64, "other arm");
+            let text = format!("Partial: {others} of the study have no trial here yet.");
             blocks.push(Block::note("", text));
         }
         let seeds: Vec<String> = plan.plan.study.seeds.iter().map(u64::to_string).collect();
@@ -197,10 +209,11 @@ impl<'a> Found<'a> {
         Cell::number(format!("{number:02}"), number)
     }
 
-    /// Returns a line for every run of every trial.
+    /// Returns a line for every run of the arms that have begun.
     fn csv(&self) -> Result<String> {
+        let places = || self.arms.iter().flat_map(|arm| arm.trials.iter().copied());
         let mut keys: Vec<&str> = Vec::new();
-        for key in self.plan.trials.iter().flat_map(|trial| &trial.keys) {
+        for key in places().flat_map(|place| &self.plan.trials[place].keys) {
             if !keys.contains(&key.as_str()) {
                 keys.push(key);
             }
@@ -220,7 +233,8 @@ impl<'a> Found<'a> {
         ];
         let header = [&fixed[..], &keys[..], &["reason", "report"]].concat();
         let mut lines = Vec::new();
-        for (place, (trial, arm)) in self.plan.trials.iter().zip(&self.results.arms).enumerate() {
+        for place in places() {
+            let (trial, arm) = (&self.plan.trials[place], &self.results.arms[place]);
             let settings = keys.iter().map(|key| self.plan.setting(place, key));
             let settings: Vec<String> = settings.collect();
             for run in &arm.runs {
