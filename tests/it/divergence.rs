@@ -163,7 +163,15 @@ const EXPLODING_RATES: [(&str, &str); 19] = [
 
 /// Methods that cannot explode, since they solve for what they are looking for and no rate is above
 /// 1. What they do where there is no solution is tested with the other bad input.
-const WITHOUT_RATES: [&str; 6] = ["fedgram", "fedspec", "ease", "itemknn", "ials", "item-mean"];
+const WITHOUT_RATES: [&str; 7] = [
+    "fedgram",
+    "fedspec",
+    "fedtide",
+    "ease",
+    "itemknn",
+    "ials",
+    "item-mean",
+];
 
 /// If this fails, a method's explosion ends in figures that are no numbers, or a new method is on
 /// neither list.

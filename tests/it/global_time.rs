@@ -162,6 +162,25 @@ fn no_future_changes_what_any_method_learns() {
     }
 }
 
+/// If this fails, FedTide has learned something of what comes after the cut, nothing of a period
+/// before it, or something else on another number of threads.
+#[test]
+fn fedtide_fits_a_period_before_the_cut() {
+    let keys = "method={ fedtide = { period_days = 9.0, periods = 2, targets = \"all\", step_columns = 7 } }";
+    let scenario = scenario("fedtide", "", &[keys, "training.rounds=16"]);
+    let one = run(&scenario, &(future() + &past()), 1);
+    for (ratings, threads) in [(future() + &past(), 4), (another_future() + &past(), 2)] {
+        assert!(
+            one.model == run(&scenario, &ratings, threads).model,
+            "{threads} threads"
+        );
+    }
+    let learned = one.model.named("learned").unwrap().row(0).to_vec();
+    let moved = [0.5, 0.5, 0.8, 0.3, 0.15, 0.05, -0.3].iter().zip(&learned);
+    assert!(moved.clone().all(|(prior, of)| prior != of), "{learned:?}");
+    assert!((learned[0] + learned[1] - 1.0).abs() < 1e-6, "{learned:?}");
+}
+
 /// Checks that nothing which is learned or claimed changes where users without history are tested.
 fn assert_new_users_change_nothing(method: &str, overrides: &[&str]) {
     let ratings = future() + &past();

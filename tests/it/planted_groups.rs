@@ -102,6 +102,12 @@ const ARMS: &[(&str, &str, Data, Expected)] = &[
     ("fcf", "{}", Positives, WellAbove),
     ("fedgram", "{}", Positives, WellAbove),
     ("fedspec", "{}", Positives, WellAbove),
+    (
+        "fedtide",
+        "{ period_days = 2, periods = 1 }",
+        Positives,
+        WellAbove,
+    ),
     ("fedrec-pmf", "{}", Ratings, WellAbove),
     (
         "fedrec-svdpp",

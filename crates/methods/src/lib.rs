@@ -90,6 +90,7 @@ pub mod fedrap;
 mod fedrec;
 mod fedrecon;
 mod fedspec;
+mod fedtide;
 mod ials;
 mod item_to_item;
 mod keys;

@@ -1,0 +1,242 @@
+//! What is learned of a period: mixtures of counts, the share of neighbours and the weights of
+//! features.
+
+use serde::{Deserialize, Serialize};
+
+use crate::prelude::*;
+use fedrecsim_model::algebra;
+
+/// The half-lives of counts, in days. The last one keeps everything.
+pub(super) const HALF_LIVES: [f64; 7] = [1.0, 3.0, 10.0, 30.0, 100.0, 400.0, 1e9];
+
+/// The columns of counts: those of [`HALF_LIVES`] for all items, for those of returning users and
+/// for the first of a return, and an item's share in what occurs together.
+pub(super) const COUNTS: usize = 3 * HALF_LIVES.len() + 1;
+
+/// The number of features.
+pub(super) const FEATURES: usize = 5;
+
+/// The least value of which a logarithm is taken.
+pub(super) const LEAST: f64 = 1e-6;
+
+/// The coefficients that are expected before anything is fitted.
+const PRIOR: [f64; FEATURES] = [0.8, 0.3, 0.15, 0.05, -0.3];
+
+/// The weight of the distance from [`PRIOR`], in devices.
+const PRIOR_WEIGHT: f64 = 20.0;
+
+/// The longest Newton step.
+const LONGEST_STEP: f64 = 2.0;
+
+/// What every part of a mixture has besides what devices report.
+const PSEUDO_MASS: f64 = 0.05;
+
+/// The number of steps in which the mixtures of counts are found.
+const MIXTURE_STEPS: usize = 200;
+
+/// The shares of counts, in a mixture with neighbours, that devices report on: logit^(-1) of evenly
+/// spaced numbers.
+pub(super) const GRID: usize = 33;
+const GRID_REACH: f64 = 6.0;
+
+/// The mixture and the weights with which a device scores.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Coefficients {
+    /// The shares of counts and of neighbours.
+    pub(super) mixture: [f64; 2],
+    /// The weights theta of the features.
+    pub(super) weights: [f64; FEATURES],
+}
+
+impl Default for Coefficients {
+    fn default() -> Self {
+        Self {
+            mixture: [0.5; 2],
+            weights: PRIOR,
+        }
+    }
+}
+
+impl Coefficients {
+    pub(super) fn read(values: &[f32]) -> Self {
+        let value = |at: usize| f64::from(values[at]);
+        Self {
+            mixture: std::array::from_fn(|at| value(at).max(0.0)),
+            weights: std::array::from_fn(|at| value(2 + at)),
+        }
+    }
+
+    pub(super) fn write(&self, values: &mut [f32]) {
+        let all = self.mixture.iter().chain(&self.weights);
+        values
+            .iter_mut()
+            .zip(all)
+            .for_each(|(value, of)| *value = *of as f32);
+    }
+}
+
+/// What is learned of one period, or of several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Learned {
+    /// The mixture of the counts of all users, over half-lives, and of those of returning users.
+    all: Vec<f64>,
+    returning: Vec<f64>,
+    pub(super) coefficients: Coefficients,
+}
+
+impl Default for Learned {
+    fn default() -> Self {
+        let kinds = HALF_LIVES.len();
+        Self {
+            all: vec![1.0 / kinds as f64; kinds],
+            returning: vec![0.5 / kinds as f64; 2 * kinds],
+            coefficients: Coefficients::default(),
+        }
+    }
+}
+
+impl Learned {
+    /// Learns the mixtures of counts from what devices have taken: `shares` has the share of each
+    /// item in each column of counts, and `targets` what was taken of it.
+    pub(super) fn from_targets(shares: &[Vec<f64>], targets: &[f64]) -> Self {
+        let kinds = HALF_LIVES.len();
+        Self {
+            all: mixture(shares, targets, 0..kinds),
+            returning: mixture(shares, targets, kinds..COUNTS - 1),
+            coefficients: Coefficients::default(),
+        }
+    }
+
+    /// Returns the two mixtures of an item's shares.
+    pub(super) fn of_counts(&self, all: &[f64], returning: &[f64]) -> [f64; 2] {
+        [dot(&self.all, all), dot(&self.returning, returning)]
+    }
+
+    /// Returns the weighted mean of what was learned in several periods, the last of which counts
+    /// 1 and each one before it `carry` times as much. Without periods nothing is learned.
+    pub(super) fn carried(periods: &[Self], carry: f64) -> Self {
+        if periods.is_empty() {
+            return Self::default();
+        }
+        let weights = (0..periods.len())
+            .rev()
+            .map(|back| math::pow(carry, back as f64));
+        let weights: Vec<f64> = weights.collect();
+        let total: f64 = weights.iter().sum();
+        let mean = |of: &dyn Fn(&Self) -> f64| {
+            let values = periods.iter().zip(&weights);
+            values
+                .map(|(period, weight)| weight * of(period))
+                .sum::<f64>()
+                / total
+        };
+        let kinds = HALF_LIVES.len();
+        Self {
+            all: (0..kinds).map(|at| mean(&|of| of.all[at])).collect(),
+            returning: (0..2 * kinds)
+                .map(|at| mean(&|of| of.returning[at]))
+                .collect(),
+            coefficients: Coefficients {
+                mixture: std::array::from_fn(|at| mean(&|of| of.coefficients.mixture[at])),
+                weights: std::array::from_fn(|at| mean(&|of| of.coefficients.weights[at])),
+            },
+        }
+    }
+
+    /// Finds the mixture of counts and neighbours from the sum of devices' reports.
+    pub(super) fn mix(&mut self, reports: &[f64]) {
+        let devices = reports[GRID].max(0.0);
+        // Where a report is above the share of counts, more of them would be likelier.
+        let excess = |at: usize| {
+            (reports[at] + PSEUDO_MASS) / (devices + 2.0 * PSEUDO_MASS) - share_of_counts(at as f64)
+        };
+        let last = (0..GRID).rev().find(|at| excess(*at) > 0.0);
+        let by_count = match last {
+            None => share_of_counts(0.0),
+            Some(at) if at + 1 == GRID => share_of_counts(at as f64),
+            Some(at) => {
+                let (above, below) = (excess(at), -excess(at + 1));
+                share_of_counts(at as f64 + above / (above + below))
+            }
+        };
+        self.coefficients.mixture = [by_count, 1.0 - by_count];
+    }
+
+    /// Makes a Newton step of the weights with the sum of devices' terms.
+    ///
+    /// # Errors
+    /// As [`algebra::invert`].
+    pub(super) fn step(&mut self, terms: &[f64]) -> algebra::Result<()> {
+        let weights = &mut self.coefficients.weights;
+        let (gradient, curvature) = terms[1..].split_at(FEATURES);
+        let mut matrix = algebra::upper_triangular(curvature, FEATURES);
+        matrix.diag_mut().mapv_inplace(|value| value + PRIOR_WEIGHT);
+        algebra::invert(&mut matrix)?;
+        algebra::mirror_upper(&mut matrix);
+        let from_prior = weights
+            .iter()
+            .zip(PRIOR)
+            .map(|(weight, prior)| weight - prior);
+        let gradient = gradient.iter().zip(from_prior);
+        let gradient: Vec<f64> = gradient
+            .map(|(sum, from)| sum + PRIOR_WEIGHT * from)
+            .collect();
+        let step: Vec<f64> = matrix
+            .rows()
+            .into_iter()
+            .map(|row| dot(&row.to_vec(), &gradient))
+            .collect();
+        let length = math::sqrt(dot(&step, &step));
+        let scale = (LONGEST_STEP / length.max(LONGEST_STEP)).min(1.0);
+        weights
+            .iter_mut()
+            .zip(step)
+            .for_each(|(weight, step)| *weight -= scale * step);
+        Ok(())
+    }
+}
+
+/// Finds the mixture of some columns of shares under which the targets are likeliest, by expectation
+/// and maximisation.
+fn mixture(shares: &[Vec<f64>], targets: &[f64], columns: std::ops::Range<usize>) -> Vec<f64> {
+    let least = LEAST / shares.len().max(1) as f64;
+    let parts = columns.len();
+    let taken: Vec<(f64, &[f64])> = targets
+        .iter()
+        .zip(shares)
+        .filter(|(target, _)| **target > 0.0)
+        .map(|(target, shares)| (*target, &shares[columns.clone()]))
+        .collect();
+    let mut mixture = vec![1.0 / parts as f64; parts];
+    for _ in 0..MIXTURE_STEPS {
+        let mut next = vec![PSEUDO_MASS; parts];
+        for (target, shares) in &taken {
+            let likely = mixture
+                .iter()
+                .zip(*shares)
+                .map(|(part, share)| part * (share + least));
+            let likely: Vec<f64> = likely.collect();
+            let total: f64 = likely.iter().sum();
+            next.iter_mut()
+                .zip(likely)
+                .for_each(|(next, of)| *next += target * of / total);
+        }
+        let total: f64 = next.iter().sum();
+        mixture = next.iter().map(|part| part / total).collect();
+    }
+    mixture
+}
+
+/// Returns the share of counts at a place of the grid.
+pub(super) fn share_of_counts(at: f64) -> f64 {
+    let logit = GRID_REACH * (2.0 * at / (GRID - 1) as f64 - 1.0);
+    1.0 / (1.0 + math::exp(-logit))
+}
+
+/// Returns the scalar product of two lists of equal length.
+pub(super) fn dot(left: &[f64], right: &[f64]) -> f64 {
+    left.iter()
+        .zip(right)
+        .map(|(left, right)| left * right)
+        .sum()
+}

@@ -1,0 +1,337 @@
+//! The model of FedTide: what the server makes of a period's sums, and a device reads.
+
+use ndarray::{Array2, Axis};
+use serde::{Deserialize, Serialize};
+
+use super::columns::StepColumns;
+use super::learned::{COUNTS, Coefficients, HALF_LIVES, Learned};
+use super::statistics::{COUNTS_BLOCK, PAIRS_BLOCK, STEPS_BLOCK};
+use crate::prelude::*;
+use fedrecsim_model::Layout;
+use fedrecsim_model::algebra::{self, nystroem};
+
+/// The least count of an item in what occurs together.
+const LEAST_COUNT: f64 = 0.1;
+
+/// The positions of the blocks of the model.
+const VECTORS: usize = 0;
+const NEIGHBOURS_BLOCK: usize = 1;
+const ITEMS: usize = 2;
+const COLUMNS: usize = 3;
+const LEARNED: usize = 4;
+
+/// The number of items that are kept of those that follow an item.
+const NEIGHBOURS: usize = 10;
+
+/// The base of the two digits of a neighbour's number, which small floating-point numbers hold
+/// exactly.
+const DIGIT: u32 = 256;
+
+/// The columns of the block of items: the count n, which is 0 for an item that nobody has taken, the
+/// age, and the two learned mixtures of counts.
+const COUNT: usize = 0;
+const AGE: usize = 1;
+const ALL: usize = 2;
+const RETURNING: usize = 3;
+
+/// The rows of the block of columns: the scale of the column of vectors, and the root of its
+/// eigenvalue.
+const SCALE: usize = 0;
+const ROOT: usize = 1;
+
+/// Returns the layout of the model, for this many items and columns.
+pub(super) fn layout(items: usize, rank: usize) -> Layout {
+    let table = |name, columns| BlockLayout::item_table(name, TableShape::new(items, columns));
+    let weights = |name, rows, columns| BlockLayout::weights(name, TableShape::new(rows, columns));
+    Layout::new(vec![
+        table("vectors", rank),
+        table("neighbours", 3 * NEIGHBOURS),
+        table("items", 4),
+        weights("columns", 2, rank),
+        weights("learned", 1, 7),
+    ])
+}
+
+/// Returns the model before anything is known: random vectors, from which the eigenvectors are
+/// found.
+pub(super) fn initial(items: usize, rank: usize, streams: Streams) -> Model {
+    let layout = layout(items, rank);
+    let tables: Vec<Table> = layout
+        .blocks()
+        .iter()
+        .map(|block| Table::zeros(block.shape))
+        .collect();
+    let mut model = Model::of_tables(layout, tables);
+    let mut stream = streams.named("fedtide/vectors", 0, 0);
+    let length = math::sqrt(items as f64);
+    for value in model.table_mut(VECTORS).as_mut_slice() {
+        *value = (stream.standard_normal() / length) as f32;
+    }
+    model.table_mut(COLUMNS).row_mut(SCALE).fill(1.0);
+    Coefficients::default().write(model.table_mut(LEARNED).row_mut(0));
+    model
+}
+
+/// A model, as a device reads it.
+pub(super) struct Package<'a> {
+    vectors: &'a Table,
+    neighbours: &'a Table,
+    items: &'a Table,
+    columns: &'a Table,
+    pub(super) coefficients: Coefficients,
+}
+
+impl<'a> Package<'a> {
+    pub(super) fn of(model: &'a Model) -> Self {
+        Self {
+            vectors: model.table(VECTORS),
+            neighbours: model.table(NEIGHBOURS_BLOCK),
+            items: model.table(ITEMS),
+            columns: model.table(COLUMNS),
+            coefficients: Coefficients::read(model.table(LEARNED).row(0)),
+        }
+    }
+
+    pub(super) fn items(&self) -> usize {
+        self.vectors.shape().rows
+    }
+
+    pub(super) fn rank(&self) -> usize {
+        self.vectors.shape().dimension
+    }
+
+    /// Returns whether anybody has taken the item.
+    pub(super) fn is_live(&self, item: u32) -> bool {
+        self.items.row(item as usize)[COUNT] > 0.0
+    }
+
+    /// Returns n_i, at least [`LEAST_COUNT`].
+    pub(super) fn count(&self, item: usize) -> f64 {
+        f64::from(self.items.row(item)[COUNT]).max(LEAST_COUNT)
+    }
+
+    pub(super) fn age(&self, item: usize) -> f64 {
+        f64::from(self.items.row(item)[AGE])
+    }
+
+    /// Returns the mixtures of counts of all users and of returning ones, which are not negative.
+    pub(super) fn shares(&self, item: usize) -> [f64; 2] {
+        [ALL, RETURNING].map(|at| f64::from(self.items.row(item)[at]).max(0.0))
+    }
+
+    /// Returns U_i.
+    pub(super) fn vector(&self, item: usize) -> impl Iterator<Item = f64> + use<'a> {
+        scaled(self.vectors.row(item), self.columns.row(SCALE))
+    }
+
+    /// Returns the items that follow this one most, with D' of each.
+    pub(super) fn neighbours(&self, item: usize) -> impl Iterator<Item = (usize, f64)> + use<'a> {
+        let last = self.items() - 1;
+        let triples = self.neighbours.row(item).chunks_exact(3);
+        triples.map(move |triple| {
+            // A lossy codec may have changed the digits.
+            let at = triple[0].max(0.0) * DIGIT as f32 + triple[1].max(0.0);
+            ((at.round() as usize).min(last), f64::from(triple[2]))
+        })
+    }
+
+    /// Returns the roots s of the eigenvalues, in descending order.
+    pub(super) fn roots(&self) -> Vec<f64> {
+        let roots = self.columns.row(ROOT).iter();
+        roots.map(|root| f64::from(*root)).collect()
+    }
+
+    /// Returns the row B_i of the basis: n_i^(-1/4) U_i. Before anybody has counted, all n are 1.
+    pub(super) fn basis(&self, item: u32) -> Vec<f64> {
+        let factor = match self.is_live(item) {
+            true => 1.0 / fourth_root(self.count(item as usize)),
+            false => 1.0,
+        };
+        self.vector(item as usize)
+            .map(|value| factor * value)
+            .collect()
+    }
+}
+
+fn scaled<'a>(row: &'a [f32], scales: &'a [f32]) -> impl Iterator<Item = f64> + use<'a> {
+    let values = row.iter().zip(scales);
+    values.map(|(value, scale)| f64::from(*value) * f64::from(*scale))
+}
+
+pub(super) fn fourth_root(value: f64) -> f64 {
+    math::sqrt(math::sqrt(value))
+}
+
+/// What the server has made of the sums of a period, besides what is learned.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Statistics {
+    /// The values of the blocks, with the count and the age of each item.
+    vectors: Vec<f32>,
+    neighbours: Vec<f32>,
+    items: Vec<[f32; 2]>,
+    columns: Vec<f32>,
+    /// The share of each item in each column of counts, item by item.
+    shares: Vec<Vec<f64>>,
+}
+
+impl Statistics {
+    /// Makes the statistics from the sums of uploads (block by block), for devices that have received
+    /// `model`. Returns `None` if there is nothing in the sums.
+    ///
+    /// # Errors
+    /// As [`nystroem`].
+    pub(super) fn of(
+        sums: &[Vec<f64>],
+        (model, columns): (&Model, &StepColumns),
+    ) -> algebra::Result<Option<Self>> {
+        let package = Package::of(model);
+        let (items, rank) = (package.items(), package.rank());
+        let counts: Vec<&[f64]> = sums[COUNTS_BLOCK].chunks(COUNTS).collect();
+        let roots = counts
+            .iter()
+            .map(|row| fourth_root(row[COUNTS - 1].max(LEAST_COUNT)));
+        let roots = Array2::from_shape_vec((items, 1), roots.collect());
+        // There is a root for each item.
+        let roots = roots.unwrap_or_else(|fault| unreachable!("{fault}"));
+        let matrix = |values: Vec<f64>, columns: usize| {
+            Array2::from_shape_vec((items, columns), values)
+                .unwrap_or_else(|fault| unreachable!("{fault}"))
+        };
+        let basis = (0..items as u32)
+            .flat_map(|item| package.basis(item))
+            .collect();
+        let start = matrix(basis, rank) * &roots;
+        let images = matrix(sums[PAIRS_BLOCK].clone(), rank) / &roots;
+        let Some(spectrum) = nystroem(&images.view(), &start.view())? else {
+            return Ok(None);
+        };
+        let mut vectors = Array2::zeros((items, rank));
+        let found = spectrum.values.len();
+        vectors
+            .slice_mut(ndarray::s![.., ..found])
+            .assign(&spectrum.vectors);
+        let (vectors, mut of_columns) = without_scale(vectors);
+        let value = |at: usize| spectrum.values.get(at).copied().unwrap_or(0.0);
+        of_columns.extend((0..rank).map(|at| math::sqrt(value(at).max(1e-9)) as f32));
+        let item = |row: &&[f64]| item_of(row);
+        Ok(Some(Self {
+            vectors,
+            neighbours: neighbours(&sums[STEPS_BLOCK], columns, &counts),
+            columns: of_columns,
+            items: counts.iter().map(item).collect(),
+            shares: shares(&counts),
+        }))
+    }
+
+    /// Replaces the model by these statistics and what is learned.
+    pub(super) fn write(&self, model: &mut Model, learned: &Learned) {
+        model
+            .table_mut(VECTORS)
+            .as_mut_slice()
+            .copy_from_slice(&self.vectors);
+        model
+            .table_mut(NEIGHBOURS_BLOCK)
+            .as_mut_slice()
+            .copy_from_slice(&self.neighbours);
+        model
+            .table_mut(COLUMNS)
+            .as_mut_slice()
+            .copy_from_slice(&self.columns);
+        let items = model.table_mut(ITEMS);
+        for (at, of_item) in self.items.iter().enumerate() {
+            items.row_mut(at)[..2].copy_from_slice(of_item);
+        }
+        self.write_learned(model, learned);
+    }
+
+    /// Replaces what is learned in a model of these statistics.
+    pub(super) fn write_learned(&self, model: &mut Model, learned: &Learned) {
+        let items = model.table_mut(ITEMS);
+        for (at, shares) in self.shares.iter().enumerate() {
+            let (all, returning) = shares.split_at(HALF_LIVES.len());
+            let [of_all, of_returning] = learned.of_counts(all, returning);
+            items.row_mut(at)[ALL] = of_all as f32;
+            items.row_mut(at)[RETURNING] = of_returning as f32;
+        }
+        learned
+            .coefficients
+            .write(model.table_mut(LEARNED).row_mut(0));
+    }
+
+    pub(super) fn shares(&self) -> &[Vec<f64>] {
+        &self.shares
+    }
+}
+
+/// Returns the block of neighbours: of the sums D of steps from i to j, D'_ij = D_ij / (1 + the sum of
+/// row i)^(1/2), the largest of each row.
+fn neighbours(steps: &[f64], columns: &StepColumns, counts: &[&[f64]]) -> Vec<f32> {
+    let mut block = Vec::with_capacity(counts.len() * 3 * NEIGHBOURS);
+    for (item, row) in steps.chunks(columns.count() + 1).enumerate() {
+        let (row, total) = row.split_at(columns.count());
+        let scale = 1.0 / math::sqrt(total[0].max(0.0) + 1.0);
+        let all = columns.read(row).enumerate();
+        let is_next = |(other, steps): &(usize, f64)| {
+            *steps > 0.0 && *other != item && is_taken(counts[*other])
+        };
+        let mut next: Vec<(usize, f64)> = all.filter(is_next).collect();
+        next.sort_by(|(item, steps), (other, than)| than.total_cmp(steps).then(item.cmp(other)));
+        next.resize(NEIGHBOURS, (0, 0.0));
+        for (other, steps) in next {
+            let digits = [other as u32 / DIGIT, other as u32 % DIGIT];
+            block.extend(digits.map(|digit| digit as f32));
+            block.push((scale * steps) as f32);
+        }
+    }
+    block
+}
+
+/// Returns whether anybody has taken the item of these counts.
+fn is_taken(counts: &[f64]) -> bool {
+    counts[HALF_LIVES.len() - 1] > 0.0
+}
+
+/// Returns the count of an item, which is 0 if nobody has taken it, and the logarithm of its mean
+/// age, as far as the counts of two half-lives tell it.
+fn item_of(counts: &[f64]) -> [f32; 2] {
+    let ever = counts[HALF_LIVES.len() - 1];
+    if !is_taken(counts) {
+        return [0.0; 2];
+    }
+    let count = counts[COUNTS - 1].max(LEAST_COUNT);
+    let at = HALF_LIVES.len() - 2;
+    let kept = (counts[at] / ever).clamp(1e-9, 1.0);
+    let days = -HALF_LIVES[at] * math::ln(kept) / std::f64::consts::LN_2;
+    [count as f32, math::ln(1.0 + days) as f32]
+}
+
+/// Returns the share of each item in every column of counts.
+fn shares(counts: &[&[f64]]) -> Vec<Vec<f64>> {
+    let columns = COUNTS - 1;
+    let mut totals = vec![0.0; columns];
+    for row in counts {
+        totals
+            .iter_mut()
+            .zip(*row)
+            .for_each(|(total, count)| *total += count.max(0.0));
+    }
+    let share = |(count, total): (&f64, &f64)| count.max(0.0) / total.max(1e-9);
+    let of = |row: &&[f64]| row.iter().zip(&totals).map(share).collect();
+    counts.iter().map(of).collect()
+}
+
+/// Divides every column by the mean magnitude of its values, so that one codec fits all columns.
+/// Returns the values, and what they are divided by.
+fn without_scale(mut matrix: Array2<f64>) -> (Vec<f32>, Vec<f32>) {
+    let rows = matrix.nrows().max(1) as f64;
+    let mut scales = Vec::with_capacity(matrix.ncols());
+    for mut column in matrix.axis_iter_mut(Axis(1)) {
+        let scale = column.iter().map(|value| value.abs()).sum::<f64>() / rows;
+        if scale > 0.0 {
+            column /= scale;
+        }
+        scales.push(scale as f32);
+    }
+    let values = matrix.rows().into_iter().flat_map(|row| row.to_vec());
+    (values.map(|value| value as f32).collect(), scales)
+}

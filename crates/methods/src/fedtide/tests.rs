@@ -1,0 +1,161 @@
+#![allow(clippy::unwrap_used)]
+use super::columns::StepColumns;
+use super::features::Features;
+use super::history::{History, Targets};
+use super::learned::{COUNTS, Coefficients, Learned};
+use super::package::{self, Package, Statistics};
+use super::statistics::{counts, pairs, steps};
+use super::*;
+use fedrecsim_data::dataset::OwnData;
+
+const ITEMS: usize = 4;
+
+/// The histories of two users on day 100. The first has items 0 and 1 since day 90 and item 2 since
+/// day 99, the second item 0 since day 95 and item 3 since day 98.
+fn histories() -> [History; 2] {
+    let history = |items: &[u32], ages: &[f64]| History {
+        items: items.to_vec(),
+        ages: ages.to_vec(),
+    };
+    [
+        history(&[0, 1, 2], &[10.0, 10.0, 1.0]),
+        history(&[0, 3], &[5.0, 2.0]),
+    ]
+}
+
+fn streams() -> Streams {
+    Streams::new(1)
+}
+
+fn columns() -> StepColumns {
+    StepColumns::new(ITEMS, 512, streams())
+}
+
+/// Returns the sums of these users' uploads, block by block, for the vectors of `model`.
+fn sums(model: &Model, users: &[History]) -> Vec<Vec<f64>> {
+    let package = Package::of(model);
+    let widths = [COUNTS, package.rank(), ITEMS + 1];
+    let mut sums: Vec<Vec<f64>> = widths
+        .iter()
+        .map(|width| vec![0.0; ITEMS * width])
+        .collect();
+    for history in users {
+        let basis = history.items.iter().map(|item| package.basis(*item));
+        let basis: Vec<Vec<f64>> = basis.collect();
+        let counts = counts(history).into_iter().map(Vec::from);
+        let blocks = [
+            counts.collect(),
+            pairs(history, &basis),
+            steps(history, &columns()),
+        ];
+        for ((sums, rows), width) in sums.iter_mut().zip(blocks).zip(widths) {
+            for (item, row) in history.items.iter().zip(rows) {
+                let at = *item as usize * width;
+                for (sum, value) in sums[at..at + width].iter_mut().zip(row) {
+                    *sum += value;
+                }
+            }
+        }
+    }
+    sums
+}
+
+/// Returns the model of the two users' statistics. As many vectors as items tell all of C.
+fn model() -> Model {
+    let mut model = package::initial(ITEMS, ITEMS, streams());
+    let sums = sums(&model, &histories());
+    let statistics = Statistics::of(&sums, (&model, &columns()))
+        .unwrap()
+        .unwrap();
+    statistics.write(&mut model, &Learned::default());
+    model
+}
+
+fn close(found: f64, expected: f64) {
+    assert!(
+        (found - expected).abs() < 6e-4,
+        "{found} instead of {expected}"
+    );
+}
+
+/// If this fails, counts are not those of the specification's example: by half-life, of returning
+/// users, and of what they take first.
+#[test]
+fn counts_decay_and_tell_returning_users() {
+    let model = package::initial(ITEMS, ITEMS, streams());
+    let sums = sums(&model, &histories());
+    let column = |at: usize| [0, 1, 2, 3].map(|item| sums[0][item * COUNTS + at]);
+    let expect = |found: [f64; 4], expected: [f64; 4]| {
+        found
+            .into_iter()
+            .zip(expected)
+            .for_each(|(found, expected)| close(found, expected));
+    };
+    expect(column(2), [1.2071, 0.5, 0.9330, 0.8706]);
+    expect(column(9), [0.0, 0.0, 0.9330, 0.8706]);
+    expect(column(16), [0.0, 0.0, 0.9330, 0.8706]);
+    expect(column(COUNTS - 1), [1.9488, 0.9659, 0.9965, 0.9931]);
+    let steps = |from: usize, to: usize| sums[2][from * (ITEMS + 1) + to];
+    close(steps(0, 2), 0.9965);
+    close(steps(1, 2), 0.9965);
+    close(steps(0, 3), 0.9931);
+    close(steps(0, 4), 1.9896);
+    assert_eq!(
+        (steps(0, 1), steps(1, 0)),
+        (0.0, 0.0),
+        "items of one instant"
+    );
+}
+
+/// If this fails, what a device makes of the package is not what the specification's example says.
+#[test]
+fn features_are_those_of_the_example() {
+    let model = model();
+    let package = Package::of(&model);
+    let [_, second] = histories();
+    let features = Features::of(&package, &second);
+    assert_eq!(features.may_be_taken, [false, true, true, false]);
+    close(features.together[1], 0.0508);
+    close(features.together[2], 0.0516);
+    let followed: Vec<(usize, f64)> = package.neighbours(0).take(2).collect();
+    assert_eq!((followed[0].0, followed[1].0), (2, 3));
+    close(followed[0].1, 0.5763);
+    close(followed[1].1, 0.5744);
+    let row = features.row(&package, 2);
+    close(row[3], 1.0);
+    close(features.row(&package, 1)[3], -1.0);
+    close(row[4], -1.0);
+}
+
+/// If this fails, the mixture of counts is not the likeliest one, or a carried period weighs too much.
+#[test]
+fn mixtures_of_counts_follow_what_was_taken() {
+    let learned = Learned::default();
+    let mut twice = learned.clone();
+    twice.coefficients = Coefficients {
+        mixture: [1.0, 0.0],
+        ..Coefficients::default()
+    };
+    let carried = Learned::carried(&[learned, twice], 0.5);
+    close(carried.coefficients.mixture[0], 2.5 / 3.0);
+}
+
+/// If this fails, an upload says something of what its user took behind the end of the period.
+#[test]
+fn a_history_ends_where_its_period_does() {
+    let own = OwnData::new(&[1, 3, 3, 7, 8]);
+    let ages = [10.0, 12.0, 3.0, 5.0, 0.0];
+    let history = History::older_than(5.0, &own, &ages);
+    assert_eq!((history.items, history.ages), (vec![3, 1], vec![7.0, 5.0]));
+    let targets = |from, to, only_first| {
+        Targets {
+            from,
+            to,
+            only_first,
+        }
+        .of(&own, &ages)
+    };
+    assert_eq!(targets(5.0, 0.0, false), [3, 7, 8]);
+    assert_eq!(targets(5.0, 0.0, true), [7]);
+    assert_eq!(targets(12.0, 5.0, false), [1, 3]);
+}
