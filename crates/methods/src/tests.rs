@@ -222,8 +222,9 @@ fn a_client_scores_what_it_is_asked_for_and_a_snapshot_scores_the_same() {
             scores.iter().all(|score| score.is_finite()),
             "{name}: {scores:?}"
         );
+        // FedTide recommends nothing that nobody has taken, and before the first upload that is all.
         assert!(
-            scores[0] != scores[1] && scores[2] != scores[3],
+            name == "fedtide" || (scores[0] != scores[1] && scores[2] != scores[3]),
             "{name} does not tell items apart: {scores:?}"
         );
         assert_eq!(scores, copied, "{name}");
