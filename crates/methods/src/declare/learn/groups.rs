@@ -54,7 +54,7 @@ pub(crate) struct Factors {
     pub user: Vec<f32>,
     pub rows: Vec<f32>,
     pub bias: f32,
-    /// One for each row, zero without them.
+    /// The bias of each row, which is zero where the product has none.
     pub item_biases: Vec<f32>,
     /// The number of row visits so far.
     pub row_visits: u64,
