@@ -2,11 +2,11 @@
 //!
 //! Time is cut into periods. At the end of each, devices send sums: decayed counts of what they
 //! have taken, rows of a common basis summed over their items, and what follows what
-//! ([`statistics`]). From these the
-//! server makes a package of popularity, of a low-rank table of items that occur together, and of
-//! the items that follow each item most ([`package`]). With it a device computes five features of
-//! every item ([`features`]). How much each of them counts is fitted on what devices have taken in
-//! the period after a package was made: three sums over devices, and Newton steps ([`reports`], [`learned`]).
+//! ([`statistics`]). From these the server makes a package of popularity, of a low-rank table of
+//! items that occur together, and of the items that follow each item most ([`package`]). With it a
+//! device computes five features of every item ([`features`]). How much each of them counts is
+//! fitted on what devices have taken in the period after a package was made ([`reports`],
+//! [`learned`]).
 //!
 //! The server uses nothing but sums, so that secure aggregation and noise can hide each upload. An
 //! upload in rows discloses the user's items.
@@ -49,7 +49,14 @@ pub(crate) const ENTRY: Entry = Entry {
     ),
     sizes: &|value, size| {
         super::sizes_by(value, |parameters: FedTideParameters| {
-            package::layout(size.items, parameters.rank(size.items))
+            let (items, rank) = (size.items, parameters.rank(size.items));
+            let columns = items.min(parameters.step_columns as usize);
+            let layouts = [
+                package::layout(items, rank),
+                statistics::layout(items, rank, columns),
+            ];
+            let blocks = layouts.iter().flat_map(|layout| layout.blocks().to_vec());
+            Layout::new(blocks.collect())
         })
     },
     build: &|value, problem| {
@@ -82,8 +89,8 @@ parameters! {
         periods: u32 = 4, >= 1, <= 80;
         /// What the coefficients are fitted to.
         targets: FitTargets = FitTargets::First;
-        /// Latent dimension r of the table of items that occur together. A catalogue of fewer items has as many
-        /// as items.
+        /// Latent dimension r of the table of items that occur together. A catalogue of fewer items
+        /// has as many as items.
         latent_dimension: u32 = 96, >= 1, <= MAX_DIMENSION;
         /// The most columns in which devices count what follows an item. In a larger catalogue items
         /// share columns, so that the counts are estimates.
@@ -243,9 +250,11 @@ impl Device {
             only_first: p.targets == FitTargets::First,
         }
         .of(&task.own, &ages);
-        // Nobody is ranked for without a history, so that newcomers do not say what counts.
-        let is_new = history.items.is_empty();
-        targets.retain(|item| !is_new && package.is_live(*item) && !history.has(*item));
+        // Newcomers are not ranked for, and what they take would count for those who are.
+        if history.items.is_empty() {
+            targets.clear();
+        }
+        targets.retain(|item| package.is_live(*item) && !history.has(*item));
         (history, targets)
     }
 }

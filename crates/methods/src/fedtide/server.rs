@@ -77,9 +77,13 @@ impl TideServer {
         Stage::of(self.phase()).uploads(shape.rows, shape.dimension, self.columns.count())
     }
 
-    /// Makes the statistics of a period from the sums of its uploads.
-    fn statistics(&self, step: &StepContext<'_>) -> Result<Option<Statistics>> {
-        let made = Statistics::of(&self.state.sums, (&self.model, &self.columns));
+    /// Makes the statistics of a period from the sums of its uploads, which devices have made with
+    /// the model that they received.
+    fn statistics(
+        &self,
+        (received, step): (&Model, &StepContext<'_>),
+    ) -> Result<Option<Statistics>> {
+        let made = Statistics::of(&self.state.sums, (received, &self.columns));
         made.map_err(|cause| step.unsolvable("the sum of the uploads", cause))
     }
 
@@ -91,8 +95,12 @@ impl TideServer {
     }
 
     /// Ends the statistics of a period. The mixtures of counts follow from what was taken in it.
-    fn end_statistics(&mut self, period: u32, step: &StepContext<'_>) -> Result<()> {
-        let made = self.statistics(step)?;
+    fn end_statistics(
+        &mut self,
+        period: u32,
+        (received, step): (&Model, &StepContext<'_>),
+    ) -> Result<()> {
+        let made = self.statistics((received, step))?;
         let state = &mut self.state;
         let present = match &state.present {
             Some(present) if state.steps == 0 => present,
@@ -148,9 +156,9 @@ impl TideServer {
     }
 
     /// Ends the present stage, or a step of it, with its sums.
-    fn advance(&mut self, step: &StepContext<'_>) -> Result<()> {
+    fn advance(&mut self, received: &Model, step: &StepContext<'_>) -> Result<()> {
         match Stage::of(self.phase()) {
-            Stage::Statistics { period } => self.end_statistics(period, step)?,
+            Stage::Statistics { period } => self.end_statistics(period, (received, step))?,
             Stage::Mixture { period } => {
                 self.state.fitted.mix(&self.state.sums[0]);
                 self.tell_learned();
@@ -234,7 +242,9 @@ impl Server for TideServer {
             let (m, r) = (rows as u64, dimension as u64);
             report.multiply_adds = 10 * m * r * r + 80 * r * r * r;
         }
-        self.advance(step)?;
+        // A step of noise alone has no receiver.
+        let received = sums.received.unwrap_or_else(|| self.model.clone());
+        self.advance(&received, step)?;
         (self.state.sums, self.state.uploads) = (Vec::new(), 0.0);
         Ok(report)
     }
@@ -250,6 +260,8 @@ struct StageSums {
     layout: Layout,
     blocks: Vec<Vec<f64>>,
     uploads: f64,
+    /// What the first sender received, which a lossy codec makes another model than the server's.
+    received: Option<Model>,
     magnitudes: MagnitudeCounts,
 }
 
@@ -263,6 +275,7 @@ impl StageSums {
                 .collect(),
             layout,
             uploads: 0.0,
+            received: None,
             magnitudes: MagnitudeCounts::default(),
         }
     }
@@ -293,6 +306,8 @@ impl Accumulator for StageSums {
                 self.magnitudes.add_bytes(&block.values);
             }
             self.uploads += 1.0;
+            let received = || contribution.received.clone();
+            self.received.get_or_insert_with(received);
         }
         Ok(())
     }
@@ -301,6 +316,7 @@ impl Accumulator for StageSums {
         let other = *downcast::<Self>(other)?;
         add_blocks(&mut self.blocks, &other.blocks);
         self.uploads += other.uploads;
+        self.received = self.received.take().or(other.received);
         self.magnitudes.add_times(&other.magnitudes, 1);
         Ok(())
     }

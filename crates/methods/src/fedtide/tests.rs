@@ -6,6 +6,8 @@ use super::learned::{COUNTS, Coefficients, Learned};
 use super::package::{self, Package, Statistics};
 use super::statistics::{counts, pairs, steps};
 use super::*;
+use crate::server::WeightTotals;
+use fedrecsim_core::{InvitationId, Round};
 use fedrecsim_data::dataset::OwnData;
 
 const ITEMS: usize = 4;
@@ -158,4 +160,44 @@ fn a_history_ends_where_its_period_does() {
     assert_eq!(targets(5.0, 0.0, false), [3, 7, 8]);
     assert_eq!(targets(5.0, 0.0, true), [7]);
     assert_eq!(targets(12.0, 5.0, false), [1, 3]);
+}
+
+/// If this fails, a lossy codec of the downlink lets the server take sums of one basis for those of
+/// another.
+#[test]
+fn the_server_goes_by_the_basis_that_devices_received() {
+    let size = ProblemSize {
+        users: 1,
+        items: ITEMS,
+    };
+    let parameters = FedTideParameters {
+        period_days: 0.5,
+        periods: 1,
+        ..FedTideParameters::default()
+    };
+    let method = FedTide::new(parameters, &Problem::of_size(size, streams()));
+    let mut received = method.initial();
+    for value in received.table_mut(0).as_mut_slice() {
+        *value = (8.0 * *value).round() / 8.0;
+    }
+    let own = OwnData {
+        recency_ranks: (&[3u8, 2, 1][..]).into(),
+        ..OwnData::new(&[0, 1, 3])
+    };
+    let names = (UserId(0), Round(0), InvitationId(0));
+    let task = LocalTask::new(names, &received, own, streams(), 1e6);
+    let mut client = method.client(UserId(0));
+    let update = client.train(&task, &mut Scratch::default()).unwrap().update;
+    let stepped = |mut server: Box<dyn Server>| {
+        let mut sums = server.accumulator();
+        let sent = Contribution::fresh(UserId(0), InvitationId(0), &update, &received);
+        sums.absorb(&[sent]).unwrap();
+        let normalise = |_: &WeightTotals| unreachable!("sums are not divided");
+        let step = StepContext::new(0, 1, &normalise, streams());
+        server.step(sums, &step).unwrap();
+        server.model().clone()
+    };
+    let mut same = method.server();
+    same.set_model(received.clone()).unwrap();
+    assert!(stepped(method.server()) == stepped(same));
 }
