@@ -7,7 +7,7 @@ use super::package::{self, Package, Statistics};
 use super::statistics::{counts, pairs, steps};
 use super::*;
 use crate::server::WeightTotals;
-use fedrecsim_core::{InvitationId, Round};
+use fedrecsim_core::{InvitationId, Round, Timestamp};
 use fedrecsim_data::dataset::OwnData;
 
 const ITEMS: usize = 4;
@@ -200,4 +200,135 @@ fn the_server_goes_by_the_basis_that_devices_received() {
     let mut same = method.server();
     same.set_model(received.clone()).unwrap();
     assert!(stepped(method.server()) == stepped(same));
+}
+
+/// A run of the plain version of the method, which tests/fixtures/parity/fedtide.py makes.
+#[derive(serde::Deserialize)]
+struct Recording {
+    /// The items that each user took, and the day of each.
+    users: Vec<Vec<(u32, f64)>>,
+    end: f64,
+    periods: u32,
+    period_days: f64,
+    items: usize,
+    mixture: [f64; 2],
+    weights: [f64; 5],
+    /// The scores of all items for the first users; `None` for what may not be taken.
+    scores: Vec<Vec<Option<f64>>>,
+}
+
+/// A user's rows, by item.
+struct Rows {
+    items: Vec<u32>,
+    instants: Vec<Timestamp>,
+}
+
+impl Rows {
+    fn before(&self, end: f64) -> OwnData<'_> {
+        OwnData {
+            instants: &self.instants,
+            training_ends: Some(instant(end)),
+            ..OwnData::new(&self.items)
+        }
+    }
+}
+
+impl Recording {
+    fn read() -> Self {
+        let text = include_str!("../../../../tests/fixtures/parity/fedtide.json");
+        serde_json::from_str(text).unwrap()
+    }
+
+    fn rows(&self) -> Vec<Rows> {
+        let of = |user: &Vec<(u32, f64)>| {
+            let mut rows = user.clone();
+            rows.sort_by_key(|(item, _)| *item);
+            Rows {
+                items: rows.iter().map(|(item, _)| *item).collect(),
+                instants: rows.iter().map(|(_, day)| instant(*day)).collect(),
+            }
+        };
+        self.users.iter().map(of).collect()
+    }
+}
+
+fn instant(day: f64) -> Timestamp {
+    Timestamp((day * 86_400e3).round() as i64 * 1_000_000)
+}
+
+/// If this fails, what devices and server learn from sums is not what a plain version learns that
+/// has all ratings in one place and makes eigenvectors and mixtures exactly.
+#[test]
+fn sums_teach_what_all_ratings_in_one_place_teach() {
+    let recording = Recording::read();
+    let rows = recording.rows();
+    let size = ProblemSize {
+        users: rows.len(),
+        items: recording.items,
+    };
+    let parameters = FedTideParameters {
+        period_days: recording.period_days,
+        periods: recording.periods,
+        latent_dimension: recording.items as u32,
+        ..FedTideParameters::default()
+    };
+    let method = FedTide::new(parameters, &Problem::of_size(size, streams()));
+    let (mut server, mut scratch) = (method.server(), Scratch::default());
+    let mut rounds = 0;
+    while server.needs_participants() {
+        let received = server.model().clone();
+        let mut sums = server.accumulator();
+        for (user, data) in rows.iter().enumerate() {
+            let user = UserId(user as u32);
+            let names = (user, Round(rounds), InvitationId(0));
+            let task = LocalTask::new(names, &received, data.before(recording.end), streams(), 1e6);
+            let task = LocalTask {
+                phase: server.phase(),
+                ..task
+            };
+            let trained = method.client(user).train(&task, &mut scratch).unwrap();
+            let sent = Contribution::fresh(user, InvitationId(0), &trained.update, &received);
+            let sent = Contribution {
+                phase: server.phase(),
+                ..sent
+            };
+            sums.absorb(&[sent]).unwrap();
+        }
+        let normalise = |_: &WeightTotals| unreachable!("sums are not divided");
+        let step = StepContext::new(rounds, rows.len() as u32, &normalise, streams());
+        server.step(sums, &step).unwrap();
+        rounds += 1;
+    }
+    assert_eq!(rounds, 2 + 7 * recording.periods, "one round too many");
+    let within = |found: f64, expected: f64, tolerance: f64, what: &str| {
+        assert!(
+            (found - expected).abs() < tolerance,
+            "{what}: {found} instead of {expected}"
+        );
+    };
+    let Coefficients { mixture, weights } = Package::of(server.model()).coefficients;
+    within(mixture[0], recording.mixture[0], 2e-3, "share of counts");
+    for (found, expected) in weights.iter().zip(recording.weights) {
+        within(*found, expected, 5e-3, "weight");
+    }
+    let all: Vec<u32> = (0..recording.items as u32).collect();
+    for (user, expected) in recording.scores.iter().enumerate() {
+        let client = method.client(UserId(user as u32));
+        let context = ScoringContext::new(
+            UserId(user as u32),
+            server.model(),
+            rows[user].before(recording.end),
+            streams(),
+            &mut scratch,
+        );
+        let mut scores = vec![0.0; all.len()];
+        let scorer = client.scorer(context).unwrap();
+        scorer.score(&all, &mut scores).unwrap();
+        for (found, expected) in scores.iter().zip(expected) {
+            match expected {
+                Some(expected) => within(f64::from(*found), *expected, 2e-2, "score"),
+                None => assert!(*found < -1e6, "an own item has {found}"),
+            }
+        }
+    }
 }
