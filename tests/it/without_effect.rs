@@ -323,6 +323,18 @@ fn rules_of_faults_behind_one_that_hits_everything_are_told() {
     );
 }
 
+/// If this fails, a run that ends before the method has learned anything looks like one that has.
+#[test]
+fn a_run_that_ends_before_the_model_is_whole_is_told() {
+    let too_short = |rounds: u32| {
+        let rounds = format!("training.rounds={rounds}");
+        let told = warnings(&["method=\"fedtide\"", "method.fedtide.periods=2", &rounds]);
+        told.iter().any(|text| text.contains("whole after 16"))
+    };
+    assert!(too_short(15));
+    assert!(!too_short(16));
+}
+
 /// If this fails, a scenario that is printed and read again has warnings about keys that its author
 /// never wrote.
 #[test]

@@ -151,6 +151,12 @@ pub trait Method: Send + Sync + Debug {
         1
     }
 
+    /// Returns the number of steps after which the model is whole, if everybody takes part in each; 0
+    /// if any number will do.
+    fn least_steps(&self) -> u32 {
+        0
+    }
+
     /// Returns the layout of what a participant of `phase` downloads, which is [`Layout::none`] if
     /// it downloads nothing. The default is the layout of the whole model.
     fn download_layout(&self, _phase: Phase) -> Layout {

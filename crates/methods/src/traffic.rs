@@ -48,5 +48,6 @@ pub(super) fn found_out(method: &dyn Method) -> Traffic {
         needs_everybody: false,
         upload_use: server.upload_use(),
         makes_noisy_sums: server.noisy_accumulator(noise).is_some(),
+        least_steps: method.least_steps(),
     }
 }

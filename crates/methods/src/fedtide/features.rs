@@ -28,8 +28,9 @@ pub(super) struct Features {
     /// P: how likely the item occurs with the user's own items. 0 where it may not be taken.
     pub(super) together: Vec<f64>,
     /// e1: the regression of items on items, e2: what follows the user's own items, and the item's
-    /// age, each with mean 0 and deviation 1 over the items that may be taken, and 0 elsewhere.
-    standard: [Vec<f64>; 3],
+    /// age and drift, each with mean 0 and deviation 1 over the items that may be taken, and 0
+    /// elsewhere.
+    standard: [Vec<f64>; FEATURES - 2],
 }
 
 impl Features {
@@ -41,11 +42,14 @@ impl Features {
             may_be_taken[*item as usize] = false;
         }
         let together = together(package, history, &may_be_taken);
-        let ages = (0..package.items()).map(|item| package.age(item)).collect();
+        let items = 0..package.items();
+        let ages = items.clone().map(|item| package.age(item)).collect();
+        let drifts = items.map(|item| package.drift(item)).collect();
         let standard = [
             regression(package, history),
             following(package, history),
             ages,
+            drifts,
         ];
         Self {
             standard: standard.map(|values| standardised(values, &may_be_taken)),
@@ -59,13 +63,14 @@ impl Features {
         let [all, returning] = package.shares(item);
         let [by_count, by_neighbours] = package.coefficients.mixture;
         let likely = by_count * all + by_neighbours * self.together[item];
-        let [regression, following, age] = &self.standard;
+        let [regression, following, age, drift] = &self.standard;
         [
             math::ln(likely + LEAST),
             math::ln(returning + LEAST),
             regression[item],
             following[item],
             age[item],
+            drift[item],
         ]
     }
 

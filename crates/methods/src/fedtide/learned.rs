@@ -14,16 +14,16 @@ pub(super) const HALF_LIVES: [f64; 7] = [1.0, 3.0, 10.0, 30.0, 100.0, 400.0, 1e9
 pub(super) const COUNTS: usize = 3 * HALF_LIVES.len() + 1;
 
 /// The number of features.
-pub(super) const FEATURES: usize = 5;
+pub(super) const FEATURES: usize = 6;
 
 /// The least value of which a logarithm is taken.
 pub(super) const LEAST: f64 = 1e-6;
 
 /// The coefficients that are expected before anything is fitted.
-const PRIOR: [f64; FEATURES] = [0.8, 0.3, 0.15, 0.05, -0.3];
+const PRIOR: [f64; FEATURES] = [0.8, 0.3, 0.15, 0.05, -0.3, 0.0];
 
 /// The weight of the distance from [`PRIOR`], in devices.
-const PRIOR_WEIGHT: f64 = 20.0;
+const PRIOR_WEIGHT: f64 = 80.0;
 
 /// The longest Newton step.
 const LONGEST_STEP: f64 = 2.0;

@@ -4,7 +4,7 @@
 //! have taken, rows of a common basis summed over their items, and what follows what
 //! ([`statistics`]). From these the server makes a package of popularity, of a low-rank table of
 //! items that occur together, and of the items that follow each item most ([`package`]). With it a
-//! device computes five features of every item ([`features`]). How much each of them counts is
+//! device computes six features of every item ([`features`]). How much each of them counts is
 //! fitted on what devices have taken in the period after a package was made ([`reports`],
 //! [`learned`]).
 //!
@@ -195,6 +195,10 @@ impl Method for FedTide {
         last.phase().0 + 1
     }
 
+    fn least_steps(&self) -> u32 {
+        server::FIRST_STATISTICS + self.parameters.periods * server::STEPS_OF_PERIOD
+    }
+
     fn download_layout(&self, _: Phase) -> Layout {
         package::layout(self.items, self.parameters.rank(self.items))
     }
@@ -229,7 +233,8 @@ impl Device {
     /// beginning gives; nothing if the user took no item that could have been recommended.
     fn fitting(&self, task: &LocalTask<'_>, period: u32) -> Option<(Features, Vec<u32>)> {
         let package = Package::of(task.model);
-        let (history, targets) = self.period(task, period, &package);
+        let ages = history::ages(&task.own);
+        let (history, targets) = self.period(task, period, (&package, &ages));
         (!targets.is_empty()).then(|| (Features::of(&package, &history), targets))
     }
 
@@ -238,18 +243,17 @@ impl Device {
         &self,
         task: &LocalTask<'_>,
         period: u32,
-        package: &Package<'_>,
+        (package, ages): (&Package<'_>, &[f64]),
     ) -> (History, Vec<u32>) {
         let p = &self.parameters;
-        let ages = history::ages(&task.own);
         let [from, to] = [period - 1, period].map(|period| p.days_back(period));
-        let history = History::older_than(from, &task.own, &ages);
+        let history = History::older_than(from, &task.own, ages);
         let mut targets = Targets {
             from,
             to,
             only_first: p.targets == FitTargets::First,
         }
-        .of(&task.own, &ages);
+        .of(&task.own, ages);
         // Newcomers are not ranked for, and what they take would count for those who are.
         if history.items.is_empty() {
             targets.clear();
@@ -269,7 +273,7 @@ impl Client for Device {
                 let history = History::older_than(p.days_back(period), &task.own, &ages);
                 let targets = match period {
                     0 => Vec::new(),
-                    _ => self.period(task, period, &package).1,
+                    _ => self.period(task, period, (&package, &ages)).1,
                 };
                 reports::statistics_upload(task, (&package, &self.columns), &history, targets)
             }

@@ -4,7 +4,7 @@ use ndarray::{Array2, Axis};
 use serde::{Deserialize, Serialize};
 
 use super::columns::StepColumns;
-use super::learned::{COUNTS, Coefficients, HALF_LIVES, Learned};
+use super::learned::{COUNTS, Coefficients, FEATURES, HALF_LIVES, Learned};
 use super::statistics::{COUNTS_BLOCK, PAIRS_BLOCK, STEPS_BLOCK};
 use crate::prelude::*;
 use fedrecsim_model::Layout;
@@ -28,11 +28,18 @@ const NEIGHBOURS: usize = 10;
 const DIGIT: u32 = 256;
 
 /// The columns of the block of items: the count n, which is 0 for an item that nobody has taken, the
-/// age, and the two learned mixtures of counts.
+/// age, the drift, and the two learned mixtures of counts.
 const COUNT: usize = 0;
 const AGE: usize = 1;
-const ALL: usize = 2;
-const RETURNING: usize = 3;
+const DRIFT: usize = 2;
+const ALL: usize = 3;
+const RETURNING: usize = 4;
+
+/// The columns of counts whose ratio is the drift of an item: half-lives of 3 and 30 days.
+const DRIFT_COUNTS: [usize; 2] = [1, 3];
+
+/// What is added to both counts of a drift, so that few ratings say little.
+const DRIFT_SHRINKAGE: f64 = 0.1;
 
 /// The rows of the block of columns: the scale of the column of vectors, and the root of its
 /// eigenvalue.
@@ -46,9 +53,9 @@ pub(super) fn layout(items: usize, rank: usize) -> Layout {
     Layout::new(vec![
         table("vectors", rank),
         table("neighbours", 3 * NEIGHBOURS),
-        table("items", 4),
+        table("items", 5),
         weights("columns", 2, rank),
-        weights("learned", 1, 7),
+        weights("learned", 1, 2 + FEATURES),
     ])
 }
 
@@ -114,6 +121,11 @@ impl<'a> Package<'a> {
         f64::from(self.items.row(item)[AGE])
     }
 
+    /// Returns how much more the item is taken lately than before, as a logarithm.
+    pub(super) fn drift(&self, item: usize) -> f64 {
+        f64::from(self.items.row(item)[DRIFT])
+    }
+
     /// Returns the mixtures of counts of all users and of returning ones, which are not negative.
     pub(super) fn shares(&self, item: usize) -> [f64; 2] {
         [ALL, RETURNING].map(|at| f64::from(self.items.row(item)[at]).max(0.0))
@@ -165,10 +177,10 @@ pub(super) fn fourth_root(value: f64) -> f64 {
 /// What the server has made of the sums of a period, besides what is learned.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Statistics {
-    /// The values of the blocks, with the count and the age of each item.
+    /// The values of the blocks, with the count, the age and the drift of each item.
     vectors: Vec<f32>,
     neighbours: Vec<f32>,
-    items: Vec<[f32; 2]>,
+    items: Vec<[f32; 3]>,
     columns: Vec<f32>,
     /// The share of each item in each column of counts, item by item.
     shares: Vec<Vec<f64>>,
@@ -210,6 +222,12 @@ impl Statistics {
         vectors
             .slice_mut(ndarray::s![.., ..found])
             .assign(&spectrum.vectors);
+        // A vector has two signs. That of the vector before it makes their difference small.
+        for (mut vector, before) in vectors.columns_mut().into_iter().zip(start.columns()) {
+            if vector.dot(&before) < 0.0 {
+                vector.mapv_inplace(|value| -value);
+            }
+        }
         let (vectors, mut of_columns) = without_scale(vectors);
         let value = |at: usize| spectrum.values.get(at).copied().unwrap_or(0.0);
         of_columns.extend((0..rank).map(|at| math::sqrt(value(at).max(1e-9)) as f32));
@@ -221,6 +239,12 @@ impl Statistics {
             items: counts.iter().map(item).collect(),
             shares: shares(&counts),
         }))
+    }
+
+    /// Leaves out what follows an item, which no device needs before something is fitted.
+    pub(super) fn without_neighbours(mut self) -> Self {
+        self.neighbours.fill(0.0);
+        self
     }
 
     /// Replaces the model by these statistics and what is learned.
@@ -239,7 +263,7 @@ impl Statistics {
             .copy_from_slice(&self.columns);
         let items = model.table_mut(ITEMS);
         for (at, of_item) in self.items.iter().enumerate() {
-            items.row_mut(at)[..2].copy_from_slice(of_item);
+            items.row_mut(at)[..of_item.len()].copy_from_slice(of_item);
         }
         self.write_learned(model, learned);
     }
@@ -291,18 +315,19 @@ fn is_taken(counts: &[f64]) -> bool {
     counts[HALF_LIVES.len() - 1] > 0.0
 }
 
-/// Returns the count of an item, which is 0 if nobody has taken it, and the logarithm of its mean
-/// age, as far as the counts of two half-lives tell it.
-fn item_of(counts: &[f64]) -> [f32; 2] {
+/// Returns the count of an item, which is 0 if nobody has taken it, the logarithm of its mean age, as
+/// far as the counts of two half-lives tell it, and its drift.
+fn item_of(counts: &[f64]) -> [f32; 3] {
     let ever = counts[HALF_LIVES.len() - 1];
     if !is_taken(counts) {
-        return [0.0; 2];
+        return [0.0; 3];
     }
     let count = counts[COUNTS - 1].max(LEAST_COUNT);
     let at = HALF_LIVES.len() - 2;
     let kept = (counts[at] / ever).clamp(1e-9, 1.0);
     let days = -HALF_LIVES[at] * math::ln(kept) / std::f64::consts::LN_2;
-    [count as f32, math::ln(1.0 + days) as f32]
+    let [late, before] = DRIFT_COUNTS.map(|at| math::ln(counts[at].max(0.0) + DRIFT_SHRINKAGE));
+    [count, math::ln(1.0 + days), late - before].map(|value| value as f32)
 }
 
 /// Returns the share of each item in every column of counts.

@@ -17,10 +17,13 @@ use fedrecsim_model::table::floats;
 
 /// How often devices send the first statistics. Random vectors take one more step than those of the
 /// period before.
-const FIRST_STATISTICS: u32 = 2;
+pub(super) const FIRST_STATISTICS: u32 = 2;
 
 /// The number of Newton steps of a period.
 const NEWTON_STEPS: u32 = 5;
+
+/// The steps of a period if everybody takes part in each: statistics, a mixture and Newton steps.
+pub(super) const STEPS_OF_PERIOD: u32 = 2 + NEWTON_STEPS;
 
 /// What the server keeps besides the model.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -127,7 +130,10 @@ impl TideServer {
         let state = &mut self.state;
         state.steps += 1;
         let is_last = made.is_none() || state.steps == FIRST_STATISTICS;
-        if let Some(statistics) = made {
+        if let Some(mut statistics) = made {
+            if !is_last {
+                statistics = statistics.without_neighbours();
+            }
             statistics.write(&mut self.model, &Learned::default());
             state.present = Some(statistics);
         }

@@ -212,7 +212,7 @@ struct Recording {
     period_days: f64,
     items: usize,
     mixture: [f64; 2],
-    weights: [f64; 5],
+    weights: [f64; 6],
     /// The scores of all items for the first users; `None` for what may not be taken.
     scores: Vec<Vec<Option<f64>>>,
 }

@@ -496,6 +496,7 @@ mod tests {
             needs_everybody: false,
             upload_use: UploadUse::Sum,
             makes_noisy_sums: false,
+            least_steps: 0,
         };
         let composed = |delta| {
             CodecChoice::Composed(CompositionSpec {

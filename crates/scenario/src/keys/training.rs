@@ -211,6 +211,18 @@ fn check_steps(training: &TrainingSpec, policy: &Policy, checker: &mut Checker<'
             ),
         );
     }
+    let least = checker.traffic.as_ref().map_or(0, |of| of.least_steps);
+    if training.steps() < least {
+        checker.warn(
+            "training.rounds",
+            format!(
+                "the run has {} steps, and the model of `{}` is whole after {least} in which \
+                 everybody takes part",
+                training.steps(),
+                checker.method.name
+            ),
+        );
+    }
     // The default is accepted in a shorter run, since the resolved scenario of a run prints it. In
     // modes without cohorts the limit counts participations, since a step may see any number of
     // them.

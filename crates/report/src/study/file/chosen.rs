@@ -42,7 +42,8 @@ pub(crate) struct ChosenArm {
 }
 
 /// Puts the settings in the file that `written` names into the arms, before their `last` overrides.
-/// Those of an experiment are for all arms that repeat it. The path begins in `folder`.
+/// Those of an experiment are for all arms that repeat it, except for arms that have their own. The path
+/// begins in `folder`.
 pub(super) fn take_over(
     written: &Spanned<PathBuf>,
     folder: &Path,
@@ -61,9 +62,11 @@ pub(super) fn take_over(
             return faults.at(written.span(), message);
         }
     };
-    for (name, of_arm) in &chosen.arms {
-        let is_meant = |arm: &Arm| arm.experiment == *name;
-        if !arms.iter().any(is_meant) {
+    for name in chosen.arms.keys() {
+        if !arms
+            .iter()
+            .any(|arm| arm.experiment == *name || arm.name == *name)
+        {
             let mut known: Vec<String> = arms
                 .iter()
                 .map(|arm| format!("`{}`", arm.experiment))
@@ -75,12 +78,14 @@ pub(super) fn take_over(
                 known.join("; ")
             );
             faults.at(written.span(), message);
-            continue;
         };
-        let own = overrides(&of_arm.set, &written.span(), faults);
-        for arm in arms.iter_mut().filter(|arm| is_meant(arm)) {
+    }
+    for arm in arms {
+        let of = |name: &String| chosen.arms.get(name);
+        if let Some(of_arm) = of(&arm.name).or_else(|| of(&arm.experiment)) {
+            let own = overrides(&of_arm.set, &written.span(), faults);
             let before = arm.set.len().saturating_sub(last);
-            arm.set.splice(before..before, own.iter().cloned());
+            arm.set.splice(before..before, own);
             arm.chosen_from = Some(of_arm.trials);
         }
     }
