@@ -23,7 +23,7 @@ pub(super) const LEAST: f64 = 1e-6;
 const PRIOR: [f64; FEATURES] = [0.8, 0.3, 0.15, 0.05, -0.3, 0.0];
 
 /// The weight of the distance from [`PRIOR`], in devices.
-const PRIOR_WEIGHT: f64 = 80.0;
+const PRIOR_WEIGHT: f64 = 20.0;
 
 /// The longest Newton step.
 const LONGEST_STEP: f64 = 2.0;

@@ -27,16 +27,22 @@ const NEIGHBOURS: usize = 10;
 /// exactly.
 const DIGIT: u32 = 256;
 
+/// The highest level of how much a neighbour follows an item.
+const LEVELS: f64 = 255.0;
+
 /// The columns of the block of items: the count n, which is 0 for an item that nobody has taken, the
-/// age, the drift, and the two learned mixtures of counts.
+/// age, the drift, how much the first of its neighbours follows the item, and the two learned
+/// mixtures of counts.
 const COUNT: usize = 0;
 const AGE: usize = 1;
 const DRIFT: usize = 2;
-const ALL: usize = 3;
-const RETURNING: usize = 4;
+const FOLLOWED: usize = 3;
+const ALL: usize = 4;
+const RETURNING: usize = 5;
 
-/// The columns of counts whose ratio is the drift of an item: half-lives of 3 and 30 days.
-const DRIFT_COUNTS: [usize; 2] = [1, 3];
+/// The columns of counts whose ratio is the drift of an item: of returning users, with half-lives of
+/// 3 and 400 days.
+const DRIFT_COUNTS: [usize; 2] = [HALF_LIVES.len() + 1, HALF_LIVES.len() + 5];
 
 /// What is added to both counts of a drift, so that few ratings say little.
 const DRIFT_SHRINKAGE: f64 = 0.1;
@@ -53,7 +59,7 @@ pub(super) fn layout(items: usize, rank: usize) -> Layout {
     Layout::new(vec![
         table("vectors", rank),
         table("neighbours", 3 * NEIGHBOURS),
-        table("items", 5),
+        table("items", 6),
         weights("columns", 2, rank),
         weights("learned", 1, 2 + FEATURES),
     ])
@@ -139,11 +145,15 @@ impl<'a> Package<'a> {
     /// Returns the items that follow this one most, with D' of each.
     pub(super) fn neighbours(&self, item: usize) -> impl Iterator<Item = (usize, f64)> + use<'a> {
         let last = self.items() - 1;
+        let scale = f64::from(self.items.row(item)[FOLLOWED]) / LEVELS;
         let triples = self.neighbours.row(item).chunks_exact(3);
         triples.map(move |triple| {
             // A lossy codec may have changed the digits.
             let at = triple[0].max(0.0) * DIGIT as f32 + triple[1].max(0.0);
-            ((at.round() as usize).min(last), f64::from(triple[2]))
+            (
+                (at.round() as usize).min(last),
+                scale * f64::from(triple[2]),
+            )
         })
     }
 
@@ -177,10 +187,10 @@ pub(super) fn fourth_root(value: f64) -> f64 {
 /// What the server has made of the sums of a period, besides what is learned.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Statistics {
-    /// The values of the blocks, with the count, the age and the drift of each item.
+    /// The values of the blocks, those of items without the learned ones.
     vectors: Vec<f32>,
     neighbours: Vec<f32>,
-    items: Vec<[f32; 3]>,
+    items: Vec<[f32; RETURNING - 1]>,
     columns: Vec<f32>,
     /// The share of each item in each column of counts, item by item.
     shares: Vec<Vec<f64>>,
@@ -231,12 +241,22 @@ impl Statistics {
         let (vectors, mut of_columns) = without_scale(vectors);
         let value = |at: usize| spectrum.values.get(at).copied().unwrap_or(0.0);
         of_columns.extend((0..rank).map(|at| math::sqrt(value(at).max(1e-9)) as f32));
-        let item = |row: &&[f64]| item_of(row);
+        let mut of_items = Vec::with_capacity(items);
+        let mut all_neighbours = Vec::with_capacity(items * 3 * NEIGHBOURS);
+        let steps = sums[STEPS_BLOCK].chunks(columns.count() + 1);
+        for (item, row) in steps.enumerate() {
+            let next = neighbours((item, row), columns, &counts);
+            let most = next.first().map_or(0.0, |(_, steps)| *steps);
+            let before = package.neighbours(item).map(|(other, _)| other);
+            all_neighbours.extend(in_their_places(&next, before.collect()));
+            let [count, age, drift] = item_of(counts[item]);
+            of_items.push([count, age, drift, most as f32]);
+        }
         Ok(Some(Self {
             vectors,
-            neighbours: neighbours(&sums[STEPS_BLOCK], columns, &counts),
+            neighbours: all_neighbours,
             columns: of_columns,
-            items: counts.iter().map(item).collect(),
+            items: of_items,
             shares: shares(&counts),
         }))
     }
@@ -287,27 +307,49 @@ impl Statistics {
     }
 }
 
-/// Returns the block of neighbours: of the sums D of steps from i to j, D'_ij = D_ij / (1 + the sum of
-/// row i)^(1/2), the largest of each row.
-fn neighbours(steps: &[f64], columns: &StepColumns, counts: &[&[f64]]) -> Vec<f32> {
-    let mut block = Vec::with_capacity(counts.len() * 3 * NEIGHBOURS);
-    for (item, row) in steps.chunks(columns.count() + 1).enumerate() {
-        let (row, total) = row.split_at(columns.count());
-        let scale = 1.0 / math::sqrt(total[0].max(0.0) + 1.0);
-        let all = columns.read(row).enumerate();
-        let is_next = |(other, steps): &(usize, f64)| {
-            *steps > 0.0 && *other != item && is_taken(counts[*other])
-        };
-        let mut next: Vec<(usize, f64)> = all.filter(is_next).collect();
-        next.sort_by(|(item, steps), (other, than)| than.total_cmp(steps).then(item.cmp(other)));
-        next.resize(NEIGHBOURS, (0, 0.0));
-        for (other, steps) in next {
-            let digits = [other as u32 / DIGIT, other as u32 % DIGIT];
-            block.extend(digits.map(|digit| digit as f32));
-            block.push((scale * steps) as f32);
+/// Returns the items that follow an item most, and how much: of the sums D of steps from i to j, D'_ij =
+/// D_ij / (1 + the sum of row i)^(1/2).
+fn neighbours(
+    (item, row): (usize, &[f64]),
+    columns: &StepColumns,
+    counts: &[&[f64]],
+) -> Vec<(usize, f64)> {
+    let (row, total) = row.split_at(columns.count());
+    let scale = 1.0 / math::sqrt(total[0].max(0.0) + 1.0);
+    let all = columns.read(row).enumerate();
+    let is_next =
+        |(other, steps): &(usize, f64)| *steps > 0.0 && *other != item && is_taken(counts[*other]);
+    let mut next: Vec<(usize, f64)> = all.filter(is_next).collect();
+    next.sort_by(|(item, steps), (other, than)| than.total_cmp(steps).then(item.cmp(other)));
+    next.truncate(NEIGHBOURS);
+    next.iter_mut().for_each(|(_, steps)| *steps *= scale);
+    next
+}
+
+/// Returns an item's row of the block of neighbours. Those that it had before keep their places, so that
+/// the difference of the two rows is small.
+pub(super) fn in_their_places(next: &[(usize, f64)], mut places: Vec<usize>) -> Vec<f32> {
+    let mut levels = vec![0.0; NEIGHBOURS];
+    let most = next.first().map_or(1.0, |(_, steps)| *steps);
+    let level = |steps: f64| (LEVELS * steps / most).round();
+    let place_of = |item: usize, places: &[usize]| places.iter().position(|at| *at == item);
+    let (kept, new): (Vec<_>, Vec<_>) = next
+        .iter()
+        .partition(|(item, _)| place_of(*item, &places).is_some());
+    for (item, steps) in kept {
+        if let Some(at) = place_of(item, &places) {
+            levels[at] = level(steps);
         }
     }
-    block
+    let free: Vec<usize> = (0..NEIGHBOURS).filter(|at| levels[*at] == 0.0).collect();
+    for ((item, steps), at) in new.into_iter().zip(free) {
+        (places[at], levels[at]) = (item, level(steps));
+    }
+    let triple = |(item, level): (&usize, &f64)| {
+        let digits = [item / DIGIT as usize, item % DIGIT as usize].map(|digit| digit as f32);
+        [digits[0], digits[1], *level as f32]
+    };
+    places.iter().zip(&levels).flat_map(triple).collect()
 }
 
 /// Returns whether anybody has taken the item of these counts.

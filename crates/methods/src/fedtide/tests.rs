@@ -202,6 +202,23 @@ fn the_server_goes_by_the_basis_that_devices_received() {
     assert!(stepped(method.server()) == stepped(same));
 }
 
+/// If this fails, a neighbour that stays is sent anew, or one is lost.
+#[test]
+fn neighbours_that_stay_keep_their_places() {
+    let ids = |next: &[(usize, f64)], before: &[usize]| {
+        let mut places = vec![0; 10];
+        places[..before.len()].copy_from_slice(before);
+        let row = package::in_their_places(next, places);
+        let triples = row.chunks(3);
+        let of = |triple: &[f32]| ((256.0 * triple[0] + triple[1]) as usize, triple[2]);
+        triples.take(3).map(of).collect::<Vec<(usize, f32)>>()
+    };
+    let first = ids(&[(300, 2.0), (7, 1.0)], &[]);
+    assert_eq!(first, [(300, 255.0), (7, 128.0), (0, 0.0)]);
+    let second = ids(&[(9, 4.0), (7, 4.0)], &[300, 7]);
+    assert_eq!(second, [(9, 255.0), (7, 255.0), (0, 0.0)]);
+}
+
 /// A run of the plain version of the method, which tests/fixtures/parity/fedtide.py makes.
 #[derive(serde::Deserialize)]
 struct Recording {
