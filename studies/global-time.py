@@ -4,6 +4,7 @@
     python3 studies/global-time.py                            writes the page
     python3 studies/global-time.py --check                    fails if the page is another one, and writes nothing
     python3 studies/global-time.py --searches OUT [OUT ...]   first takes the logs of these searches, and what they chose
+    python3 studies/global-time.py --at CUT --searches OUT [OUT ...]   the same of searches at a later cut
     python3 studies/global-time.py --studies OUT [OUT ...]    first takes the tables of these studies
 """
 
@@ -56,17 +57,20 @@ def write(path, columns, rows):
         writer.writerows(rows)
 
 
-def take_searches(folders):
-    """Puts the trials of searches into the logs, in place of earlier ones of the same arms, and the chosen settings."""
+def take_searches(folders, cut):
+    """Puts the trials of searches into the logs, in place of earlier ones of the same arms, and the chosen settings.
+    A search at a later cut is for that cut alone."""
     logs, chosen = {}, {}
     for folder in map(Path, folders):
         for row in read(folder / "search.csv"):
+            row["arm"] += cut
             if row["state"] != "not run":
                 settings = [f"{short(key)} = {value}" for key, value in row.items() if value and key not in LOGGED + LEFT_OUT]
                 row["settings"] = "; ".join(settings)
                 logs.setdefault(parts(row["arm"])[0], {}).setdefault(row["arm"], []).append(row)
         if (folder / "chosen.toml").exists():
-            chosen |= tables((folder / "chosen.toml").read_text())
+            found = tables((folder / "chosen.toml").read_text())
+            chosen |= {arm + cut: table.replace(arm, arm + cut) for arm, table in found.items()}
     new = {data: set(arms) for data, arms in logs.items()}
     for data, arms in logs.items():
         path = REPORTS / f"search-{data}.csv"
@@ -164,8 +168,11 @@ def page():
 
 def main():
     arguments = sys.argv[1:]
+    cut = ""
+    if arguments[:1] == ["--at"]:
+        cut, arguments = f", cut={arguments[1]}", arguments[2:]
     if arguments[:1] == ["--searches"]:
-        take_searches(arguments[1:])
+        take_searches(arguments[1:], cut)
     elif arguments[:1] == ["--studies"]:
         take_studies(arguments[1:])
     target = REPORTS / "README.md"

@@ -165,33 +165,33 @@ impl Learned {
     /// Makes a Newton step of the weights with the sum of devices' terms.
     ///
     /// # Errors
-    /// As [`algebra::invert`].
+    /// As [`algebra::symmetric_eigen`].
     pub(super) fn step(&mut self, terms: &[f64]) -> algebra::Result<()> {
         let weights = &mut self.coefficients.weights;
         let (gradient, curvature) = terms[1..].split_at(FEATURES);
-        let mut matrix = algebra::upper_triangular(curvature, FEATURES);
-        matrix.diag_mut().mapv_inplace(|value| value + PRIOR_WEIGHT);
-        algebra::invert(&mut matrix)?;
-        algebra::mirror_upper(&mut matrix);
-        let from_prior = weights
-            .iter()
-            .zip(PRIOR)
-            .map(|(weight, prior)| weight - prior);
-        let gradient = gradient.iter().zip(from_prior);
+        let from_prior = weights.iter().zip(PRIOR);
+        let from_prior = from_prior.map(|(weight, prior)| PRIOR_WEIGHT * (weight - prior));
         let gradient: Vec<f64> = gradient
-            .map(|(sum, from)| sum + PRIOR_WEIGHT * from)
+            .iter()
+            .zip(from_prior)
+            .map(|(a, b)| a + b)
             .collect();
-        let step: Vec<f64> = matrix
-            .rows()
-            .into_iter()
-            .map(|row| dot(&row.to_vec(), &gradient))
-            .collect();
+        let curvature = algebra::upper_triangular(curvature, FEATURES);
+        let spectrum = algebra::symmetric_eigen(&curvature.view())?;
+        let mut step = vec![0.0; FEATURES];
+        for (direction, value) in spectrum.vectors.rows().into_iter().zip(&spectrum.values) {
+            let direction = direction.to_vec();
+            // Noise in the sums can make a curvature negative.
+            let along = dot(&direction, &gradient) / (value.max(0.0) + PRIOR_WEIGHT);
+            for (step, of) in step.iter_mut().zip(&direction) {
+                *step += along * of;
+            }
+        }
         let length = math::sqrt(dot(&step, &step));
         let scale = (LONGEST_STEP / length.max(LONGEST_STEP)).min(1.0);
-        weights
-            .iter_mut()
-            .zip(step)
-            .for_each(|(weight, step)| *weight -= scale * step);
+        for (weight, step) in weights.iter_mut().zip(step) {
+            *weight -= scale * step;
+        }
         Ok(())
     }
 }

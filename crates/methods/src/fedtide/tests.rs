@@ -142,6 +142,19 @@ fn mixtures_of_counts_follow_what_was_taken() {
     close(carried.coefficients.mixture[0], 2.5 / 3.0);
 }
 
+/// If this fails, noise in the sums of Newton terms ends a run, or sends the weights away.
+#[test]
+fn a_newton_step_bears_negative_curvatures() {
+    let mut learned = Learned::default();
+    let before = learned.coefficients.weights;
+    let mut terms = vec![0.0; 1 + before.len() + before.len() * (before.len() + 1) / 2];
+    terms[1] = 8.0;
+    terms[1 + before.len()] = -1e4;
+    learned.step(&terms).unwrap();
+    close(learned.coefficients.weights[0], before[0] - 8.0 / 20.0);
+    assert_eq!(learned.coefficients.weights[1..], before[1..]);
+}
+
 /// If this fails, an upload says something of what its user took behind the end of the period.
 #[test]
 fn a_history_ends_where_its_period_does() {
