@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::columns::StepColumns;
 use super::learned::{COUNTS, Coefficients, FEATURES, HALF_LIVES, Learned};
-use super::statistics::{COUNTS_BLOCK, PAIRS_BLOCK, STEPS_BLOCK};
+use super::statistics::{COUNTS_BLOCK, PAIRS_BLOCK, STEPS_BLOCK, above_noise};
 use crate::prelude::*;
 use fedrecsim_model::Layout;
 use fedrecsim_model::algebra::{self, nystroem};
@@ -208,7 +208,8 @@ impl Statistics {
     ) -> algebra::Result<Option<Self>> {
         let package = Package::of(model);
         let (items, rank) = (package.items(), package.rank());
-        let counts: Vec<&[f64]> = sums[COUNTS_BLOCK].chunks(COUNTS).collect();
+        let counts = above_noise(&sums[COUNTS_BLOCK], COUNTS);
+        let counts: Vec<&[f64]> = counts.chunks(COUNTS).collect();
         let roots = counts
             .iter()
             .map(|row| fourth_root(row[COUNTS - 1].max(LEAST_COUNT)));
@@ -368,7 +369,7 @@ fn item_of(counts: &[f64]) -> [f32; 3] {
     let at = HALF_LIVES.len() - 2;
     let kept = (counts[at] / ever).clamp(1e-9, 1.0);
     let days = -HALF_LIVES[at] * math::ln(kept) / std::f64::consts::LN_2;
-    let [late, before] = DRIFT_COUNTS.map(|at| math::ln(counts[at].max(0.0) + DRIFT_SHRINKAGE));
+    let [late, before] = DRIFT_COUNTS.map(|at| math::ln(counts[at] + DRIFT_SHRINKAGE));
     [count, math::ln(1.0 + days), late - before].map(|value| value as f32)
 }
 
@@ -380,9 +381,9 @@ fn shares(counts: &[&[f64]]) -> Vec<Vec<f64>> {
         totals
             .iter_mut()
             .zip(*row)
-            .for_each(|(total, count)| *total += count.max(0.0));
+            .for_each(|(total, count)| *total += count);
     }
-    let share = |(count, total): (&f64, &f64)| count.max(0.0) / total.max(1e-9);
+    let share = |(count, total): (&f64, &f64)| count / total.max(1e-9);
     let of = |row: &&[f64]| row.iter().zip(&totals).map(share).collect();
     counts.iter().map(of).collect()
 }

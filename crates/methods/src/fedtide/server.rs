@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::columns::StepColumns;
 use super::learned::Learned;
 use super::package::Statistics;
-use super::statistics::TARGETS_BLOCK;
+use super::statistics::{TARGETS_BLOCK, above_noise};
 use super::{FedTideParameters, Stage};
 use crate::prelude::*;
 use crate::server::{Download, downcast};
@@ -114,12 +114,12 @@ impl TideServer {
             }
         };
         state.next = made;
-        let targets = &state.sums[TARGETS_BLOCK];
-        if targets.iter().all(|taken| *taken <= 0.0) {
+        let targets = above_noise(&state.sums[TARGETS_BLOCK], 1);
+        if targets.iter().all(|taken| *taken == 0.0) {
             self.end_period(period);
             return Ok(());
         }
-        state.fitted = Learned::from_targets(present.shares(), targets);
+        state.fitted = Learned::from_targets(present.shares(), &targets);
         present.write_learned(&mut self.model, &state.fitted);
         self.begin(Stage::Mixture { period });
         Ok(())

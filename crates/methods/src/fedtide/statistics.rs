@@ -91,3 +91,17 @@ pub(super) fn steps(history: &History, columns: &StepColumns) -> Vec<Vec<f64>> {
     };
     (0..history.items.len()).map(row).collect()
 }
+
+/// Returns sums of what is never negative, of which noise has made some negative: in each of the columns
+/// the magnitude of the most negative sum tells the size of the noise, and is taken off.
+pub(super) fn above_noise(sums: &[f64], columns: usize) -> Vec<f64> {
+    let mut noise = vec![0.0f64; columns];
+    for row in sums.chunks(columns) {
+        for (noise, sum) in noise.iter_mut().zip(row) {
+            *noise = noise.max(-sum);
+        }
+    }
+    let all_noise = noise.iter().cycle();
+    let above = |(sum, noise): (&f64, &f64)| (sum - noise).max(0.0);
+    sums.iter().zip(all_noise).map(above).collect()
+}

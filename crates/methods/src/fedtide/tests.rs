@@ -4,7 +4,7 @@ use super::features::Features;
 use super::history::{History, Targets};
 use super::learned::{COUNTS, Coefficients, Learned};
 use super::package::{self, Package, Statistics};
-use super::statistics::{counts, pairs, steps};
+use super::statistics::{above_noise, counts, pairs, steps};
 use super::*;
 use crate::server::WeightTotals;
 use fedrecsim_core::{InvitationId, Round, Timestamp};
@@ -140,6 +140,13 @@ fn mixtures_of_counts_follow_what_was_taken() {
     };
     let carried = Learned::carried(&[learned, twice], 0.5);
     close(carried.coefficients.mixture[0], 2.5 / 3.0);
+}
+
+/// If this fails, the server takes noise for counts, or counts without noise are changed.
+#[test]
+fn counts_below_the_noise_are_none() {
+    let noisy = [5.0, 0.5, -2.0, 0.25, 1.5, 0.0];
+    assert_eq!(above_noise(&noisy, 2), [3.0, 0.5, 0.0, 0.25, 0.0, 0.0]);
 }
 
 /// If this fails, noise in the sums of Newton terms ends a run, or sends the weights away.
