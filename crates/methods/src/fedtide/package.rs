@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::columns::StepColumns;
 use super::learned::{COUNTS, Coefficients, FEATURES, HALF_LIVES, Learned};
-use super::statistics::{COUNTS_BLOCK, PAIRS_BLOCK, STEPS_BLOCK, above_noise};
+use super::statistics::{COUNTS_BLOCK, PAIRS_BLOCK, STEP_WINDOW, STEPS_BLOCK, above_noise};
 use crate::prelude::*;
 use fedrecsim_model::Layout;
 use fedrecsim_model::algebra::{self, nystroem};
@@ -316,7 +316,8 @@ fn neighbours(
     counts: &[&[f64]],
 ) -> Vec<(usize, f64)> {
     let (row, total) = row.split_at(columns.count());
-    let scale = 1.0 / math::sqrt(total[0].max(0.0) + 1.0);
+    let window = STEP_WINDOW as f64;
+    let scale = window / math::sqrt(window * total[0].max(0.0) + 1.0);
     let all = columns.read(row).enumerate();
     let is_next =
         |(other, steps): &(usize, f64)| *steps > 0.0 && *other != item && is_taken(counts[*other]);

@@ -76,13 +76,14 @@ pub(super) fn pairs(history: &History, basis: &[Vec<f64>]) -> Vec<Vec<f64>> {
 
 /// Returns w_p in the column of every item p that follows item q, and their sum, for each item q: the
 /// user's part of D and of the sums of its rows. An item follows those of the [`STEP_WINDOW`] items
-/// before it that are strictly earlier.
+/// before it that are strictly earlier. All is divided by that number, so that steps weigh no more
+/// than counts where an upload is clipped.
 pub(super) fn steps(history: &History, columns: &StepColumns) -> Vec<Vec<f64>> {
     let row = |q: usize| {
         let mut row = vec![0.0; columns.count() + 1];
         let next = q + 1..history.items.len().min(q + 1 + STEP_WINDOW);
         for p in next.filter(|p| history.ages[*p] < history.ages[q]) {
-            let weight = decayed(history.ages[p], PAIR_HALF_LIFE);
+            let weight = decayed(history.ages[p], PAIR_HALF_LIFE) / STEP_WINDOW as f64;
             let (column, sign) = columns.of(history.items[p]);
             row[column] += sign * weight;
             row[columns.count()] += weight;

