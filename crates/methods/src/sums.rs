@@ -13,7 +13,7 @@ use super::server::{
 use fedrecsim_core::{Result, UserId};
 use fedrecsim_model::magnitude::MagnitudeCounts;
 use fedrecsim_model::table::{TableShape, TableUpdate, floats};
-use fedrecsim_model::{Layout, Model, StateVisitor};
+use fedrecsim_model::{Layout, Model, StateVisitor, per_instruction_set};
 
 /// Holds the sums of uploads, in the order of the calls of [`Accumulator::absorb`].
 #[derive(Clone, Debug)]
@@ -140,10 +140,16 @@ fn add_rows(sums: &mut [f64], upload: &TableUpdate, weight: f64, mut sent: impl 
     for (row, bytes) in upload.iter() {
         if floats(bytes).any(|value| value != 0.0) {
             sent(row);
-            let sums = &mut sums[row * width..(row + 1) * width];
-            for (sum, value) in sums.iter_mut().zip(floats(bytes)) {
-                *sum += weight * f64::from(value);
-            }
+            add_row(&mut sums[row * width..(row + 1) * width], bytes, weight);
+        }
+    }
+}
+
+per_instruction_set! {
+    /// Adds `weight` times the values that `bytes` holds to `sums`.
+    fn add_row(sums: &mut [f64], bytes: &[u8], weight: f64) {
+        for (sum, value) in sums.iter_mut().zip(bytes.as_chunks().0) {
+            *sum += weight * f64::from(f32::from_le_bytes(*value));
         }
     }
 }

@@ -9,11 +9,23 @@
 //! with the item table Y (m x k) and sums over the user's positives i. The first term stands for
 //! all items at once, so that the work is that of the positives and of one k x k system. All
 //! computation is in double precision in a fixed order (contract 1). Tables hold single precision.
+//!
+//! A user with n positives, few beside k, is solved for in n dimensions (the identity of Woodbury).
+//! With R^T R = w_0 Y^T Y + ridge I, S = diag(w)^(1/2), and U = R^(-T) Y_u^T S for the rows Y_u of
+//! the positives,
+//!
+//! x = R^(-1) U (I + U^T U)^(-1) S^(-1) b.
+//!
+//! All users who receive the same Y^T Y and have as many positives share R.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use ndarray::{Array2, ArrayView2};
 
 use super::algebra::{
-    Result, add_gram, factorise, mixed_dot, solve, triangle_values, write_triangle,
+    Packed, Result, TILE, add_gram, dot, factorise, mixed_dot, solve, solve_back, solve_forward,
+    triangle_values, write_triangle,
 };
 use super::table::Table;
 
@@ -30,6 +42,26 @@ pub struct Positives<'a> {
     pub target_offset: f64,
 }
 
+impl Positives<'_> {
+    /// Returns s_i, the square root of w_i, and b_i / s_i for each positive; `None` if a weight is
+    /// not above zero.
+    fn roots_and_targets(&self) -> Option<(Vec<f64>, Vec<f64>)> {
+        let roots = match self.weights {
+            Some(weights) => weights.iter().map(|weight| weight.sqrt()).collect(),
+            None => vec![1.0; self.items.len()],
+        };
+        assert_eq!(
+            roots.len(),
+            self.items.len(),
+            "the weights of the positives"
+        );
+        let targets = roots.iter().map(|root| root + self.target_offset / root);
+        let targets: Vec<f64> = targets.collect();
+        let are_finite = targets.iter().all(|target| target.is_finite());
+        are_finite.then_some((roots, targets))
+    }
+}
+
 /// Describes w_0 Y^T Y (k x k).
 #[derive(Clone, Copy, Debug)]
 pub enum WeightedGram<'a> {
@@ -40,11 +72,11 @@ pub enum WeightedGram<'a> {
 }
 
 impl WeightedGram<'_> {
-    /// Writes the upper triangle to that of `matrix`.
+    /// Writes the upper triangle to that of `matrix`, with the ridge on the diagonal.
     ///
     /// # Panics
     /// If there is another number of values, a defect of the caller.
-    fn write_to(self, matrix: &mut Array2<f64>) {
+    fn write_with_ridge(self, ridge: f64, matrix: &mut Array2<f64>) {
         match self {
             Self::Matrix(gram) => {
                 assert_eq!(gram.dim(), matrix.dim(), "the Gram matrix of all items");
@@ -57,15 +89,65 @@ impl WeightedGram<'_> {
                 write_triangle(matrix, values, weighted);
             }
         }
+        let mut diagonal = matrix.diag_mut();
+        diagonal.iter_mut().for_each(|value| *value += ridge);
     }
 }
 
-/// Solves for user vectors. Its memory is reused from user to user, and nothing passes between
-/// them.
+/// A user has few positives if there are at least so many dimensions for each.
+const FEW: usize = 4;
+
+/// The most elements of all factors that are kept together (16 MiB).
+const KEPT_ELEMENTS: usize = 1 << 21;
+
+/// Holds factors R of w_0 Y^T Y + ridge I for one Y^T Y. Whether a factor is kept changes no bit.
+#[derive(Clone, Debug, Default)]
+struct SharedFactors {
+    /// The upper triangle of Y^T Y.
+    gram: Vec<f32>,
+    /// The factors by the bits of w_0 and of the ridge.
+    factors: BTreeMap<[u64; 2], Array2<f64>>,
+}
+
+impl SharedFactors {
+    /// Returns the elements of R (k x k), row after row; `None` if the matrix is not positive
+    /// definite.
+    fn of(&mut self, weight: f64, gram: &[f32], (ridge, k): (f64, usize)) -> Option<&[f64]> {
+        let is_full = (self.factors.len() + 1) * k * k > KEPT_ELEMENTS;
+        let key = [weight, ridge].map(f64::to_bits);
+        if !have_same_bits(&self.gram, gram) || (is_full && !self.factors.contains_key(&key)) {
+            self.gram = gram.to_vec();
+            self.factors.clear();
+        }
+        let factor = match self.factors.entry(key) {
+            Entry::Occupied(kept) => kept.into_mut(),
+            Entry::Vacant(place) => {
+                let mut matrix = Array2::zeros((k, k));
+                WeightedGram::Triangle(weight, gram).write_with_ridge(ridge, &mut matrix);
+                factorise(&mut matrix).ok()?;
+                place.insert(matrix)
+            }
+        };
+        factor.as_slice()
+    }
+}
+
+/// Returns whether all values have the same bits.
+fn have_same_bits(a: &[f32], b: &[f32]) -> bool {
+    let pairs = a.iter().zip(b);
+    // Without an early end, several values are compared at a time.
+    let differing = pairs.fold(0, |bits, (a, b)| bits | (a.to_bits() ^ b.to_bits()));
+    a.len() == b.len() && differing == 0
+}
+
+/// Solves for user vectors. Its memory is reused from user to user, and what passes between them
+/// are factors of matrices that do not depend on the user.
 #[derive(Clone, Debug, Default)]
 pub struct LeastSquares {
     matrix: Array2<f64>,
     rows: Vec<f64>,
+    shared: SharedFactors,
+    columns: Vec<Packed>,
 }
 
 impl LeastSquares {
@@ -89,6 +171,12 @@ impl LeastSquares {
         ridge: f64,
     ) -> Result<Vec<f64>> {
         let (dimension, count) = (table.shape().dimension, positives.items.len());
+        if let WeightedGram::Triangle(weight, gram) = weighted_gram
+            && (1..=dimension / FEW).contains(&count)
+            && let Some(vector) = self.vector_of_few((weight, gram), table, positives, ridge)
+        {
+            return Ok(vector);
+        }
         self.rows.clear();
         for &item in positives.items {
             let row = table.row(item as usize);
@@ -98,11 +186,7 @@ impl LeastSquares {
         if self.matrix.dim() != shape {
             self.matrix = Array2::zeros(shape);
         }
-        weighted_gram.write_to(&mut self.matrix);
-        self.matrix
-            .diag_mut()
-            .iter_mut()
-            .for_each(|value| *value += ridge);
+        weighted_gram.write_with_ridge(ridge, &mut self.matrix);
         // Each item has added a row of the table, so that this cannot fail.
         let rows = ArrayView2::from_shape((count, dimension), &self.rows);
         let rows = rows.unwrap_or_else(|error| unreachable!("{error}"));
@@ -118,6 +202,44 @@ impl LeastSquares {
         factorise(&mut self.matrix)?;
         solve(&self.matrix, &mut vector);
         Ok(vector)
+    }
+
+    /// Returns the user vector of a user with few positives; `None` if a weight is not above zero,
+    /// or if the matrix without the positives is not positive definite.
+    fn vector_of_few(
+        &mut self,
+        (weight, gram): (f64, &[f32]),
+        table: &Table,
+        positives: Positives<'_>,
+        ridge: f64,
+    ) -> Option<Vec<f64>> {
+        let (roots, mut targets) = positives.roots_and_targets()?;
+        let k = table.shape().dimension;
+        let factor = self.shared.of(weight, gram, (ridge, k))?;
+        let width = roots.len().div_ceil(TILE) * TILE;
+        // U has columns of zeros up to whole tiles.
+        targets.resize(width, 0.0);
+        self.columns.clear();
+        self.columns.resize(k * width / TILE, [0.0; TILE]);
+        let elements = self.columns.as_flattened_mut();
+        for (column, (&item, root)) in positives.items.iter().zip(&roots).enumerate() {
+            let places = elements[column..].iter_mut().step_by(width);
+            let values = table.row(item as usize).iter();
+            places
+                .zip(values)
+                .for_each(|(place, value)| *place = root * f64::from(*value));
+        }
+        solve_forward(factor, &mut self.columns, k);
+        let elements = self.columns.as_flattened();
+        let columns = ArrayView2::from_shape((k, width), elements).ok()?;
+        let mut matrix = Array2::eye(width);
+        add_gram(&mut matrix, &columns, None);
+        factorise(&mut matrix).ok()?;
+        solve(&matrix, &mut targets);
+        let rows = elements.chunks_exact(width);
+        let mut vector: Vec<f64> = rows.map(|row| dot(row, &targets)).collect();
+        solve_back(factor, &mut vector);
+        Some(vector)
     }
 
     /// Returns the number of multiply-adds of [`Self::user_vector`] for `positives` items in
@@ -150,6 +272,7 @@ mod tests {
     use ndarray::array;
 
     use super::*;
+    use crate::algebra::{packed_triangle, upper_triangular};
     use crate::table::TableShape;
     use fedrecsim_core::rng::{PortableDraws, Purpose, Streams};
 
@@ -205,6 +328,71 @@ mod tests {
             let slope = (moved(1e-4) - moved(-1e-4)) / 2e-4;
             assert!(slope.abs() < 1e-8, "{slope}");
         }
+    }
+
+    /// If this fails, few positives are solved for in another way than many, or a user's vector
+    /// depends on who was solved for before.
+    #[test]
+    fn few_positives_have_the_solution_of_many_whatever_was_solved_for_before() {
+        let table = table(60, 40);
+        let gram = packed_triangle(&gram_of_table(&table));
+        let other = vec![1.0; gram.len()];
+        let items: Vec<u32> = (0..10).map(|item| 6 * item).collect();
+        let weights: Vec<f64> = (1..=10).map(|item| f64::from(item) / 4.0).collect();
+        let mut used = LeastSquares::default();
+        for (count, all, ridge, target_offset) in [
+            (10, 0.3, 0.05, 0.3),
+            (9, 0.3, 0.05, 0.0),
+            (1, 0.3, 0.1, 0.3),
+            (10, 2.0, 0.05, 0.0),
+            (0, 0.3, 0.05, 0.0),
+        ] {
+            for weights in [None, Some(&weights[..count])] {
+                let positives = Positives {
+                    items: &items[..count],
+                    weights,
+                    target_offset,
+                };
+                let solve = |gram: WeightedGram<'_>, solver: &mut LeastSquares| {
+                    solver.user_vector(gram, &table, positives, ridge).unwrap()
+                };
+                let whole = upper_triangular(&gram, 40) * all;
+                let triangle = WeightedGram::Triangle(all, &gram);
+                let of_many = solve(WeightedGram::Matrix(&whole), &mut used);
+                let alone = solve(triangle, &mut LeastSquares::default());
+                for solver_of_others in [false, true] {
+                    if solver_of_others {
+                        solve(WeightedGram::Triangle(all, &other), &mut used);
+                    }
+                    assert_eq!(solve(triangle, &mut used), alone);
+                }
+                let close = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-12;
+                assert!(
+                    of_many.iter().zip(&alone).all(close),
+                    "{of_many:?}\n{alone:?}"
+                );
+            }
+        }
+    }
+
+    /// If this fails, a positive that weighs nothing makes a vector of numbers that are none.
+    #[test]
+    fn few_positives_may_weigh_nothing() {
+        let table = table(20, 8);
+        let gram = packed_triangle(&gram_of_table(&table));
+        let of = |items: &[u32], weights: &[f64]| {
+            let positives = Positives {
+                items,
+                weights: Some(weights),
+                target_offset: 0.0,
+            };
+            let gram = WeightedGram::Triangle(0.3, &gram);
+            let vector = LeastSquares::default().user_vector(gram, &table, positives, 0.05);
+            vector.unwrap()
+        };
+        let pairs = of(&[3, 5], &[1.0, 0.0]);
+        let alone = of(&[3], &[1.0]);
+        assert!(pairs.iter().zip(&alone).all(|(a, b)| (a - b).abs() < 1e-12));
     }
 
     #[test]

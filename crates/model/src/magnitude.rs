@@ -33,7 +33,7 @@ impl MagnitudeCounts {
     /// Counts the values of single precision that `bytes` holds.
     pub fn add_bytes(&mut self, bytes: &[u8]) {
         let values = bytes.as_chunks().0;
-        let above = count_above(values).map(u64::from);
+        let above = count_bytes(values).map(u64::from);
         let values = values.len() as u64;
         self.add_times(&Self { values, above }, 1);
     }
@@ -112,6 +112,13 @@ per_instruction_set! {
             let of_slice = count_magnitudes(slice, #[inline(always)] |value: f32| (value * scale).abs());
             above.iter_mut().zip(of_slice).for_each(|(sum, count)| *sum += u64::from(count));
         }
+    }
+}
+
+per_instruction_set! {
+    /// Does the same as [`count_above`], which is inlined.
+    fn count_bytes(values: &[[u8; 4]]) -> [u32; MAGNITUDE_THRESHOLDS.len()] {
+        count_above(values)
     }
 }
 

@@ -18,9 +18,11 @@ use ndarray::ArrayViewMut2;
 
 use crate::sums::UploadSums;
 use fedrecsim_core::math::pow;
-use fedrecsim_model::Table;
-use fedrecsim_model::algebra::{Result, product, symmetric_eigen, upper_triangular};
+use fedrecsim_model::algebra::{
+    Result, product, symmetric_eigen, triangle_values, upper_triangular,
+};
 use fedrecsim_model::least_squares::score;
+use fedrecsim_model::{Table, per_instruction_set};
 
 /// Holds the constants of the loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,11 +59,15 @@ pub(crate) fn row_gradients(vector: &[f64], table: &Table, items: &[u32]) -> Vec
     gradients
 }
 
-/// Returns the upper triangle of x x^T, row after row (k (k + 1) / 2 values).
-pub(crate) fn outer_triangle(vector: &[f64]) -> Vec<f32> {
-    let rows = vector.iter().enumerate();
-    rows.flat_map(|(row, x)| vector[row..].iter().map(move |y| (x * y) as f32))
-        .collect()
+per_instruction_set! {
+    /// Returns the upper triangle of x x^T, row after row (k (k + 1) / 2 values).
+    pub(crate) fn outer_triangle(vector: &[f64]) -> Vec<f32> {
+        let mut triangle = Vec::with_capacity(triangle_values(vector.len()));
+        for (row, x) in vector.iter().enumerate() {
+            triangle.extend(vector[row..].iter().map(|y| (x * y) as f32));
+        }
+        triangle
+    }
 }
 
 /// Makes one step of every row of the item table (m x k), from the sums of the gradients of its

@@ -239,7 +239,7 @@ fn neighbours_that_stay_keep_their_places() {
     assert_eq!(second, [(9, 255.0), (7, 255.0), (0, 0.0)]);
 }
 
-/// A run of the plain version of the method, which tests/fixtures/parity/fedtide.py makes.
+/// A run of the plain version of the method, which tests/fixtures/fedtide/fedtide.py makes.
 #[derive(serde::Deserialize)]
 struct Recording {
     /// The items that each user took, and the day of each.
@@ -272,7 +272,7 @@ impl Rows {
 
 impl Recording {
     fn read() -> Self {
-        let text = include_str!("../../../../tests/fixtures/parity/fedtide.json");
+        let text = include_str!("../../../../tests/fixtures/fedtide/fedtide.json");
         serde_json::from_str(text).unwrap()
     }
 

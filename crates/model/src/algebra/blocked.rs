@@ -15,7 +15,7 @@ use super::arrays::{row_after_row, slices_of_rows};
 use crate::per_instruction_set;
 
 /// The number of rows and of columns of a tile of the target.
-pub(super) const TILE: usize = 8;
+pub(crate) const TILE: usize = 8;
 
 /// The number of rows of the target that a thread takes at a time. Their part of the left factor
 /// stays in a second-level cache.
@@ -41,7 +41,7 @@ pub(super) enum Threads {
 }
 
 /// Eight elements that belong to neighbouring rows or columns.
-type Packed = [f64; TILE];
+pub(crate) type Packed = [f64; TILE];
 
 /// Says which elements of the target count.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,7 +4,7 @@
 use ndarray::{Array2, ArrayViewMut2, Axis, s};
 
 use super::arrays::{row_after_row, slices_of_rows};
-use super::blocked::{Factors, Part, TILE, Threads, whole_columns};
+use super::blocked::{Factors, Packed, Part, TILE, Threads, whole_columns};
 use super::vector::{add_scaled, dot};
 use super::{AlgebraError, Result};
 use crate::per_instruction_set;
@@ -125,10 +125,56 @@ per_instruction_set! {
             b[j] = value;
             add_scaled(&mut b[j + 1..], -value, &row[1..]);
         }
+        solve_back(factor, b);
+    }
+}
+
+per_instruction_set! {
+    /// Solves R x = b for the factor R, whose elements stand row after row, and replaces `b` by x.
+    pub(crate) fn solve_back(factor: &[f64], b: &mut [f64]) {
+        let dimension = b.len();
         for j in (0..dimension).rev() {
             let row = &factor[j * dimension + j..(j + 1) * dimension];
             b[j] = (b[j] - dot(&row[1..], &b[j + 1..])) / row[0];
         }
+    }
+}
+
+per_instruction_set! {
+    /// Solves R^T X = B for the factor R (k x k), whose elements stand row after row, and replaces
+    /// B (k rows, packed) by X.
+    ///
+    /// An element is reduced by its products in their order.
+    pub(crate) fn solve_forward(factor: &[f64], columns: &mut [Packed], k: usize) {
+        let width = columns.len() / k.max(1);
+        for panel in 0..width {
+            for top in (0..k).step_by(TILE) {
+                let mut solved = [[0.0; TILE]; TILE];
+                for j in top..k.min(top + TILE) {
+                    let mut own = columns[j * width + panel];
+                    for i in top..j {
+                        reduce(&mut own, factor[i * k + j], &solved[i - top]);
+                    }
+                    own.iter_mut().for_each(|value| *value /= factor[j * k + j]);
+                    (solved[j - top], columns[j * width + panel]) = (own, own);
+                }
+                // There are rows below a whole tile alone.
+                for j in top + TILE..k {
+                    let own = &mut columns[j * width + panel];
+                    for (i, solved) in solved.iter().enumerate() {
+                        reduce(own, factor[(top + i) * k + j], solved);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Subtracts `factor * x` from `y`.
+#[inline(always)]
+fn reduce(y: &mut Packed, factor: f64, x: &Packed) {
+    for (y, x) in y.iter_mut().zip(x) {
+        *y -= factor * x;
     }
 }
 

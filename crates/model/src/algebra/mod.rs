@@ -29,6 +29,12 @@ mod tests;
 mod triangle;
 mod vector;
 
+pub(crate) use {
+    blocked::{Packed, TILE},
+    cholesky::{factorise, solve, solve_back, solve_forward},
+    triangle::write_triangle,
+    vector::{dot, mixed_dot},
+};
 pub use {
     cholesky::invert,
     eigen::{SymmetricEigen, symmetric_eigen},
@@ -37,11 +43,6 @@ pub use {
     product::product,
     qr::{ThinQr, thin_qr},
     triangle::{packed_triangle, triangle_values, upper_triangular},
-};
-pub(crate) use {
-    cholesky::{factorise, solve},
-    triangle::write_triangle,
-    vector::mixed_dot,
 };
 
 /// Says why a matrix cannot be factorised or decomposed.

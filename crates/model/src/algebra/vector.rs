@@ -14,7 +14,7 @@ const LANES: usize = 8;
 /// Elements beyond the shorter length are left out.
 #[allow(clippy::needless_range_loop)] // The form that becomes one vector operation per line.
 #[inline(always)]
-pub(super) fn dot<B: Copy + Into<f64>>(a: &[f64], b: &[B]) -> f64 {
+pub(crate) fn dot<B: Copy + Into<f64>>(a: &[f64], b: &[B]) -> f64 {
     let length = a.len().min(b.len());
     let mut sums = [0.0; LANES];
     let ((a_groups, a_rest), (b_groups, b_rest)) = (
