@@ -93,8 +93,8 @@ pub(super) fn steps(history: &History, columns: &StepColumns) -> Vec<Vec<f64>> {
     (0..history.items.len()).map(row).collect()
 }
 
-/// Returns sums of what is never negative, of which noise has made some negative: in each of the columns
-/// the magnitude of the most negative sum tells the size of the noise, and is taken off.
+/// Takes noise off sums of what is never negative. The most negative sum of a column tells how large
+/// the noise in that column is. Without a negative sum nothing changes.
 pub(super) fn above_noise(sums: &[f64], columns: usize) -> Vec<f64> {
     let mut noise = vec![0.0f64; columns];
     for row in sums.chunks(columns) {

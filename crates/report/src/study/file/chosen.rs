@@ -78,7 +78,7 @@ pub(super) fn take_over(
                 known.join("; ")
             );
             faults.at(written.span(), message);
-        };
+        }
     }
     for arm in arms {
         let of = |name: &String| chosen.arms.get(name);
