@@ -1,177 +1,186 @@
 #!/usr/bin/env python3
-"""Writes reports/honest-winner/: methods under leave-one-out, with intervals against five others, and their bytes.
+"""Writes reports/honest-winner/README.md from the files beside it: what was searched, and what the study found.
 
-    python3 studies/honest-winner.py OUT [OUT ...]
-
-Each OUT is the folder of a run of `studies/honest-winner.toml` with the arms of one data set and with `--compare-to` for
-every method that `OTHERS` names. Its tables are copied to the folder of the data set, without figures that no page
-shows.
+    python3 studies/honest-winner.py                            writes the page
+    python3 studies/honest-winner.py --check                    fails if the page is another one, and writes nothing
+    python3 studies/honest-winner.py --searches OUT [OUT ...]   first takes the logs of these searches, and what they chose
+    python3 studies/honest-winner.py --at CUT --searches OUT [OUT ...]   the same of searches at a later cut
+    python3 studies/honest-winner.py --studies OUT [OUT ...]    first takes the tables of these studies
 """
 
 import csv
-import shutil
 import sys
+import tomllib
 from pathlib import Path
 
-from papers.report import with_one_picture
-
-HERE = Path(__file__).resolve().parent.parent / "reports" / "honest-winner"
-TITLES = {
-    "ml-100k": "MovieLens 100K",
+HERE = Path(__file__).parent
+REPORTS = HERE.parent / "reports" / "honest-winner"
+SETTINGS = REPORTS / "settings.toml"
+DATA = {
+    "amazon": "Amazon Instant Video",
+    "movietweetings": "MovieTweetings",
     "ml-1m": "MovieLens 1M",
-    "sparse": "Generated: 8,000 users with 8 ratings of 12,000 items",
+    "ml-100k": "MovieLens 100K",
+    "ml-latest-small": "MovieLens latest small",
 }
-OTHERS = {
-    "method=popularity": "popularity",
-    "method=fedmf": "FedMF",
-    "method=pfedrec": "PFedRec",
-    "method=ials (central, no times)": "iALS at the server, no times",
-    "method=ease (central, times)": "EASE at the server, times",
-}
-PICTURE = "pareto-bytes.svg"
-FIGURES = {"expected-ndcg@10": "NDCG@10", "expected-hr@10": "HR@10"}
-UP, DOWN = "up_bytes_to_selected_round", "down_bytes_to_selected_round_and_score"
-KEPT = [*FIGURES, "hr@10", "ndcg@10", "validation-expected-ndcg@10", UP, DOWN, "inference_bytes", "virtual_time_s"]
-
-HEAD = """# FedSpec and FedGram beside other methods, under leave-one-out
-
-[Back to the README](../../README.md) · [what holds](../../docs/findings.md) ·
-[one method for all data sets?](one-method.md)
-
-**These tables do not show which method wins.** Earlier versions of this page said that FedSpec and FedGram do. An
-independent recomputation from the specification agrees with the figures within the noise of seeds, and every interval
-recomputes. What they were said to show does not hold. NDCG@10 is the expected one:
-
-| what was said | what was found |
-|---|---|
-| FedSpec with recency is ahead of FedMF by .092 (MovieLens 100K) and .130 (1M) of NDCG@10 | 90 % (100K) and 88 % (1M) of the held-out items come within a day of the user's rating before. Without the training items of that day, the gain of recency is gone: FedSpec on 100K falls from .447 to .378, and has .382 without times. On users with a gap above a day, FedSpec minus FedMF is -.008 ± .047 (100K) and +.010 ± .027 (1M) |
-| FedSpec and FedGram win | On a [global timeline](../../README.md#which-method-wins-not-known-yet) others have the higher figures. On 100K the popularity of the last 30 days has .360, FedGram with times .265 and FedSpec with times .264. On 1M iALS has .343, FCF .330, that popularity .324, FedGram .321, FedMF .313, and FedSpec .309 without times and .293 with |
-| Without times they are .03 ahead of FedMF | The difference came from FedMF's loss, the binary cross-entropy. With a sampled softmax (20 negatives, five seeds) FedMF has .381 on 100K, where FedSpec has .379, FedGram .383 and FCF .380. On 1M it has .416, FedSpec .427 and FedGram .429 |
-| FedSpec with recency is ahead of a central ceiling, EASE with recency, by .024 (100K) and .031 (1M) | EASE is no ceiling here. On 1M it kept the regulariser of 100K: tuned, and with FedSpec's weights of time, it has .529, and FedSpec .523. Among the whole catalogue the order turns round (1M, seed 1): EASE with recency .0973, FedSpec with times .0836, FedGram with times .0583 |
-| Two rounds of FedSpec send 302 times fewer bytes up than FedMF | FedMF sent f32. Against FedMF in int8 it is 81 times. Against FedMF with this project's dead zone it is 11 times up and 2.2 down. Under a secure sum, FedSpec's four rounds send 2.4 (100K) and 1.05 (1M) times fewer up than FedMF in f32 |
-| Intervals of ±.001 to ±.007 show which differences are real | On MovieLens they are over seeds, with the users fixed. Over users an absolute figure has ±.020, and differences of .003 to .005 that were called significant are not |
-
-What the tables show: the figures that these settings have on these users, if the last rating of each is held out and ranked
-among 99 candidates, and how far the seed moves them. On the generated set a seed also draws other users and items.
-
-The baselines had less effort. The settings of FedSpec and FedGram were chosen by validation on each data set; EASE, iALS and
-PFedRec keep those of MovieLens 100K on the other two. FedGram's lead over iALS there is one of settings: with iALS's own it
-has iALS's figures, .410 on 1M and .387 on the generated set ([seed 11](one-method.md), 32 dimensions). FCF is not in this study.
-
-Expected HR@10 and NDCG@10 under `not-in-train`, at the round of the best validation figure, with the differences to other
-methods: means over five pairs of runs with the same seed, with the 95 % interval of Student's t over seeds. "Secure sum"
-uploads whole tables in single precision and a count of each item, of which the server uses the sum alone. Bytes are those of
-all users together until that round; those down hold what the users then download to score. FedMF and PFedRec send `rows-f32`
-up and dense f32 down. The arms with 10 % a round have other codecs (FedGram sends single precision up, and downloads are not
-differences), so that their bytes do not show the price of partial participation alone.
-"""
-
-TAIL = """
-```sh
-for data in {datas}; do
-  fedrecsim study studies/honest-winner.toml --arms data=$data --out out/$data
-  for other in popularity fedmf pfedrec "ials (central, no times)" "ease (central, times)"; do    # the sparse set has no EASE
-    fedrecsim study studies/honest-winner.toml --arms data=$data --out out/$data --no-run --compare-to "method=$other"
-  done
-done
-python3 studies/honest-winner.py {outs}
-```
-"""
+# What a row of a log has. All further columns of a search are settings, which go into one.
+LOGGED = ["arm", "trial", "state", "validation", "up_bytes", "down_bytes", "settings", "reason"]
+LEFT_OUT = ["seed", "metric", "rounds", "selected_round", "virtual_time_s", "report"]
+# The columns of a study's tables that the page shows.
+KEPT = ["arm", "figure", "runs", "mean", "users_low", "users_high", "difference", "difference_users_low"]
+KEPT += ["difference_users_high", "difference_p_holm", "difference_shown"]
+HEADLINE = "ndcg@10"
 
 
-def rows(file):
-    """Returns the rows of a summary by arm and figure."""
-    with open(file, newline="") as lines:
-        return {(row["arm"], row["figure"]): row for row in csv.DictReader(lines)}
+def parts(arm):
+    """Returns data set, method and cut of an arm's name; the cut is empty for all cuts together."""
+    data, rest = arm.removeprefix("data=").split(", method=", 1)
+    method, _, cut = rest.partition(", cut=")
+    return data, method, cut
 
 
-def against(folder, other):
-    """Returns the rows of the comparison to `other`, or nothing if the study has no such arm."""
-    for file in sorted(folder.glob("summary-against-*.csv")):
-        found = rows(file)
-        if any(row["compared_to"].split(", ", 1)[-1] == other for row in found.values()):
-            return found
-    return {}
+def short(key):
+    """Returns a key without the name of the method that it belongs to."""
+    return key.split(".", 2)[2] if key.startswith("method.") else key
 
 
-def size(value):
-    """Returns a number of bytes with three digits and its unit."""
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if value < 999.5 or unit == "TB":
-            return f"{value:.3g} {unit}"
-        value /= 1000
+def read(path):
+    with open(path, newline="") as lines:
+        return list(csv.DictReader(lines))
 
 
-def name_of(arm):
-    """Returns the name of an arm without its data set."""
-    return arm.split(", ", 1)[1].removeprefix("method=")
+def write(path, columns, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", newline="") as lines:
+        writer = csv.DictWriter(lines, columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
-def difference(row):
-    """Returns the difference of a row with its interval."""
-    if not row or not row["difference"]:
-        return "-"
-    value, low, high = (float(row[key]) for key in ("difference", "difference_low", "difference_high"))
-    return f"{value:+.3f} ({low:+.3f} to {high:+.3f})"
+def take_searches(folders, cut):
+    """Puts the trials of searches into the logs, in place of earlier ones of the same arms, and the chosen settings.
+    A search at a later cut is for that cut alone."""
+    logs, chosen = {}, {}
+    for folder in map(Path, folders):
+        for row in read(folder / "search.csv"):
+            row["arm"] += cut
+            if row["state"] != "not run":
+                settings = [f"{short(key)} = {value}" for key, value in row.items() if value and key not in LOGGED + LEFT_OUT]
+                row["settings"] = "; ".join(settings)
+                logs.setdefault(parts(row["arm"])[0], {}).setdefault(row["arm"], []).append(row)
+        if (folder / "chosen.toml").exists():
+            found = tables((folder / "chosen.toml").read_text())
+            chosen |= {arm + cut: table.replace(arm, arm + cut) for arm, table in found.items()}
+    new = {data: set(arms) for data, arms in logs.items()}
+    for data, arms in logs.items():
+        path = REPORTS / f"search-{data}.csv"
+        for row in read(path) if path.exists() else []:
+            if row["arm"] not in new[data]:
+                arms.setdefault(row["arm"], []).append(row)
+        order = names()
+        rows = [row for arm in sorted(arms, key=lambda arm: (order.index(parts(arm)[1]), arm)) for row in arms[arm]]
+        write(path, LOGGED, rows)
+    known = tables(SETTINGS.read_text()) if SETTINGS.exists() else {}
+    text = "# What `fedrecsim search studies/honest-winner.toml` has chosen, by validation alone. The logs are beside this file.\n"
+    SETTINGS.write_text(text + "".join(f"\n{table}" for _, table in sorted((known | chosen).items())))
 
 
-def times_less(row):
-    """Returns how many times fewer the bytes are than FedMF's, or a dash."""
-    if not row or not row["times_less"]:
-        return "-"
-    factor = float(row["times_less"])
-    return f"{factor:,.0f}" if factor >= 999.5 else f"{factor:.3g}"
+def tables(text):
+    """Returns the tables of chosen settings, each as its text, by arm."""
+    found = {}
+    for part in text.split("\n[arms.")[1:]:
+        arm = part.split('"')[1]
+        found[arm] = found.get(arm, "") + "[arms." + part.rstrip() + "\n\n"
+    return {arm: table.rstrip() + "\n" for arm, table in found.items()}
 
 
-def section(data, folder):
-    """Returns the part of the page on a data set, whose study is in `folder`."""
-    own = rows(folder / "summary.csv")
-    others = {name: found for part, name in OTHERS.items() if (found := against(folder, part))}
-    arms = list(dict.fromkeys(arm for arm, _ in own))
-    page = [f"\n## {TITLES[data]}\n", f"[All tables]({data}/study.md) · [picture]({data}/{PICTURE})\n"]
-    for figure, title in FIGURES.items():
-        page.append("| | " + " | ".join([title, *(f"minus {name}" for name in others)]) + " |")
-        page.append("|---|" + "---:|" * (1 + len(others)))
-        for arm in arms:
-            cells = [difference(found.get((arm, figure))) for found in others.values()]
-            page.append(f"| {name_of(arm)} | {float(own[arm, figure]['mean']):.3f} | " + " | ".join(cells) + " |")
-        page.append("")
-    page.append("| | up | down | times fewer up than FedMF | times fewer down than FedMF |")
-    page.append("|---|---:|---:|---:|---:|")
-    for arm in arms:
-        up, down = (size(float(own[arm, figure]["mean"])) for figure in (UP, DOWN))
-        fewer = [times_less(others["FedMF"].get((arm, figure))) for figure in (UP, DOWN)]
-        page.append(f"| {name_of(arm)} | {up} | {down} | {fewer[0]} | {fewer[1]} |")
+def take_studies(folders):
+    """Takes the columns that the page shows of the tables of studies, each with the arms of one data set."""
+    for folder in map(Path, folders):
+        for name in ("pooled.csv", "summary.csv"):
+            rows = [row for row in read(folder / name) if row["runs"] != "0"]
+            if rows:
+                write(REPORTS / parts(rows[0]["arm"])[0] / name, KEPT, rows)
+
+
+def names():
+    """Returns the methods in the order of the study."""
+    axes = tomllib.loads((HERE / "honest-winner.toml").read_text())["axes"]
+    return [value["name"] for axis in axes if axis["name"] == "method" for value in axis["values"]]
+
+
+def number(text, sign=""):
+    """Returns a figure with three digits behind the point and no zero before it."""
+    return format(float(text), f"{sign}.3f").replace("0.", ".") if text else "-"
+
+
+def searched():
+    """Returns the table of the best validation figures."""
+    logs = {data: read(REPORTS / f"search-{data}.csv") for data in DATA if (REPORTS / f"search-{data}.csv").exists()}
+    page = ["| method | " + " | ".join(f"[{DATA[data]}](search-{data}.csv)" for data in logs) + " |"]
+    page.append("|---|" + "---:|" * len(logs))
+    for method in names():
+        cells = []
+        for data, rows in logs.items():
+            own = [row for row in rows if parts(row["arm"])[1:] == (method, "")]
+            done = [float(row["validation"]) for row in own if row["validation"]]
+            failed = sum(row["state"] == "failed" for row in own)
+            cells.append((number(max(done)) if done else "-") + (f" ({failed} diverged)" if failed else ""))
+        if any(cell != "-" for cell in cells):
+            page.append(f"| {method} | " + " | ".join(cells) + " |")
     return page
 
 
-def take(data, folder):
-    """Copies the tables of a study to the folder of its data set."""
-    target = HERE / data
-    target.mkdir(parents=True, exist_ok=True)
-    shutil.copy(folder / PICTURE, target / PICTURE)
-    (target / "study.md").write_text(with_one_picture((folder / "study.md").read_text(), PICTURE))
-    with open(folder / "summary.csv", newline="") as lines, open(target / "summary.csv", "w", newline="") as out:
-        reader = csv.DictReader(lines)
-        writer = csv.DictWriter(out, reader.fieldnames, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(row for row in reader if row["figure"] in KEPT)
+def found(data):
+    """Returns the tables of one data set: all cuts together, and each cut."""
+    pooled = {(row["arm"], row["figure"]): row for row in read(REPORTS / data / "pooled.csv")}
+    single = {(row["arm"], row["figure"]): row for row in read(REPORTS / data / "summary.csv")}
+    cuts = sorted({parts(arm)[2] for arm, _ in single})
+    page = [f"\n### {DATA[data]}\n"]
+    page.append("| method | NDCG@10 | over users | minus decayed popularity | over users | p (Holm) | HR@10 | NDCG@10 at " + " | at ".join(cuts) + " |")
+    page.append("|---|" + "---:|" * (6 + len(cuts)))
+    for method in names():
+        arm = f"data={data}, method={method}"
+        row = pooled.get((arm, HEADLINE))
+        if not row:
+            continue
+        low, high = (number(row[f"users_{end}"]) for end in ("low", "high"))
+        away = "-"
+        if row["difference"]:
+            away = f"{number(row['difference_users_low'], '+')} to {number(row['difference_users_high'], '+')}"
+        at = [number(single.get((f"{arm}, cut={cut}", HEADLINE), {}).get("mean", "")) for cut in cuts]
+        difference = number(row["difference"], "+")
+        if row["difference_shown"] in ("ahead", "behind"):
+            difference = f"**{difference}**"
+        hits = number(pooled.get((arm, "hr@10"), {}).get("mean", ""))
+        cells = [number(row["mean"]), f"{low} to {high}", difference, away, number(row["difference_p_holm"]), hits, *at]
+        page.append(f"| {method} | " + " | ".join(cells) + " |")
+    return page
+
+
+def page():
+    """Returns the page: the text, with the tables in their places."""
+    text = (REPORTS / "text.md").read_text()
+    studied = [data for data in DATA if (REPORTS / data / "pooled.csv").exists()]
+    results = [line for data in studied for line in found(data)]
+    return text.replace("{searched}", "\n".join(searched())).replace("{found}", "\n".join(results).strip())
 
 
 def main():
-    """Writes the page and the folders from the folders that are named."""
-    folders = {}
-    for out in map(Path, sys.argv[1:]):
-        arm = next(iter(rows(out / "summary.csv")))[0]
-        folders[arm.split(", ", 1)[0].removeprefix("data=")] = out
-    if set(folders) != set(TITLES):
-        sys.exit(f"the page has {', '.join(TITLES)}, each from a folder of its own\n{__doc__}")
-    page = [HEAD.rstrip("\n")]
-    for data in TITLES:
-        take(data, folders[data])
-        page += section(data, folders[data])
-    page.append(TAIL.format(datas=" ".join(TITLES), outs=" ".join(f"out/{data}" for data in TITLES)))
-    (HERE / "README.md").write_text("\n".join(page))
+    arguments = sys.argv[1:]
+    cut = ""
+    if arguments[:1] == ["--at"]:
+        cut, arguments = f", cut={arguments[1]}", arguments[2:]
+    if arguments[:1] == ["--searches"]:
+        take_searches(arguments[1:], cut)
+    elif arguments[:1] == ["--studies"]:
+        take_studies(arguments[1:])
+    target = REPORTS / "README.md"
+    if arguments == ["--check"]:
+        if target.read_text() != page():
+            sys.exit(f"{target} is not what {Path(__file__).name} writes")
+        return
+    target.write_text(page())
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes reports/honest-winner/one-method.md from one-method.csv and the text of one-method.toml beside it.
+"""Writes reports/leave-one-out/one-method.md from one-method.csv and the text of one-method.toml beside it.
 
     python3 studies/one-method.py           writes the page
     python3 studies/one-method.py OUT       first takes the figures from this folder of a run of studies/one-method.toml
@@ -11,7 +11,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent.parent / "reports" / "honest-winner"
+HERE = Path(__file__).resolve().parent.parent / "reports" / "leave-one-out"
 PAGE, CSV = HERE / "one-method.md", HERE / "one-method.csv"
 DATA = {
     "ml-100k": "MovieLens 100K",

@@ -88,7 +88,7 @@ What the figures do not show:
 - The searches are unequal, so that the tables do not rank methods.
 - Intervals are over seeds, with the users fixed. Over users an absolute NDCG@10 has ±.020, and what is "above" or "below"
   here is so over seeds.
-- Where items are ranked, each user's last rating is held out. About nine of ten come [within a day](../honest-winner/README.md)
+- Where items are ranked, each user's last rating is held out. About nine of ten come [within a day](../leave-one-out/README.md)
   of the user's rating before. FedSpec, FedGram and FCF have recency and the others do not, so that their lead may come from
   such sessions.
 - "Popularity" counts all ratings. That of the last 30 days was not tried.
@@ -103,7 +103,7 @@ FedGram and {fcf_100k} for FCF, and on 1M of 20, 45, 30 and {fcf_1m}: clip, step
 timeless share and weight of popularity; FedGram's regulariser, weights and initial length; FedMF's rates; FCF's recency,
 confidence, rate, regulariser and initial length. Those of FCF and of the methods at the end are [in a table](sums-tried.csv);
 lists of the others were not kept. The column "clip alone" has these settings with next to no noise. The column "no noise" has
-no clip either, and the settings of the [tables without noise](../honest-winner/README.md), which judge by the best validation
+no clip either, and the settings of the [tables without noise](../leave-one-out/README.md), which judge by the best validation
 round where this page takes the last one. FCF has 32 dimensions, 40 rounds and our recency there, which were not searched for.
 The row "popularity" is with noise the popularity that FedGram counts, with one clip that every contribution exceeds. Each of
 a user's items counts about one over the root of their number there, and one without noise.
@@ -276,7 +276,7 @@ method.fedrec-pmf.latent_dimension=1 --set method.fedrec-pmf.learning_rate_decay
 AFTER = """
 So the noise hides nothing from the server: one upload of the methods of the first tables tells it what was rated with an AUC of
 .9 or more, and all uploads of a user with .98 or more, whatever the noise. A secure sum hides single uploads from it, at the
-[bytes](../honest-winner/README.md) of the dense sums, and leaves it the sum of all, which the secure sum must add the noise
+[bytes](../leave-one-out/README.md) of the dense sums, and leaves it the sum of all, which the secure sum must add the noise
 to if the server is not trusted. Nothing here measures what can be read out of a model that noise protects, which epsilon
 bounds.
 """
