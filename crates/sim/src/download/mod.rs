@@ -19,6 +19,7 @@ mod saved;
 mod tables;
 mod versions;
 
+pub(crate) use personal::MADE_TOGETHER;
 use personal::Personal;
 pub(crate) use saved::RestoredDownloads;
 use tables::{encode, has_the_bits_of_model};
@@ -32,7 +33,7 @@ pub(crate) type Participant = (UserId, InvitationId);
 /// Most methods send the same frame to all users. It is encoded once, and the first receiver
 /// decodes it; decoding is a pure function of the bytes, so receivers may share its result. They
 /// train on the decoded frame, which a lossy codec may have changed. Downloads of single users are
-/// made, encoded and decoded when they are needed, and only those of a small cohort are kept.
+/// made, encoded and decoded when they are needed, and only those of a few groups are kept.
 #[derive(Debug)]
 pub struct Download {
     number: u32,
@@ -243,6 +244,7 @@ impl Download {
             Content::Version(version, WaysToVersion::Held(held)) => {
                 version.parts(version_of(user, held))
             }
+            Content::PerUser(personal) => self.parts_of_one(personal, user),
             _ => Ok(self.frame(user)?.parts),
         }
     }
@@ -297,16 +299,11 @@ impl Download {
 
     /// Returns the model that the server means to send to `user`.
     fn intended(&self, user: UserId) -> Result<Cow<'_, Model>> {
-        if let Content::Held {
-            intended: Some(intended),
-            ..
-        } = &self.content
-        {
-            return Ok(Cow::Borrowed(intended));
-        }
         Ok(match self.received(user)? {
-            Cow::Borrowed(received) => Cow::Borrowed(&received.model),
-            Cow::Owned(received) => Cow::Owned(received.model),
+            Cow::Borrowed(received) => {
+                Cow::Borrowed(received.intended.as_ref().unwrap_or(&received.model))
+            }
+            Cow::Owned(received) => Cow::Owned(received.intended.unwrap_or(received.model)),
         })
     }
 

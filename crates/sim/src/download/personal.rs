@@ -1,6 +1,6 @@
 //! Downloads that are each for one user, as those of MetaMF are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::tables::encode;
@@ -9,82 +9,107 @@ use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_methods::server::PersonalDownloads;
 use fedrecsim_model::Model;
-use fedrecsim_model::codec::{Frame, FrameKind, Randomness};
+use fedrecsim_model::codec::{Frame, FrameKind, FrameParts, Randomness};
 
-/// The most users whose frames are kept. A participation needs a frame several times, and a method
-/// may make the frames of several users faster than one after another. But the frames of all users
-/// together would take as much memory as all their tables.
-const KEPT: usize = 64;
+/// The number of users whose downloads are made together, which may be less work than one after
+/// another: MetaMF makes sixteen in about the time of one.
+pub(crate) const MADE_TOGETHER: usize = 16;
 
-/// What makes the downloads of single users, and the frames of the last small cohort.
+/// The groups whose frames are kept, beside one for each thread. A participation needs a frame
+/// several times. But the frames of all users would take as much memory as all their tables.
+const KEPT_GROUPS: usize = 4;
+
+/// What makes the downloads of single users, and the frames of the groups that were last used.
 #[derive(Debug)]
 pub(super) struct Personal {
     downloads: Arc<dyn PersonalDownloads>,
-    kept: Mutex<BTreeMap<UserId, Frame>>,
+    recent: Mutex<Recent>,
+}
+
+#[derive(Debug, Default)]
+struct Recent {
+    /// The users who take part. Those who stand side by side are made together.
+    cohort: Vec<UserId>,
+    /// The groups, the last used one last.
+    groups: VecDeque<Arc<Group>>,
+    /// The bytes of everything that has been made. The network asks for them alone, and not in the
+    /// order of users.
+    parts: BTreeMap<UserId, FrameParts>,
+}
+
+#[derive(Debug)]
+struct Group {
+    users: Vec<UserId>,
+    /// What each of them is sent; empty until the first of them needs it.
+    made: Mutex<Arc<[Made]>>,
+}
+
+/// What is sent to one user.
+#[derive(Clone, Debug)]
+struct Made {
+    frame: Frame,
+    /// The model before encoding; `None` if the codec is lossless.
+    intended: Option<Model>,
 }
 
 impl Personal {
     pub(crate) fn new(downloads: Arc<dyn PersonalDownloads>) -> Self {
         Self {
             downloads,
-            kept: Mutex::default(),
+            recent: Mutex::default(),
         }
     }
+}
 
-    /// Returns the model that the server means to send to `user`.
-    pub(crate) fn intended(&self, user: UserId) -> Result<Model> {
-        self.downloads.download(user)
+impl Recent {
+    /// Returns the group of `user`, who stands alone if it is not of the cohort.
+    fn group_of(&mut self, user: UserId) -> Arc<Group> {
+        let known = self
+            .groups
+            .iter()
+            .position(|group| group.users.contains(&user));
+        let group = known.and_then(|place| self.groups.remove(place));
+        let group = group.unwrap_or_else(|| {
+            let mut groups = self.cohort.chunks(MADE_TOGETHER);
+            let together = groups.find(|users| users.contains(&user));
+            Arc::new(Group {
+                users: together.unwrap_or(&[user]).to_vec(),
+                made: Mutex::new(Arc::new([])),
+            })
+        });
+        self.groups.push_back(Arc::clone(&group));
+        if self.groups.len() > KEPT_GROUPS + rayon::current_num_threads() {
+            self.groups.pop_front();
+        }
+        group
     }
+}
 
-    fn kept(&self) -> MutexGuard<'_, BTreeMap<UserId, Frame>> {
-        // A thread that panics leaves no frame half written here.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// Locks what threads share. One that panics leaves nothing half written here.
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 impl Personal {
-    /// Returns the users whose frames are kept, ascending.
-    pub(crate) fn kept_users(&self) -> Vec<UserId> {
-        self.kept().keys().copied().collect()
+    /// Returns the groups of users whose frames are kept, the last used one last.
+    pub(crate) fn kept_groups(&self) -> Vec<Vec<UserId>> {
+        let recent = lock(&self.recent);
+        recent
+            .groups
+            .iter()
+            .map(|group| group.users.clone())
+            .collect()
     }
 }
 
 impl Download {
-    /// Makes the frames of `users`, who are about to take part, if each has its own and they are
-    /// few.
-    ///
-    /// # Errors
-    /// As [`Self::frame`].
-    pub(crate) fn prepare(&self, users: &[UserId]) -> Result<()> {
-        let Content::PerUser(personal) = &self.content else {
-            return Ok(());
-        };
-        if users.len() > KEPT {
-            return Ok(());
+    /// Takes note of the users who are about to take part, so that those who stand side by side are
+    /// made together, if each has a frame of its own.
+    pub(crate) fn expect(&self, users: &[UserId]) {
+        if let Content::PerUser(personal) = &self.content {
+            lock(&personal.recent).cohort = users.to_vec();
         }
-        let made = self.made(personal, users)?;
-        *personal.kept() = users
-            .iter()
-            .copied()
-            .zip(made.into_iter().map(|(_, frame)| frame))
-            .collect();
-        Ok(())
-    }
-
-    /// Makes the frame of `user` as well, if [`Self::prepare`] has made those of a cohort.
-    ///
-    /// # Errors
-    /// As [`Self::frame`].
-    pub(crate) fn prepare_as_well(&self, user: UserId) -> Result<()> {
-        let Content::PerUser(personal) = &self.content else {
-            return Ok(());
-        };
-        if !personal.kept().is_empty() {
-            let frame = self.frame_of_one(personal, user)?;
-            personal.kept().insert(user, frame);
-        }
-        Ok(())
     }
 
     /// Returns whether it makes a download for each receiver.
@@ -102,39 +127,55 @@ impl Download {
                 "the download is the same for all users".to_owned(),
             ));
         };
-        let own = |(intended, frame): (Model, Frame)| {
-            let intended = (!self.codecs.is_lossless()).then_some(intended);
-            Self {
-                number: self.number,
-                phase: self.phase,
-                layout: self.layout.clone(),
-                codecs: self.codecs.clone(),
-                streams: self.streams,
-                content: Content::held(frame, intended, false),
-            }
+        let own = |made: Made| Self {
+            number: self.number,
+            phase: self.phase,
+            layout: self.layout.clone(),
+            codecs: self.codecs.clone(),
+            streams: self.streams,
+            content: Content::held(made.frame, made.intended, false),
         };
         Ok(self.made(personal, users)?.into_iter().map(own).collect())
     }
 
-    /// Returns the frame of `user`, which is made unless it is kept.
+    /// Returns the frame of `user`.
     pub(super) fn frame_of_one(&self, personal: &Personal, user: UserId) -> Result<Frame> {
-        if let Some(frame) = personal.kept().get(&user) {
-            return Ok(frame.clone());
-        }
-        self.make(&personal.intended(user)?, user)
+        Ok(self.made_for(personal, user)?.frame)
+    }
+
+    /// Returns the bytes of the frame of `user` by purpose.
+    pub(super) fn parts_of_one(&self, personal: &Personal, user: UserId) -> Result<FrameParts> {
+        let known = lock(&personal.recent).parts.get(&user).copied();
+        known.map_or_else(|| Ok(self.made_for(personal, user)?.frame.parts), Ok)
     }
 
     /// Returns what `user` receives.
     pub(super) fn received_by_one(&self, personal: &Personal, user: UserId) -> Result<Received> {
-        if self.codecs.is_lossless() {
-            return self.decode(&self.frame_of_one(personal, user)?.bytes, None);
-        }
-        let intended = personal.intended(user)?;
-        self.decode(&self.make(&intended, user)?.bytes, Some(&intended))
+        let made = self.made_for(personal, user)?;
+        self.decode(&made.frame.bytes, made.intended.as_ref())
     }
 
-    /// Returns what the server means to send to each of `users`, with its frame.
-    fn made(&self, personal: &Personal, users: &[UserId]) -> Result<Vec<(Model, Frame)>> {
+    /// Returns what `user` is sent, which is made with what others of its cohort are sent unless it
+    /// is kept. No lock is held meanwhile, as a method may work with several threads; two that ask
+    /// at once both make the group, alike.
+    fn made_for(&self, personal: &Personal, user: UserId) -> Result<Made> {
+        let group = lock(&personal.recent).group_of(user);
+        let made = match lock(&group.made).clone() {
+            made if made.is_empty() => Arc::from(self.made(personal, &group.users)?),
+            made => made,
+        };
+        lock(&group.made).clone_from(&made);
+        let parts = group.users.iter().zip(made.iter());
+        let parts = parts.map(|(user, made)| (*user, made.frame.parts));
+        lock(&personal.recent).parts.extend(parts);
+        let mut of_users = group.users.iter().zip(made.iter());
+        let of_user = of_users.find(|(other, _)| **other == user);
+        let found = of_user.map(|(_, made)| made.clone());
+        found.ok_or_else(|| Error::Update(format!("nothing was made for {user}")))
+    }
+
+    /// Makes what each of `users` is sent.
+    fn made(&self, personal: &Personal, users: &[UserId]) -> Result<Vec<Made>> {
         let intended = personal.downloads.downloads(users)?;
         if intended.len() != users.len() {
             let (made, asked) = (intended.len(), users.len());
@@ -142,11 +183,12 @@ impl Download {
                 "the method has made {made} downloads for {asked} users"
             )));
         }
-        users
-            .iter()
-            .zip(intended)
-            .map(|(user, model)| self.make(&model, *user).map(|frame| (model, frame)))
-            .collect()
+        let of_user = |(user, model): (&UserId, Model)| {
+            let frame = self.make(&model, *user)?;
+            let intended = (!self.codecs.is_lossless()).then_some(model);
+            Ok(Made { frame, intended })
+        };
+        users.iter().zip(intended).map(of_user).collect()
     }
 
     fn make(&self, intended: &Model, user: UserId) -> Result<Frame> {

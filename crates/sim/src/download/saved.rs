@@ -70,9 +70,6 @@ impl Download {
         match &self.content {
             Content::Version(version, _) => version.save(archive),
             _ if self.codecs.is_lossless() => {}
-            Content::PerUser(personal) if place == Place::Checkpoint => {
-                save_model(archive, &personal.intended(user)?);
-            }
             // A client's row request is answered on the worker that trains it, from the model that
             // the server sends.
             _ if place == Place::Checkpoint || self.has_to_be_asked() => {

@@ -128,8 +128,9 @@ fn a_users_own_download_does_not_depend_on_who_is_prepared_with_it() {
         };
         let (alone, prepared) = (encoded(), encoded());
         let users = [UserId(4), UserId(1), UserId(7)];
-        prepared.prepare(&users).unwrap();
-        prepared.prepare(&users[1..]).unwrap();
+        prepared.expect(&users);
+        prepared.frame(UserId(7)).unwrap();
+        prepared.expect(&users[1..]);
         for (user, own) in users.iter().zip(prepared.of_each(&users).unwrap()) {
             let expected = alone.frame(*user).unwrap();
             assert_eq!(prepared.frame(*user).unwrap(), expected);
@@ -155,10 +156,10 @@ fn a_users_own_download_does_not_depend_on_who_is_prepared_with_it() {
     }
 }
 
-/// If this fails, the frames of a large population are kept in memory, or a rehearsal makes the
-/// frames of a small cohort once more for each user.
+/// If this fails, the frames of a large population are kept in memory, or the frames of those who
+/// stand side by side are made one by one.
 #[test]
-fn frames_of_a_small_cohort_are_kept_and_others_are_not() {
+fn frames_of_the_last_groups_are_kept() {
     let world = small::world(&[]);
     let personal = Arc::new(Tables(world.method.initial().table(0).shape()));
     let download =
@@ -167,15 +168,21 @@ fn frames_of_a_small_cohort_are_kept_and_others_are_not() {
         let Content::PerUser(personal) = &download.content else {
             panic!("everybody has the same")
         };
-        personal.kept_users()
+        personal.kept_groups()
     };
-    let everybody: Vec<UserId> = (0..65).map(UserId).collect();
-    download.prepare(&everybody).unwrap();
-    download.prepare_as_well(UserId(70)).unwrap();
-    assert_eq!(kept(), [], "65 are too many to keep");
-    download.prepare(&everybody[..64]).unwrap();
-    download.prepare_as_well(UserId(70)).unwrap();
-    assert_eq!(kept(), [&everybody[..64], &[UserId(70)]].concat());
+    let everybody: Vec<UserId> = (0..1000).map(UserId).collect();
+    download.expect(&everybody);
+    assert_eq!(kept(), [[]; 0]);
+    let groups: Vec<&[UserId]> = everybody.chunks(16).collect();
+    for user in [2, 18, 3, 2000] {
+        download.frame(UserId(user)).unwrap();
+    }
+    assert_eq!(kept(), [groups[1], groups[0], &[UserId(2000)]]);
+    for user in &everybody {
+        download.frame(*user).unwrap();
+    }
+    let last = 4 + rayon::current_num_threads();
+    assert_eq!(kept(), groups[groups.len() - last..]);
 }
 
 fn held_by_one_user(content: Content) -> Content {

@@ -27,7 +27,7 @@ impl ServerActor {
     /// Those of encoding the download.
     pub(super) fn next_download(&mut self, users: &[UserId]) -> Result<Arc<Download>> {
         let download = self.present_download(users)?;
-        download.prepare(users)?;
+        download.expect(users);
         Ok(download)
     }
 

@@ -173,23 +173,15 @@ impl Rehearsal {
         invited: &Invited,
     ) -> SharedTraining {
         let began = Instant::now();
-        // The frames of a small cohort are made together before anybody trains, and that of the
-        // representative has to be at hand like theirs. If it cannot be made, the training will say
-        // why.
-        let _ = invited
-            .invitation
-            .download
-            .prepare_as_well(representative.user);
         let invited = Invited {
             user: representative.user,
             keep: false,
             ..invited.clone()
         };
-        let prepared = Instant::now();
         let device = representative.device.take();
         let worked = invited.work_out(device, &self.world, &AtomicBool::default());
-        let took = prepared.elapsed();
-        self.measure(|rehearsed| rehearsed.spent += began.elapsed());
+        let took = began.elapsed();
+        self.measure(|rehearsed| rehearsed.spent += took);
         let result = worked.result.map(|(device, upload)| {
             representative.device = Some(device);
             upload

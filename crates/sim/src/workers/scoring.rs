@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use crate::download::{Download, Received};
+use crate::download::{Download, MADE_TOGETHER, Received};
 use crate::evaluation::{self, Scored};
 use crate::world::World;
 use fedrecsim_core::{Error, PortableDraws, Result, UserId};
@@ -27,10 +27,6 @@ pub enum Scoring {
     /// Each what is for it alone.
     Personal(Vec<Download>),
 }
-
-/// The number of users whose own downloads a thread makes together, which may be less work than one
-/// after another.
-pub(crate) const MADE_TOGETHER: usize = 16;
 
 /// Makes the own downloads of the evaluated users at these `places`.
 ///

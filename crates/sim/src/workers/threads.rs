@@ -11,13 +11,13 @@ use rayon::prelude::*;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::saved::{SavedPart, put_device, put_end, take_devices, take_parts};
-use super::scoring::{Donated, MADE_TOGETHER, Scoring, donor_of, own_downloads, scored};
+use super::scoring::{Donated, Scoring, donor_of, own_downloads, scored};
 use super::{Pool, Workers, Working};
 use crate::baselines::{self, UserAccuracies};
 use crate::by_user::ByUser;
 use crate::client::ClientActor;
 use crate::device::Device;
-use crate::download::Download;
+use crate::download::{Download, MADE_TOGETHER};
 use crate::evaluation::{self, Scored};
 use crate::invitation::Invited;
 use crate::messages::Effort;
