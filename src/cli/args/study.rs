@@ -15,8 +15,8 @@ pub(crate) struct StudyArgs {
     /// The runs.
     #[command(flatten)]
     pub runs: StudyRunsArgs,
-    /// Write tables with the differences to this arm as well, to study-against-ARM.md and
-    /// summary-against-ARM.csv; may be given several times. A part of a name, such as
+    /// Write tables with the differences to this arm as well, to study-against-ARM.md,
+    /// summary-against-ARM.csv and pooled-against-ARM.csv; may be given several times. A part of a name, such as
     /// method=popularity, compares each arm to the one that has it and else the same parts. Which
     /// runs are made does not change.
     #[arg(long, value_name = "ARM", conflicts_with = "slurm")]

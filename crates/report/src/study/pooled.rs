@@ -105,7 +105,7 @@ fn share_users<'r>(mut runs: impl Iterator<Item = &'r SavedRun>) -> bool {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use crate::study::tables::markdown;
+    use crate::study::tables::{files_against, markdown};
     use crate::tests::results as sample;
 
     /// If this fails, a study without repetitions has rows of them, or one with them has a row for
@@ -143,6 +143,11 @@ mod tests {
         let of_run = &arm.runs[0].report.as_ref().unwrap().run;
         assert_eq!((of_run.accuracy.test["hr@10"], of_run.size.users), (0.5, 3));
         assert!(pooled.estimate(0, "hr@10").is_some());
+        let files = files_against(&results, "study", "other").unwrap();
+        let (name, lines) = files.last().unwrap();
+        let lines = String::from_utf8(lines.clone()).unwrap();
+        assert_eq!(name, "pooled-against-other.csv");
+        assert!(lines.contains("\nmethod=fedmf,hr@10,2,0.5,"), "{lines}");
         let text = markdown(&results);
         assert!(
             text.contains("## HR@10 (test), repetitions pooled"),

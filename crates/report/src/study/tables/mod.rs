@@ -82,20 +82,25 @@ pub fn files(results: &Results, name: &str) -> Result<Files> {
 }
 
 /// Returns the files of results that are compared to `other`, beside those of [`files`]:
-/// `NAME-against-OTHER.md` and `summary-against-OTHER.csv`.
+/// `NAME-against-OTHER.md`, `summary-against-OTHER.csv`, and `pooled-against-OTHER.csv` if arms
+/// repeat experiments.
 ///
 /// # Errors
 /// Those of the library that writes CSV.
 pub fn files_against(results: &Results, name: &str, other: &str) -> Result<Files> {
     let other = plan::folder_of(other);
+    let pooled = results.pooled();
+    let text = document(results, pooled.as_ref(), &[]).markdown();
     let arms = csv::arms(&results.of_begun_arms())?;
-    Ok(vec![
-        (
-            format!("{name}-against-{other}.md"),
-            markdown(results).into_bytes(),
-        ),
+    let mut files = vec![
+        (format!("{name}-against-{other}.md"), text.into_bytes()),
         (format!("summary-against-{other}.csv"), arms.into_bytes()),
-    ])
+    ];
+    if let Some(pooled) = &pooled {
+        let text = csv::pooled(pooled)?;
+        files.push((format!("pooled-against-{other}.csv"), text.into_bytes()));
+    }
+    Ok(files)
 }
 
 /// Returns the interactive page.
