@@ -29,6 +29,7 @@ mod columns;
 mod features;
 mod history;
 mod learned;
+mod neighbours;
 mod package;
 mod reports;
 mod server;

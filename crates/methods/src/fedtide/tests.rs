@@ -3,6 +3,7 @@ use super::columns::StepColumns;
 use super::features::Features;
 use super::history::{History, Targets};
 use super::learned::{COUNTS, Coefficients, Learned};
+use super::neighbours;
 use super::package::{self, Package, Statistics};
 use super::statistics::{above_noise, counts, pairs, steps};
 use super::*;
@@ -228,7 +229,7 @@ fn neighbours_that_stay_keep_their_places() {
     let ids = |next: &[(usize, f64)], before: &[usize]| {
         let mut places = vec![0; 10];
         places[..before.len()].copy_from_slice(before);
-        let row = package::in_their_places(next, places);
+        let row = neighbours::in_their_places(next, places);
         let triples = row.chunks(3);
         let of = |triple: &[f32]| ((256.0 * triple[0] + triple[1]) as usize, triple[2]);
         triples.take(3).map(of).collect::<Vec<(usize, f32)>>()
