@@ -60,6 +60,7 @@ pub use {
 use check::Checker;
 use faults::MOST_SHOWN;
 use rules::Rules;
+use schema::shared_schema;
 use tree::Node;
 
 /// The most bytes of a scenario file, 1 MiB. The longest one that a person has written has a
@@ -193,7 +194,7 @@ pub fn parse_with_warnings(
         )?;
     }
     overrides::leave_out_the_old_source(source.as_deref(), &mut root, &mut warnings);
-    let schema = schema(vocabulary);
+    let schema = shared_schema(vocabulary);
     let mut rules = Rules::new(&schema);
     faults.extend(rules.check(&root));
     if !faults.is_empty() {

@@ -1,5 +1,7 @@
 //! The schema of scenario files, which holds the rules of single keys.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use schemars::Schema;
 use schemars::generate::SchemaSettings;
 use schemars::transform::{RecursiveTransform, Transform};
@@ -9,6 +11,32 @@ use super::form::{has_type, property, required, tag};
 use super::keys::{Scenario, without_nulls};
 use super::rules::{KEYWORDS, Rules};
 use super::vocabulary::MethodVocabulary;
+
+/// A vocabulary's methods and their schemas, and the schema of scenario files that follows.
+type Known = (Vec<(&'static str, Schema)>, Arc<Json>);
+
+/// Returns [`schema`] of this vocabulary, which is made anew for another one than at the last call
+/// alone. A study resolves thousands of scenarios by one vocabulary.
+pub(crate) fn shared_schema(vocabulary: &[MethodVocabulary]) -> Arc<Json> {
+    static LAST: Mutex<Option<Known>> = Mutex::new(None);
+    // A thread that panics leaves nothing half written here.
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_of = |(methods, _): &&Known| {
+        let same = |(known, method): (&(&str, Schema), &MethodVocabulary)| {
+            (known.0, &known.1) == (method.name, &method.schema)
+        };
+        methods.len() == vocabulary.len() && methods.iter().zip(vocabulary).all(same)
+    };
+    if let Some((_, schema)) = last.as_ref().filter(is_of) {
+        return Arc::clone(schema);
+    }
+    let methods = vocabulary
+        .iter()
+        .map(|method| (method.name, method.schema.clone()));
+    let schema = Arc::new(schema(vocabulary));
+    *last = Some((methods.collect(), Arc::clone(&schema)));
+    schema
+}
 
 /// Returns the JSON schema of scenario files, with the parameters of every method in `vocabulary`.
 pub fn schema(vocabulary: &[MethodVocabulary]) -> Json {

@@ -176,6 +176,21 @@ fn refused(text: &str, overrides: &[&str]) -> String {
     }
 }
 
+/// If this fails, a file is checked by the vocabulary of the file before.
+#[test]
+fn a_file_is_checked_by_the_vocabulary_at_hand() {
+    let all = vocabulary();
+    let mut other = vocabulary();
+    other[2].schema = schemars::schema_for!(FedrapLike);
+    let is_sound = |methods: &[MethodVocabulary]| parse(MINIMAL, "test.toml", &[], methods).is_ok();
+    let with = |methods: &[MethodVocabulary]| {
+        let overrides = ["method.popularity.latent_dimension=8".to_owned()];
+        parse(MINIMAL, "test.toml", &overrides, methods).is_ok()
+    };
+    assert!(is_sound(&all) && !is_sound(&all[..2]) && is_sound(&all));
+    assert!(!with(&all) && with(&other) && !with(&all));
+}
+
 /// If this fails, the line of a fault is not shown in a long file, where it is needed most.
 #[test]
 fn a_fault_far_down_in_a_file_is_shown_with_its_line() {
