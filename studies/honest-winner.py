@@ -5,10 +5,12 @@
     python3 studies/honest-winner.py --check                    fails if the page is another one, and writes nothing
     python3 studies/honest-winner.py --searches OUT [OUT ...]   first takes the logs of these searches, and what they chose
     python3 studies/honest-winner.py --at CUT --searches OUT [OUT ...]   the same of searches at a later cut
-    python3 studies/honest-winner.py --studies OUT [OUT ...]    first takes the tables of these studies
+    python3 studies/honest-winner.py --studies OUT [OUT ...]    first takes the tables of these studies, each of one data
+                                                                set and with `--compare-to` method=fedtide and method=fedmf
 """
 
 import csv
+import json
 import sys
 import tomllib
 from pathlib import Path
@@ -26,10 +28,15 @@ DATA = {
 # What a row of a log has. All further columns of a search are settings, which go into one.
 LOGGED = ["arm", "trial", "state", "validation", "up_bytes", "down_bytes", "settings", "reason"]
 LEFT_OUT = ["seed", "metric", "rounds", "selected_round", "virtual_time_s", "report"]
-# The columns of a study's tables that the page shows.
+# The tables of a study, their columns and the figures that the page shows.
+TABLES = ["pooled.csv", "summary.csv", "pooled-against-method=fedtide.csv", "pooled-against-method=fedmf.csv"]
 KEPT = ["arm", "figure", "runs", "mean", "users_low", "users_high", "difference", "difference_users_low"]
 KEPT += ["difference_users_high", "difference_p_holm", "difference_shown"]
 HEADLINE = "ndcg@10"
+FIGURES = [HEADLINE, "hr@10", "up_bytes", "down_bytes"]
+# The kinds of methods. What none of them names is federated and published, with or without our weights of time.
+COUNTS = ["popularity", "popularity of a window", "popularity with decay", "popularity of returning users"]
+OURS = ["fedspec", "fedspec, times", "fedgram", "fedgram, times", "fedtide"]
 
 
 def parts(arm):
@@ -95,12 +102,23 @@ def tables(text):
 
 
 def take_studies(folders):
-    """Takes the columns that the page shows of the tables of studies, each with the arms of one data set."""
+    """Takes what the page shows of studies, each with the arms of one data set: of their tables, and of the splits."""
     for folder in map(Path, folders):
-        for name in ("pooled.csv", "summary.csv"):
-            rows = [row for row in read(folder / name) if row["runs"] != "0"]
-            if rows:
-                write(REPORTS / parts(rows[0]["arm"])[0] / name, KEPT, rows)
+        for name in TABLES:
+            rows = [row for row in read(folder / name) if row["runs"] != "0" and row["figure"] in FIGURES]
+            data = parts(rows[0]["arm"])[0]
+            write(REPORTS / data / name, KEPT, rows)
+        runs = sorted(folder.glob("runs/*method=popularity,*/1/run.json"))
+        splits = [split(json.loads(run.read_text())) for run in runs]
+        write(REPORTS / data / "splits.csv", list(splits[0]), splits)
+
+
+def split(run):
+    """Returns what a run says of its split."""
+    size, kept = run["size"], run["size"]["split"]
+    row = {"cut": run["scenario"]["dataset"]["split"]["global-time"]["cut"], "training_ends": size["training_ends"]}
+    row |= {key: size[key] for key in ("training_ratings", "users", "items", "evaluated_users")}
+    return row | {key: kept[key] for key in ("unrated_test_items", "test_items_within_a_day", "users_without_history")}
 
 
 def names():
@@ -109,9 +127,12 @@ def names():
     return [value["name"] for axis in axes if axis["name"] == "method" for value in axis["values"]]
 
 
+SIGNS = {"users": "", "difference_users": "+"}
+
+
 def number(text, sign=""):
     """Returns a figure with three digits behind the point and no zero before it."""
-    return format(float(text), f"{sign}.3f").replace("0.", ".") if text else "-"
+    return format(float(text), f"{sign}.3f").replace("0.", ".") if text != "" else "-"
 
 
 def searched():
@@ -131,39 +152,144 @@ def searched():
     return page
 
 
+def kind(method):
+    """Returns the kind that a method belongs to."""
+    if method.endswith("(central)") or "(central)," in method:
+        return "central"
+    return "count" if method in COUNTS else "ours" if method in OURS else "published"
+
+
+def table(data, name):
+    """Returns the rows of a table of one data set by method, cut and figure."""
+    return {(*parts(row["arm"])[1:], row["figure"]): row for row in read(REPORTS / data / name)}
+
+
+def interval(row, of):
+    """Returns the ends of an interval over users."""
+    return f"{number(row[f'{of}_low'], SIGNS[of])} to {number(row[f'{of}_high'], SIGNS[of])}"
+
+
+def difference(row):
+    """Returns a difference with its interval, bold if it is shown; "-" for an arm that is compared to none."""
+    if not row["difference"]:
+        return "-"
+    text = number(row["difference"], "+")
+    text = f"**{text}**" if row["difference_shown"] in ("ahead", "behind") else text
+    return f"{text} ({interval(row, 'difference_users')})"
+
+
+def less(row):
+    """Returns by how much FedTide is ahead of the method of a row that is compared to it, with the interval."""
+    if not row["difference"]:
+        return "-"
+    ends = sorted(-float(row[f"difference_users_{end}"]) for end in ("low", "high"))
+    text = number(-float(row["difference"]), "+")
+    text = f"**{text}**" if row["difference_shown"] in ("ahead", "behind") else text
+    return f"{text} ({number(ends[0], '+')} to {number(ends[1], '+')})"
+
+
+def winners(studied):
+    """Returns the table of the best method of each kind by data set, and how far FedTide is ahead of it."""
+    kinds = {"count": "best count", "published": "best published federated method", "central": "best central method"}
+    page = ["| data set | FedTide | " + " | ".join(f"{title} | FedTide minus it" for title in kinds.values()) + " |"]
+    page.append("|---|---:|" + "---|---:|" * len(kinds))
+    for data in studied:
+        rows = {key: row for key, row in table(data, TABLES[2]).items() if key[2] == HEADLINE}
+        own = rows[("fedtide", "", HEADLINE)]
+        cells = [f"{number(own['mean'])} ({interval(own, 'users')})"]
+        for of in kinds:
+            best = max((float(row["mean"]), key[0]) for key, row in rows.items() if kind(key[0]) == of)[1]
+            row = rows[(best, "", HEADLINE)]
+            cells += [f"{best}, {number(row['mean'])}", less(row)]
+        page.append(f"| {DATA[data]} | " + " | ".join(cells) + " |")
+    return page
+
+
+def splits(studied):
+    """Returns the table of who is tested behind each cut."""
+    page = ["| data set | cut | training ends | ratings before it | items | users tested | first items that nobody had rated | "]
+    page[0] += "within a day of training | users without history, left out |"
+    page.append("|---|---:|---|" + "---:|" * 6)
+    for data in studied:
+        for row in read(REPORTS / data / "splits.csv"):
+            tested = int(row["evaluated_users"])
+            share = [f"{100 * int(row[key]) / tested:.0f} %" for key in ("unrated_test_items", "test_items_within_a_day")]
+            counts = [f"{int(row[key]):,}" for key in ("training_ratings", "items", "evaluated_users")]
+            day = row["training_ends"].split(" ")[0]
+            page.append(f"| {DATA[data]} | {row['cut']} | {day} | " + " | ".join(counts + share) + f" | {row['users_without_history']} |")
+    return page
+
+
 def found(data):
-    """Returns the tables of one data set: all cuts together, and each cut."""
-    pooled = {(row["arm"], row["figure"]): row for row in read(REPORTS / data / "pooled.csv")}
-    single = {(row["arm"], row["figure"]): row for row in read(REPORTS / data / "summary.csv")}
-    cuts = sorted({parts(arm)[2] for arm, _ in single})
+    """Returns the table of one data set: all cuts together, and each cut."""
+    pooled, single, against = (table(data, name) for name in TABLES[:3])
+    cuts = sorted({cut for _, cut, _ in single})
     page = [f"\n### {DATA[data]}\n"]
-    page.append("| method | NDCG@10 | over users | minus decayed popularity | over users | p (Holm) | HR@10 | NDCG@10 at " + " | at ".join(cuts) + " |")
-    page.append("|---|" + "---:|" * (6 + len(cuts)))
+    page.append("| method | NDCG@10 | minus decayed popularity | FedTide minus it | HR@10 | NDCG@10 at " + " | at ".join(cuts) + " |")
+    page.append("|---|" + "---:|" * (4 + len(cuts)))
     for method in names():
-        arm = f"data={data}, method={method}"
-        row = pooled.get((arm, HEADLINE))
+        row = pooled.get((method, "", HEADLINE))
         if not row:
             continue
-        low, high = (number(row[f"users_{end}"]) for end in ("low", "high"))
-        away = "-"
-        if row["difference"]:
-            away = f"{number(row['difference_users_low'], '+')} to {number(row['difference_users_high'], '+')}"
-        at = [number(single.get((f"{arm}, cut={cut}", HEADLINE), {}).get("mean", "")) for cut in cuts]
-        difference = number(row["difference"], "+")
-        if row["difference_shown"] in ("ahead", "behind"):
-            difference = f"**{difference}**"
-        hits = number(pooled.get((arm, "hr@10"), {}).get("mean", ""))
-        cells = [number(row["mean"]), f"{low} to {high}", difference, away, number(row["difference_p_holm"]), hits, *at]
+        at = [number(single.get((method, cut, HEADLINE), {}).get("mean", "")) for cut in cuts]
+        hits = number(pooled.get((method, "", "hr@10"), {}).get("mean", ""))
+        cells = [f"{number(row['mean'])} ({interval(row, 'users')})", difference(row), less(against[(method, "", HEADLINE)]), hits, *at]
         page.append(f"| {method} | " + " | ".join(cells) + " |")
     return page
+
+
+def claims(studied):
+    """Returns the table of how far our methods are ahead of FedMF."""
+    tables = [table(data, TABLES[3]) for data in studied]
+    page = ["| | " + " | ".join(DATA[data] for data in studied) + " |", "|---|" + "---:|" * len(studied)]
+    for method in OURS:
+        cells = [difference(rows[(method, "", HEADLINE)]) for rows in tables]
+        page.append(f"| {method} | " + " | ".join(cells) + " |")
+    return page
+
+
+def sent(studied):
+    """Returns the table of the bytes that all users together send and receive at the first cut, in f32."""
+    tables = {data: table(data, TABLES[1]) for data in studied}
+    page = ["| method | " + " | ".join(f"{DATA[data]}, up | down" for data in studied) + " |"]
+    page.append("|---|" + "---:|---:|" * len(studied))
+    for method in names():
+        if kind(method) == "central":
+            continue
+        cells = []
+        for rows in tables.values():
+            for figure in ("up_bytes", "down_bytes"):
+                row = rows.get((method, "0.6", figure))
+                cells.append(size(float(row["mean"])) if row else "-")
+        if any(cell not in ("-", "0 B") for cell in cells):
+            page.append(f"| {method} | " + " | ".join(cells) + " |")
+    return page
+
+
+def size(count):
+    """Returns a number of bytes with three digits and a unit."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if count < 999.5:
+            return f"{count:.3g} {unit}" if count < 100 else f"{count:.0f} {unit}"
+        count /= 1000
+    return f"{count:.0f} PB"
 
 
 def page():
     """Returns the page: the text, with the tables in their places."""
     text = (REPORTS / "text.md").read_text()
     studied = [data for data in DATA if (REPORTS / data / "pooled.csv").exists()]
-    results = [line for data in studied for line in found(data)]
-    return text.replace("{searched}", "\n".join(searched())).replace("{found}", "\n".join(results).strip())
+    parts_of_page = {
+        "winners": winners(studied),
+        "splits": splits(studied),
+        "claims": claims(studied),
+        "found": [line for data in studied for line in found(data)],
+        "sent": sent(studied),
+        "searched": searched(),
+    }
+    for name, lines in parts_of_page.items():
+        text = text.replace(f"{{{name}}}", "\n".join(lines).strip())
+    return text
 
 
 def main():
