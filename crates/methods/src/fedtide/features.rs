@@ -3,6 +3,7 @@
 use super::history::History;
 use super::learned::{FEATURES, LEAST, dot};
 use super::package::{Package, fourth_root};
+use super::products::{self, times};
 use crate::prelude::*;
 
 /// The number of later items at which an own item's weight has fallen to 1/e.
@@ -92,12 +93,14 @@ fn recency(history: &History) -> Vec<f64> {
 }
 
 /// Returns the scalar product of every item's vector with `weights`, times the item's factor.
-fn products(package: &Package<'_>, weights: &[f64], factor: impl Fn(usize) -> f64) -> Vec<f64> {
-    let product = |item: usize| {
-        let values = package.vector(item).zip(weights);
-        factor(item) * values.map(|(value, weight)| value * weight).sum::<f64>()
-    };
-    (0..package.items()).map(product).collect()
+fn products(package: &Package<'_>, weights: &[f64], factors: &[f64]) -> Vec<f64> {
+    let mut products = vec![0.0; package.items()];
+    products::products(
+        package.values(),
+        &times(weights, &package.scales()),
+        &mut products,
+    );
+    times(&products, factors)
 }
 
 /// Returns the weighted sum of the vectors of own items.
@@ -115,15 +118,13 @@ fn sum_of_vectors(package: &Package<'_>, weighted: impl Iterator<Item = (u32, f6
 /// own items i.
 fn together(package: &Package<'_>, history: &History, may_be_taken: &[bool]) -> Vec<f64> {
     let squares: Vec<f64> = package.roots().iter().map(|root| root * root).collect();
-    let root = |item: usize| fourth_root(package.count(item));
     // A_i . y is n_i^(1/4) U_i . (s o y), so that s is squared in a product of two rows.
-    let all = (0..package.items() as u32).map(|item| (item, root(item as usize)));
-    let all = sum_of_vectors(package, all);
-    let of_all: Vec<f64> = all
-        .iter()
-        .zip(&squares)
-        .map(|(sum, square)| sum * square)
+    let roots: Vec<f64> = (0..package.items())
+        .map(|item| fourth_root(package.count(item)))
         .collect();
+    let mut all = vec![0.0; package.rank()];
+    products::add_rows(package.values(), &roots, &mut all);
+    let of_all = times(&times(&all, &package.scales()), &squares);
     let recency = recency(history);
     let total: f64 = recency.iter().sum();
     let weight = |(item, recency): (&u32, &f64)| {
@@ -138,19 +139,13 @@ fn together(package: &Package<'_>, history: &History, may_be_taken: &[bool]) -> 
             .zip(&of_all)
             .map(|(value, of_all)| value * of_all)
             .sum();
-        let others = root(at) * with_all - root(at) * root(at) * length;
-        (
-            *item,
-            root(at) * recency / total / (others.max(0.0) + SHRINKAGE),
-        )
+        let root = roots[at];
+        let others = root * with_all - root * root * length;
+        let weight = root * recency / total / (others.max(0.0) + SHRINKAGE);
+        (*item, weight)
     };
     let sum = sum_of_vectors(package, history.items.iter().zip(&recency).map(weight));
-    let weights: Vec<f64> = sum
-        .iter()
-        .zip(&squares)
-        .map(|(sum, square)| sum * square)
-        .collect();
-    let mut together = products(package, &weights, root);
+    let mut together = products(package, &times(&sum, &squares), &roots);
     for (value, may) in together.iter_mut().zip(may_be_taken) {
         *value = if *may { value.max(0.0) } else { 0.0 };
     }
@@ -174,16 +169,17 @@ fn regression(package: &Package<'_>, history: &History) -> Vec<f64> {
         )
     });
     let mean = sum_of_vectors(package, own);
-    let weights: Vec<f64> = mean
-        .iter()
-        .zip(&filter)
-        .map(|(mean, filter)| mean * filter)
-        .collect();
-    products(package, &weights, |item| {
-        let squares = package.vector(item).zip(&filter);
-        let length: f64 = squares.map(|(value, filter)| value * value * filter).sum();
-        1.0 / (1.0 - length.min(0.99))
-    })
+    let scales = package.scales();
+    let mut factors = vec![0.0; package.items()];
+    products::lengths(
+        package.values(),
+        &times(&filter, &times(&scales, &scales)),
+        &mut factors,
+    );
+    factors
+        .iter_mut()
+        .for_each(|length| *length = 1.0 / (1.0 - length.min(0.99)));
+    products(package, &times(&mean, &filter), &factors)
 }
 
 /// Returns e2 before it is standardised: sum_i (floor + exp(-rho_i / tau)) D'_ij over own items i.

@@ -31,6 +31,7 @@ mod history;
 mod learned;
 mod neighbours;
 mod package;
+mod products;
 mod reports;
 mod server;
 mod statistics;

@@ -128,6 +128,16 @@ impl<'a> Package<'a> {
         [ALL, RETURNING].map(|at| f64::from(self.items.row(item)[at]).max(0.0))
     }
 
+    /// Returns the values of all vectors, row after row, which are U divided by [`Self::scales`].
+    pub(super) fn values(&self) -> &'a [f32] {
+        self.vectors.as_slice()
+    }
+
+    pub(super) fn scales(&self) -> Vec<f64> {
+        let scales = self.columns.row(SCALE).iter();
+        scales.map(|scale| f64::from(*scale)).collect()
+    }
+
     /// Returns U_i.
     pub(super) fn vector(&self, item: usize) -> impl Iterator<Item = f64> + use<'a> {
         scaled(self.vectors.row(item), self.columns.row(SCALE))
