@@ -28,6 +28,9 @@ const PRIOR_WEIGHT: f64 = 20.0;
 /// The longest Newton step.
 const LONGEST_STEP: f64 = 2.0;
 
+/// The part that is made of a step that was too long.
+const SHORTER: f64 = 0.25;
+
 /// What every part of a mixture has besides what devices report.
 const PSEUDO_MASS: f64 = 0.05;
 
@@ -82,6 +85,16 @@ pub(super) struct Learned {
     all: Vec<f64>,
     returning: Vec<f64>,
     pub(super) coefficients: Coefficients,
+    /// The best weights of which devices have reported so far, while weights are fitted.
+    best: Option<Best>,
+}
+
+/// Weights with what they come to, and the Newton step from there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Best {
+    loss: f64,
+    weights: [f64; FEATURES],
+    step: [f64; FEATURES],
 }
 
 impl Default for Learned {
@@ -91,6 +104,7 @@ impl Default for Learned {
             all: vec![1.0 / kinds as f64; kinds],
             returning: vec![0.5 / kinds as f64; 2 * kinds],
             coefficients: Coefficients::default(),
+            best: None,
         }
     }
 }
@@ -104,6 +118,7 @@ impl Learned {
             all: mixture(shares, targets, 0..kinds),
             returning: mixture(shares, targets, kinds..COUNTS - 1),
             coefficients: Coefficients::default(),
+            best: None,
         }
     }
 
@@ -140,6 +155,7 @@ impl Learned {
                 mixture: std::array::from_fn(|at| mean(&|of| of.coefficients.mixture[at])),
                 weights: std::array::from_fn(|at| mean(&|of| of.coefficients.weights[at])),
             },
+            best: None,
         }
     }
 
@@ -162,38 +178,61 @@ impl Learned {
         self.coefficients.mixture = [by_count, 1.0 - by_count];
     }
 
-    /// Makes a Newton step of the weights with the sum of devices' terms.
+    /// Makes a Newton step of the weights with the sum of devices' terms. Where the step before it has
+    /// made the loss larger, a part of that step is made in its place; the last step of a period
+    /// then goes back to the best weights.
     ///
     /// # Errors
     /// As [`algebra::symmetric_eigen`].
-    pub(super) fn step(&mut self, terms: &[f64]) -> algebra::Result<()> {
-        let weights = &mut self.coefficients.weights;
-        let (gradient, curvature) = terms[1..].split_at(FEATURES);
-        let from_prior = weights.iter().zip(PRIOR);
-        let from_prior = from_prior.map(|(weight, prior)| PRIOR_WEIGHT * (weight - prior));
-        let gradient: Vec<f64> = gradient
-            .iter()
-            .zip(from_prior)
-            .map(|(a, b)| a + b)
-            .collect();
-        let curvature = algebra::upper_triangular(curvature, FEATURES);
-        let spectrum = algebra::symmetric_eigen(&curvature.view())?;
-        let mut step = vec![0.0; FEATURES];
-        for (direction, value) in spectrum.vectors.rows().into_iter().zip(&spectrum.values) {
-            let direction = direction.to_vec();
-            // Noise in the sums can make a curvature negative.
-            let along = dot(&direction, &gradient) / (value.max(0.0) + PRIOR_WEIGHT);
-            for (step, of) in step.iter_mut().zip(&direction) {
-                *step += along * of;
-            }
-        }
-        let length = math::sqrt(dot(&step, &step));
-        let scale = (LONGEST_STEP / length.max(LONGEST_STEP)).min(1.0);
-        for (weight, step) in weights.iter_mut().zip(step) {
-            *weight -= scale * step;
-        }
+    pub(super) fn step(&mut self, terms: &[f64], is_last: bool) -> algebra::Result<()> {
+        let weights = self.coefficients.weights;
+        let from_prior: [f64; FEATURES] = std::array::from_fn(|at| weights[at] - PRIOR[at]);
+        let loss = terms[0] + PRIOR_WEIGHT / 2.0 * dot(&from_prior, &from_prior);
+        let best = match self.best.take() {
+            // A loss that is not a number is none that is better.
+            Some(best) if best.loss.total_cmp(&loss).is_lt() => Best {
+                step: best.step.map(|step| match is_last {
+                    true => 0.0,
+                    false => SHORTER * step,
+                }),
+                ..best
+            },
+            _ => Best {
+                loss,
+                weights,
+                step: newton_step(terms, &from_prior)?,
+            },
+        };
+        self.coefficients.weights = std::array::from_fn(|at| best.weights[at] - best.step[at]);
+        self.best = Some(best);
         Ok(())
     }
+}
+
+/// Returns the Newton step from weights at this distance from the prior ones.
+///
+/// # Errors
+/// As [`algebra::symmetric_eigen`].
+fn newton_step(terms: &[f64], from_prior: &[f64]) -> algebra::Result<[f64; FEATURES]> {
+    let (gradient, curvature) = terms[1..].split_at(FEATURES);
+    let gradient = gradient.iter().zip(from_prior);
+    let gradient: Vec<f64> = gradient
+        .map(|(sum, away)| sum + PRIOR_WEIGHT * away)
+        .collect();
+    let curvature = algebra::upper_triangular(curvature, FEATURES);
+    let spectrum = algebra::symmetric_eigen(&curvature.view())?;
+    let mut step = [0.0; FEATURES];
+    for (direction, value) in spectrum.vectors.rows().into_iter().zip(&spectrum.values) {
+        let direction = direction.to_vec();
+        // Noise in the sums can make a curvature negative.
+        let along = dot(&direction, &gradient) / (value.max(0.0) + PRIOR_WEIGHT);
+        for (step, of) in step.iter_mut().zip(&direction) {
+            *step += along * of;
+        }
+    }
+    let length = math::sqrt(dot(&step, &step));
+    let scale = (LONGEST_STEP / length.max(LONGEST_STEP)).min(1.0);
+    Ok(step.map(|step| scale * step))
 }
 
 /// Finds the mixture of some columns of shares under which the targets are likeliest, by expectation

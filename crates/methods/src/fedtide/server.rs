@@ -171,11 +171,12 @@ impl TideServer {
                 self.begin(Stage::Newton { period });
             }
             Stage::Newton { period } => {
-                let stepped = self.state.fitted.step(&self.state.sums[0]);
+                self.state.steps += 1;
+                let is_last = self.state.steps == NEWTON_STEPS;
+                let stepped = self.state.fitted.step(&self.state.sums[0], is_last);
                 stepped.map_err(|cause| step.unsolvable("the sum of Newton terms", cause))?;
                 self.tell_learned();
-                self.state.steps += 1;
-                if self.state.steps == NEWTON_STEPS {
+                if is_last {
                     self.state.periods.push(self.state.fitted.clone());
                     self.end_period(period);
                 }

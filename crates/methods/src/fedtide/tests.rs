@@ -158,9 +158,35 @@ fn a_newton_step_bears_negative_curvatures() {
     let mut terms = vec![0.0; 1 + before.len() + before.len() * (before.len() + 1) / 2];
     terms[1] = 8.0;
     terms[1 + before.len()] = -1e4;
-    learned.step(&terms).unwrap();
+    learned.step(&terms, false).unwrap();
     close(learned.coefficients.weights[0], before[0] - 8.0 / 20.0);
     assert_eq!(learned.coefficients.weights[1..], before[1..]);
+}
+
+/// If this fails, weights go on from where a step has made the loss larger, and leave for good.
+#[test]
+fn a_newton_step_that_was_too_long_is_made_shorter() {
+    let mut learned = Learned::default();
+    let before = learned.coefficients.weights;
+    let count = before.len();
+    let terms = |loss: f64| {
+        let mut terms = vec![0.0; 1 + count + count * (count + 1) / 2];
+        (terms[0], terms[1]) = (loss, 8.0);
+        terms
+    };
+    // The prior weighs 20, so that the step is 8 / 20.
+    for (loss, is_last, step) in [
+        (100.0, false, 0.4),
+        (101.0, false, 0.1),
+        (101.0, false, 0.025),
+        (f64::NAN, false, 0.00625),
+        (101.0, true, 0.0),
+    ] {
+        learned.step(&terms(loss), is_last).unwrap();
+        close(learned.coefficients.weights[0], before[0] - step);
+    }
+    learned.step(&terms(90.0), true).unwrap();
+    close(learned.coefficients.weights[0], before[0] - 0.4);
 }
 
 /// If this fails, an upload says something of what its user took behind the end of the period.
