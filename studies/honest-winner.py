@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Writes reports/honest-winner/README.md from the files beside it: what was searched, and what the study found.
+"""Writes reports/honest-winner/README.md from the files beside it: what was searched, and what the study found. The table of
+the best methods in the project's README is written with it.
 
-    python3 studies/honest-winner.py                            writes the page
-    python3 studies/honest-winner.py --check                    fails if the page is another one, and writes nothing
+    python3 studies/honest-winner.py                            writes the pages
+    python3 studies/honest-winner.py --check                    fails if a page is another one, and writes nothing
     python3 studies/honest-winner.py --searches OUT [OUT ...]   first takes the logs of these searches, and what they chose
     python3 studies/honest-winner.py --at CUT --searches OUT [OUT ...]   the same of searches at a later cut
     python3 studies/honest-winner.py --studies OUT [OUT ...]    first takes the tables of these studies, each of one data
                                                                 set and with `--compare-to` method=fedtide and method=fedmf
+    python3 studies/honest-winner.py --codec NAME OUT [OUT ...]  first takes what studies at the first cut with seed 1 and
+                                                                another codec have sent
 """
 
 import csv
@@ -18,6 +21,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 REPORTS = HERE.parent / "reports" / "honest-winner"
 SETTINGS = REPORTS / "settings.toml"
+FRONT = HERE.parent / "README.md"
 DATA = {
     "amazon": "Amazon Instant Video",
     "movietweetings": "MovieTweetings",
@@ -33,7 +37,9 @@ TABLES = ["pooled.csv", "summary.csv", "pooled-against-method=fedtide.csv", "poo
 KEPT = ["arm", "figure", "runs", "mean", "users_low", "users_high", "difference", "difference_users_low"]
 KEPT += ["difference_users_high", "difference_p_holm", "difference_shown"]
 HEADLINE = "ndcg@10"
-FIGURES = [HEADLINE, "hr@10", "up_bytes", "down_bytes"]
+SENT = [HEADLINE, "up_bytes", "down_bytes"]
+FIGURES = [*SENT, "hr@10"]
+CODECS = {"f32": "f32", "int8": "8 bits", "dead-zone": "dead zone", "secure": "secure sum"}
 # The kinds of methods. What none of them names is federated and published, with or without our weights of time.
 COUNTS = ["popularity", "popularity of a window", "popularity with decay", "popularity of returning users"]
 OURS = ["fedspec", "fedspec, times", "fedgram", "fedgram, times", "fedtide"]
@@ -111,6 +117,22 @@ def take_studies(folders):
         runs = sorted(folder.glob("runs/*method=popularity,*/1/run.json"))
         splits = [split(json.loads(run.read_text())) for run in runs]
         write(REPORTS / data / "splits.csv", list(splits[0]), splits)
+
+
+def take_codec(codec, folders):
+    """Takes accuracy and bytes at the first cut with seed 1, in place of earlier ones of the same method and codec."""
+    new = {}
+    for folder in map(Path, folders):
+        for row in read(folder / "study.csv"):
+            data, method, cut = parts(row["arm"])
+            if (cut, row["seed"]) == ("0.6", "1") and row["figure"] in SENT and kind(method) in ("published", "ours"):
+                new.setdefault(data, {}).setdefault((method, codec), {})[row["figure"]] = row["value"]
+    for data, rows in new.items():
+        path = REPORTS / data / "codecs.csv"
+        known = {(row["method"], row["codec"]): row for row in read(path)} if path.exists() else {}
+        known |= {key: {"method": key[0], "codec": key[1], **row} for key, row in rows.items()}
+        order = names()
+        write(path, ["method", "codec", *SENT], sorted(known.values(), key=lambda row: (order.index(row["method"]), row["codec"])))
 
 
 def split(run):
@@ -220,6 +242,23 @@ def splits(studied):
     return page
 
 
+def front(studied):
+    """Returns the project's README with the table of the best of each kind, without the differences."""
+    kinds = {"count": "best count", "published": "best published federated method", "central": "best method with all ratings"}
+    rows = ["| NDCG@10 | " + " | ".join(kinds.values()) + " | FedTide | FedTide minus the best count |", "|---|---|---|---|---:|---:|"]
+    for data in studied:
+        of_data = {method: row for (method, _, figure), row in table(data, TABLES[2]).items() if figure == HEADLINE}
+        cells = []
+        for of in kinds:
+            row, best = max((float(row["mean"]), name) for name, row in of_data.items() if kind(name) == of)
+            cells.append(f"{best.removesuffix(' (central)').replace(' (central),', ',')}, {number(row)}")
+        best = cells[0].rsplit(", ", 1)[0]
+        rows.append(f"| {DATA[data]} | " + " | ".join(cells) + f" | {number(of_data['fedtide']['mean'])} | {less(of_data[best])} |")
+    text = FRONT.read_text()
+    before, rest = text.split("| NDCG@10 | best count |", 1)
+    return before + "\n".join(rows) + "\n\n" + rest.split("\n\n", 1)[1]
+
+
 def found(data):
     """Returns the table of one data set: all cuts together, and each cut."""
     pooled, single, against = (table(data, name) for name in TABLES[:3])
@@ -249,21 +288,24 @@ def claims(studied):
 
 
 def sent(studied):
-    """Returns the table of the bytes that all users together send and receive at the first cut, in f32."""
-    tables = {data: table(data, TABLES[1]) for data in studied}
-    page = ["| method | " + " | ".join(f"{DATA[data]}, up | down" for data in studied) + " |"]
-    page.append("|---|" + "---:|---:|" * len(studied))
-    for method in names():
-        if kind(method) == "central":
-            continue
-        cells = []
-        for rows in tables.values():
-            for figure in ("up_bytes", "down_bytes"):
-                row = rows.get((method, "0.6", figure))
-                cells.append(size(float(row["mean"])) if row else "-")
-        if any(cell not in ("-", "0 B") for cell in cells):
-            page.append(f"| {method} | " + " | ".join(cells) + " |")
+    """Returns the tables of what all users together send and receive at the first cut, by codec."""
+    page = []
+    for data in studied:
+        path = REPORTS / data / "codecs.csv"
+        rows = {(row["method"], row["codec"]): row for row in read(path)} if path.exists() else {}
+        page += [f"\n### {DATA[data]}\n", "| method | " + " | ".join(CODECS.values()) + " |", "|---|" + "---:|" * len(CODECS)]
+        for method in names():
+            cells = [cell(rows.get((method, codec))) for codec in CODECS]
+            if any(text != "-" for text in cells):
+                page.append(f"| {method} | " + " | ".join(cells) + " |")
     return page
+
+
+def cell(row):
+    """Returns the accuracy and the bytes up and down of a run."""
+    if not row:
+        return "-"
+    return f"{number(row[HEADLINE])}, {size(float(row['up_bytes']))} / {size(float(row['down_bytes']))}"
 
 
 def size(count):
@@ -275,8 +317,8 @@ def size(count):
     return f"{count:.0f} PB"
 
 
-def page():
-    """Returns the page: the text, with the tables in their places."""
+def pages():
+    """Returns the pages by their paths: the report's text with the tables in their places, and the README."""
     text = (REPORTS / "text.md").read_text()
     studied = [data for data in DATA if (REPORTS / data / "pooled.csv").exists()]
     parts_of_page = {
@@ -289,7 +331,7 @@ def page():
     }
     for name, lines in parts_of_page.items():
         text = text.replace(f"{{{name}}}", "\n".join(lines).strip())
-    return text
+    return {REPORTS / "README.md": text, FRONT: front(studied)}
 
 
 def main():
@@ -301,12 +343,14 @@ def main():
         take_searches(arguments[1:], cut)
     elif arguments[:1] == ["--studies"]:
         take_studies(arguments[1:])
-    target = REPORTS / "README.md"
-    if arguments == ["--check"]:
-        if target.read_text() != page():
+        take_codec("f32", arguments[1:])
+    elif arguments[:1] == ["--codec"]:
+        take_codec(arguments[1], arguments[2:])
+    for target, text in pages().items():
+        if arguments != ["--check"]:
+            target.write_text(text)
+        elif target.read_text() != text:
             sys.exit(f"{target} is not what {Path(__file__).name} writes")
-        return
-    target.write_text(page())
 
 
 if __name__ == "__main__":

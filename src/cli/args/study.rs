@@ -56,8 +56,8 @@ pub(crate) struct StudyRunsArgs {
     /// every arm.
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
-    /// Run only the arms whose names contain this text, and show them and what they are compared
-    /// to; may be given several times.
+    /// Run only the arms whose names contain this text, in which * stands for anything, and show
+    /// them and what they are compared to; may be given several times.
     #[arg(long, value_name = "TEXT", conflicts_with = "merge")]
     pub arms: Vec<String>,
     /// Run nothing, and put the runs in the folders of parts together.

@@ -181,7 +181,7 @@ impl<'a> OpenStudy<'a> {
     /// Refuses `--arms` that no name contains.
     fn refuse_unknown_arms(&self) -> Result<()> {
         let names = self.names();
-        let is_unknown = |text: &&String| !names.iter().any(|name| name.contains(text.as_str()));
+        let is_unknown = |text: &&String| !names.iter().any(|name| is_named(name, text));
         match self.arguments.arms.iter().find(is_unknown) {
             None => Ok(()),
             Some(text) => Err(Error::Usage(format!(
@@ -250,7 +250,7 @@ impl<'a> OpenStudy<'a> {
     /// Returns whether an arm of this name is asked for.
     fn is_wanted(&self, arm: &str) -> bool {
         let wanted = &self.arguments.arms;
-        wanted.is_empty() || wanted.iter().any(|text| arm.contains(text))
+        wanted.is_empty() || wanted.iter().any(|text| is_named(arm, text))
     }
 
     /// Returns the runs of the part, or of all of them, whose arms are asked for.
@@ -361,11 +361,38 @@ impl<'a> OpenStudy<'a> {
     }
 }
 
+/// Returns whether the name of an arm contains `text`, whose parts between asterisks may have anything
+/// between them.
+fn is_named(arm: &str, text: &str) -> bool {
+    let mut rest = Some(arm);
+    for part in text.split('*') {
+        rest = rest.and_then(|rest| Some(rest.split_once(part)?.1));
+    }
+    rest.is_some()
+}
+
 /// Returns what the command line changes in the study.
 fn changes(arguments: &StudyRunsArgs, searches: bool) -> Changes {
     Changes {
         set: arguments.set.clone(),
         seeds: arguments.seeds.clone(),
         searches,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_named;
+
+    /// If this fails, arms are chosen that nobody has asked for, or others are left out.
+    #[test]
+    fn asterisks_stand_for_anything() {
+        let arm = "data=ml-100k, method=fedmf, softmax, cut=0.6";
+        for text in ["fedmf", "ml-100k*cut=0.6", "data=*fedmf*cut", "*", ""] {
+            assert!(is_named(arm, text), "{text}");
+        }
+        for text in ["fedmf, cut", "cut=0.6*data", "ml-100k*cut=0.7"] {
+            assert!(!is_named(arm, text), "{text}");
+        }
     }
 }
