@@ -266,6 +266,11 @@ fn mixture(shares: &[Vec<f64>], targets: &[f64], columns: std::ops::Range<usize>
     mixture
 }
 
+/// Returns whether anybody has taken the item of these counts.
+pub(super) fn is_taken(counts: &[f64]) -> bool {
+    counts[HALF_LIVES.len() - 1] > 0.0
+}
+
 /// Returns the share of counts at a place of the grid.
 pub(super) fn share_of_counts(at: f64) -> f64 {
     let logit = GRID_REACH * (2.0 * at / (GRID - 1) as f64 - 1.0);

@@ -1,7 +1,7 @@
 //! The items that follow an item most often, and their row of the model.
 
 use super::columns::StepColumns;
-use super::package::is_taken;
+use super::learned::is_taken;
 use super::statistics::STEP_WINDOW;
 use crate::prelude::*;
 

@@ -4,7 +4,7 @@ use ndarray::{Array2, Axis};
 use serde::{Deserialize, Serialize};
 
 use super::columns::StepColumns;
-use super::learned::{COUNTS, Coefficients, FEATURES, HALF_LIVES, Learned};
+use super::learned::{COUNTS, Coefficients, FEATURES, HALF_LIVES, Learned, is_taken};
 use super::neighbours::{DIGIT, LEVELS, NEIGHBOURS, in_their_places, neighbours};
 use super::statistics::{COUNTS_BLOCK, PAIRS_BLOCK, STEPS_BLOCK, above_noise};
 use crate::prelude::*;
@@ -307,11 +307,6 @@ impl Statistics {
     pub(super) fn shares(&self) -> &[Vec<f64>] {
         &self.shares
     }
-}
-
-/// Returns whether anybody has taken the item of these counts.
-pub(super) fn is_taken(counts: &[f64]) -> bool {
-    counts[HALF_LIVES.len() - 1] > 0.0
 }
 
 /// Returns the count of an item, which is 0 if nobody has taken it, the logarithm of its mean age, as
