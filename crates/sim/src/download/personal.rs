@@ -160,14 +160,14 @@ impl Download {
     /// at once both make the group, alike.
     fn made_for(&self, personal: &Personal, user: UserId) -> Result<Made> {
         let group = lock(&personal.recent).group_of(user);
-        let made = match lock(&group.made).clone() {
-            made if made.is_empty() => Arc::from(self.made(personal, &group.users)?),
-            made => made,
-        };
-        lock(&group.made).clone_from(&made);
-        let parts = group.users.iter().zip(made.iter());
-        let parts = parts.map(|(user, made)| (*user, made.frame.parts));
-        lock(&personal.recent).parts.extend(parts);
+        let mut made = Arc::clone(&*lock(&group.made));
+        if made.is_empty() {
+            made = Arc::from(self.made(personal, &group.users)?);
+            lock(&group.made).clone_from(&made);
+            let parts = group.users.iter().zip(made.iter());
+            let parts = parts.map(|(user, made)| (*user, made.frame.parts));
+            lock(&personal.recent).parts.extend(parts);
+        }
         let mut of_users = group.users.iter().zip(made.iter());
         let of_user = of_users.find(|(other, _)| **other == user);
         let found = of_user.map(|(_, made)| made.clone());
