@@ -10,6 +10,8 @@ the best methods in the project's README is written with it.
                                                                 set and with `--compare-to` method=fedtide and method=fedmf
     python3 studies/honest-winner.py --codec NAME OUT [OUT ...]  first takes what studies at the first cut with seed 1 and
                                                                 another codec have sent
+    python3 studies/honest-winner.py --track NAME OUT [OUT ...]  first takes what studies with the same settings, at the first
+                                                                cut or without one, have found on another question
 """
 
 import csv
@@ -39,9 +41,12 @@ KEPT += ["difference_users_high", "difference_p_holm", "difference_shown"]
 HEADLINE = "ndcg@10"
 SENT = [HEADLINE, "up_bytes", "down_bytes"]
 FIGURES = [*SENT, "hr@10"]
+FOUND = ["runs", "mean", "users_low", "users_high"]
+TRACKS = {"all": "all items behind the first cut", "leave-one-out": "leave-one-out", "sessions": "leave-one-out by sessions"}
 CODECS = {"f32": "f32", "int8": "8 bits", "dead-zone": "dead zone", "secure": "secure sum"}
 # The kinds of methods. What none of them names is federated and published, with or without our weights of time.
 COUNTS = ["popularity", "popularity of a window", "popularity with decay", "popularity of returning users"]
+KINDS = {"count": "best count", "published": "best published federated method", "central": "best central method"}
 OURS = ["fedspec", "fedspec, times", "fedgram", "fedgram, times", "fedtide"]
 
 
@@ -128,11 +133,25 @@ def take_codec(codec, folders):
             if (cut, row["seed"]) == ("0.6", "1") and row["figure"] in SENT and kind(method) in ("published", "ours"):
                 new.setdefault(data, {}).setdefault((method, codec), {})[row["figure"]] = row["value"]
     for data, rows in new.items():
-        path = REPORTS / data / "codecs.csv"
-        known = {(row["method"], row["codec"]): row for row in read(path)} if path.exists() else {}
-        known |= {key: {"method": key[0], "codec": key[1], **row} for key, row in rows.items()}
-        order = names()
-        write(path, ["method", "codec", *SENT], sorted(known.values(), key=lambda row: (order.index(row["method"]), row["codec"])))
+        merge(data, "codec", rows, SENT)
+
+
+def take_track(track, folders):
+    """Takes accuracy of the arms of the first cut, in place of earlier ones of the same method and track."""
+    for folder in map(Path, folders):
+        rows = [row for row in read(folder / "summary.csv") if row["figure"] == HEADLINE and row["runs"] != "0"]
+        new = {(parts(row["arm"])[1], track): row for row in rows if parts(row["arm"])[2] == "0.6"}
+        merge(parts(rows[0]["arm"])[0], "track", new, FOUND)
+
+
+def merge(data, of, new, columns):
+    """Puts rows by method and codec or track into the table of a data set, in place of earlier ones."""
+    path = REPORTS / data / f"{of}s.csv"
+    known = {(row["method"], row[of]): row for row in read(path)} if path.exists() else {}
+    known |= {key: {"method": key[0], of: key[1], **row} for key, row in new.items()}
+    order = names()
+    rows = sorted(known.values(), key=lambda row: (order.index(row["method"]), row[of]))
+    write(path, ["method", of, *columns], rows)
 
 
 def split(run):
@@ -191,39 +210,33 @@ def interval(row, of):
     return f"{number(row[f'{of}_low'], SIGNS[of])} to {number(row[f'{of}_high'], SIGNS[of])}"
 
 
-def difference(row):
-    """Returns a difference with its interval, bold if it is shown; "-" for an arm that is compared to none."""
+def difference(row, sign=1):
+    """Returns a difference with its interval, bold if it is shown; "-" for an arm that is compared to none. With the sign
+    -1 it is how far the other arm is ahead."""
     if not row["difference"]:
         return "-"
-    text = number(row["difference"], "+")
+    text = number(sign * float(row["difference"]), "+")
     text = f"**{text}**" if row["difference_shown"] in ("ahead", "behind") else text
-    return f"{text} ({interval(row, 'difference_users')})"
+    low, high = sorted(sign * float(row[f"difference_users_{end}"]) for end in ("low", "high"))
+    return f"{text} ({number(low, '+')} to {number(high, '+')})"
 
 
-def less(row):
-    """Returns by how much FedTide is ahead of the method of a row that is compared to it, with the interval."""
-    if not row["difference"]:
-        return "-"
-    ends = sorted(-float(row[f"difference_users_{end}"]) for end in ("low", "high"))
-    text = number(-float(row["difference"]), "+")
-    text = f"**{text}**" if row["difference_shown"] in ("ahead", "behind") else text
-    return f"{text} ({number(ends[0], '+')} to {number(ends[1], '+')})"
+def best_of_kinds(data):
+    """Returns FedTide's row of a data set, and those of the best method of each kind, compared to it."""
+    rows = {method: row for (method, _, figure), row in table(data, TABLES[2]).items() if figure == HEADLINE}
+    of_kind = [[method for method in rows if kind(method) == of] for of in KINDS]
+    best = [max(methods, key=lambda method: float(rows[method]["mean"])) for methods in of_kind]
+    return rows["fedtide"], {method: rows[method] for method in best}
 
 
 def winners(studied):
     """Returns the table of the best method of each kind by data set, and how far FedTide is ahead of it."""
-    kinds = {"count": "best count", "published": "best published federated method", "central": "best central method"}
-    page = ["| data set | FedTide | " + " | ".join(f"{title} | FedTide minus it" for title in kinds.values()) + " |"]
-    page.append("|---|---:|" + "---|---:|" * len(kinds))
+    page = ["| data set | FedTide | " + " | ".join(f"{title} | FedTide minus it" for title in KINDS.values()) + " |"]
+    page.append("|---|---:|" + "---|---:|" * len(KINDS))
     for data in studied:
-        rows = {key: row for key, row in table(data, TABLES[2]).items() if key[2] == HEADLINE}
-        own = rows[("fedtide", "", HEADLINE)]
-        cells = [f"{number(own['mean'])} ({interval(own, 'users')})"]
-        for of in kinds:
-            best = max((float(row["mean"]), key[0]) for key, row in rows.items() if kind(key[0]) == of)[1]
-            row = rows[(best, "", HEADLINE)]
-            cells += [f"{best}, {number(row['mean'])}", less(row)]
-        page.append(f"| {DATA[data]} | " + " | ".join(cells) + " |")
+        own, best = best_of_kinds(data)
+        cells = [f"{method}, {number(row['mean'])} | {difference(row, -1)}" for method, row in best.items()]
+        page.append(f"| {DATA[data]} | {of_users(own)} | " + " | ".join(cells) + " |")
     return page
 
 
@@ -243,17 +256,13 @@ def splits(studied):
 
 
 def front(studied):
-    """Returns the project's README with the table of the best of each kind, without the differences."""
-    kinds = {"count": "best count", "published": "best published federated method", "central": "best central method"}
-    rows = ["| NDCG@10 | " + " | ".join(kinds.values()) + " | FedTide | minus the best count |", "|---|---|---|---|---:|---:|"]
+    """Returns the project's README with the table of the best of each kind, without most differences."""
+    rows = ["| NDCG@10 | " + " | ".join(KINDS.values()) + " | FedTide | minus the best count |", "|---|---|---|---|---:|---:|"]
     for data in studied:
-        of_data = {method: row for (method, _, figure), row in table(data, TABLES[2]).items() if figure == HEADLINE}
-        cells = []
-        for of in kinds:
-            row, best = max((float(row["mean"]), name) for name, row in of_data.items() if kind(name) == of)
-            cells.append(f"{best.removesuffix(' (central)').replace(' (central),', ',')}, {number(row)}")
-        best = cells[0].rsplit(", ", 1)[0]
-        rows.append(f"| {DATA[data]} | " + " | ".join(cells) + f" | {number(of_data['fedtide']['mean'])} | {less(of_data[best])} |")
+        own, best = best_of_kinds(data)
+        cells = [f"{method.replace(' (central)', '')}, {number(row['mean'])}" for method, row in best.items()]
+        ahead = difference(next(iter(best.values())), -1)
+        rows.append(f"| {DATA[data]} | " + " | ".join(cells) + f" | {number(own['mean'])} | {ahead} |")
     text = FRONT.read_text()
     before, rest = text.split("| NDCG@10 | best count |", 1)
     return before + "\n".join(rows) + "\n\n" + rest.split("\n\n", 1)[1]
@@ -272,9 +281,9 @@ def found(data):
             continue
         at = [number(single.get((method, cut, HEADLINE), {}).get("mean", "")) for cut in cuts]
         hits = number(pooled.get((method, "", "hr@10"), {}).get("mean", ""))
-        own = f"{number(row['mean'])} ({interval(row, 'users')})"
+        own = of_users(row)
         own += "" if row["runs"] == "2" else "; of one seed, as a run diverged"
-        cells = [own, difference(row), less(against[(method, "", HEADLINE)]), hits, *at]
+        cells = [own, difference(row), difference(against[(method, "", HEADLINE)], -1), hits, *at]
         page.append(f"| {method} | " + " | ".join(cells) + " |")
     return page
 
@@ -289,25 +298,30 @@ def claims(studied):
     return page
 
 
-def sent(studied):
-    """Returns the tables of what all users together send and receive at the first cut, by codec."""
+def beside(of, titles, cell):
+    """Returns the tables of every data set by method and by codec or track, each with what `cell` says of a row."""
     page = []
-    for data in studied:
-        path = REPORTS / data / "codecs.csv"
-        rows = {(row["method"], row["codec"]): row for row in read(path)} if path.exists() else {}
-        page += [f"\n### {DATA[data]}\n", "| method | " + " | ".join(CODECS.values()) + " |", "|---|" + "---:|" * len(CODECS)]
+    for data in DATA:
+        path = REPORTS / data / f"{of}s.csv"
+        if not path.exists():
+            continue
+        rows = {(row["method"], row[of]): row for row in read(path)}
+        page += [f"\n### {DATA[data]}\n", "| method | " + " | ".join(titles.values()) + " |", "|---|" + "---:|" * len(titles)]
         for method in names():
-            cells = [cell(rows.get((method, codec))) for codec in CODECS]
+            cells = [cell(rows[(method, column)]) if (method, column) in rows else "-" for column in titles]
             if any(text != "-" for text in cells):
                 page.append(f"| {method} | " + " | ".join(cells) + " |")
     return page
 
 
-def cell(row):
-    """Returns the accuracy and the bytes up and down of a run."""
-    if not row:
-        return "-"
+def sent(row):
+    """Returns the accuracy and the bytes up and down of a run, of all users together."""
     return f"{number(row[HEADLINE])}, {size(float(row['up_bytes']))} / {size(float(row['down_bytes']))}"
+
+
+def of_users(row):
+    """Returns an accuracy with its interval over users."""
+    return f"{number(row['mean'])} ({interval(row, 'users')})"
 
 
 def size(count):
@@ -328,7 +342,8 @@ def pages():
         "splits": splits(studied),
         "claims": claims(studied),
         "found": [line for data in studied for line in found(data)],
-        "sent": sent(studied),
+        "sent": beside("codec", CODECS, sent),
+        "tracks": beside("track", TRACKS, of_users),
         "searched": searched(),
     }
     for name, lines in parts_of_page.items():
@@ -348,6 +363,8 @@ def main():
         take_codec("f32", arguments[1:])
     elif arguments[:1] == ["--codec"]:
         take_codec(arguments[1], arguments[2:])
+    elif arguments[:1] == ["--track"]:
+        take_track(arguments[1], arguments[2:])
     for target, text in pages().items():
         if arguments != ["--check"]:
             target.write_text(text)

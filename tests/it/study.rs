@@ -432,6 +432,9 @@ fn bad_input_is_refused_before_anything_runs() {
         &[],
         &["arm `rate=-1`: ", "learning_rate_tables"],
     );
+    let same = ["--set", "method.fedrap.learning_rate_tables=5", "--dry-run"];
+    refused(STUDY, &same, &["come to the same scenario"]);
+    study(&workshop, &[&same[..], &["--arms", "rate=10"]].concat());
     refused(
         &STUDY.replace("small.toml", "absent.toml"),
         &[],

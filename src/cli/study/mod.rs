@@ -125,7 +125,8 @@ impl<'a> OpenStudy<'a> {
         session: &'a Session<'a>,
     ) -> Result<Self> {
         let (study, text) = file::load(&arguments.study, &changes(arguments, false))?;
-        let plan = Plan::of(study, &session.vocabulary())?;
+        let is_wanted = |name: &str| is_wanted(name, &arguments.arms);
+        let plan = Plan::of(study, &session.vocabulary(), is_wanted)?;
         let work = Self {
             compare_to,
             ..Self::opened(arguments, session, (plan, text), false)
@@ -249,8 +250,7 @@ impl<'a> OpenStudy<'a> {
 
     /// Returns whether an arm of this name is asked for.
     fn is_wanted(&self, arm: &str) -> bool {
-        let wanted = &self.arguments.arms;
-        wanted.is_empty() || wanted.iter().any(|text| is_named(arm, text))
+        is_wanted(arm, &self.arguments.arms)
     }
 
     /// Returns the runs of the part, or of all of them, whose arms are asked for.
@@ -359,6 +359,11 @@ impl<'a> OpenStudy<'a> {
             data_dir: arguments.data_dir.clone(),
         }
     }
+}
+
+/// Returns whether the name of an arm contains one of the texts, if there are any.
+fn is_wanted(arm: &str, texts: &[String]) -> bool {
+    texts.is_empty() || texts.iter().any(|text| is_named(arm, text))
 }
 
 /// Returns whether the name of an arm contains `text`, whose parts between asterisks may have anything

@@ -124,7 +124,8 @@ fn load(path: &Path, overrides: &[String]) {
 fn load_study(path: &Path) -> Plan {
     let (study, _) = study::file::load(&project().join(path), &Changes::default())
         .unwrap_or_else(|e| panic!("{e}"));
-    Plan::of(study, &vocabulary()).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    Plan::of(study, &vocabulary(), |_| true)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// If this fails, a study that is shipped with the program, or that the documents show, does not
@@ -157,6 +158,7 @@ fn studies_in_the_repository_and_in_the_documents_are_valid() {
         Plan::of(
             study.unwrap_or_else(|error| panic!("{error}")),
             &vocabulary(),
+            |_| true,
         )
         .unwrap_or_else(|e| panic!("{e}"));
     }

@@ -85,8 +85,12 @@ impl Plan {
     ///
     /// # Errors
     /// [`Error::Usage`] with the faults of all arms, and for two arms that come to the same
-    /// scenario.
-    pub fn of(study: Study, vocabulary: &[MethodVocabulary]) -> Result<Self> {
+    /// scenario, if both are to be run: `is_wanted` says so by their names.
+    pub fn of(
+        study: Study,
+        vocabulary: &[MethodVocabulary],
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Result<Self> {
         let first_seed = study.seeds.first().copied().unwrap_or_default();
         let (mut arms, mut warnings) = (Vec::<PlannedArm>::new(), Vec::<(String, String)>::new());
         // Arms often share a fault of their base, which is told once.
@@ -115,7 +119,8 @@ impl Plan {
             }
         }
         let mut told: Vec<String> = faults.iter().map(of_arms).collect();
-        told.extend(duplicates(&arms)?);
+        let wanted = arms.iter().filter(|arm| is_wanted(&arm.arm.name));
+        told.extend(duplicates(wanted)?);
         if !told.is_empty() {
             return Err(Error::Usage(told.join("\n")));
         }
@@ -199,7 +204,7 @@ pub(super) fn of_arms((fault, arms): &(String, Vec<String>)) -> String {
 }
 
 /// Returns the pairs of arms that come to the same scenario, as sentences.
-fn duplicates(arms: &[PlannedArm]) -> Result<Vec<String>> {
+fn duplicates<'a>(arms: impl Iterator<Item = &'a PlannedArm>) -> Result<Vec<String>> {
     let mut seen: Vec<(Value, &str)> = Vec::new();
     let mut told = Vec::new();
     for arm in arms {

@@ -111,7 +111,7 @@ impl SearchPlan {
         let (trials, arms): (Vec<Trial>, Vec<Arm>) = trials.into_iter().unzip();
         study.arms = arms;
         study.title = format!("{}: the search", study.title);
-        let mut plan = Plan::of(study, vocabulary)?;
+        let mut plan = Plan::of(study, vocabulary, |_| true)?;
         plan.metrics.truncate(1);
         let whole = Self {
             plan,

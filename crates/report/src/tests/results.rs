@@ -27,7 +27,7 @@ pub(crate) fn plan_of(text: &str) -> Result<Plan> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("base.toml"), BASE).unwrap();
     let study = file::parse(text, &folder.path().join("study.toml"), &Changes::default())?;
-    Plan::of(study, &vocabulary())
+    Plan::of(study, &vocabulary(), |_| true)
 }
 
 /// Returns the plan of a study whose axes all have the same `key`.
