@@ -10,10 +10,9 @@
 //! Users who are generated, or drawn from a file, are others with every seed, and are drawn anew for
 //! each seed apart.
 
-use std::num::NonZero;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::collections::BTreeMap;
 
+use rayon::prelude::*;
 use serde_json::Value;
 
 use super::results::{ArmResults, Results};
@@ -37,38 +36,68 @@ const LEVEL: f64 = 0.05;
 const HELD_OUT: &str = "held_out";
 
 impl Redrawn {
-    /// Returns the metrics of a run whose users have these shares, in the order of users.
-    pub(super) fn of(all: Vec<Shares>, run: &SavedRun, draws: usize) -> Self {
-        let mut values = vec![Vec::with_capacity(draws); all.len()];
-        // The same users are drawn in all runs of a data set, and in all arms.
-        let streams = Streams::new(if has_own_users(run) { run.seed } else { 0 });
-        let count = all.iter().map(|of| of.users.len()).max().unwrap_or(0);
-        let mut times = vec![0.0; count];
-        let count = count as u32;
-        let draws = if all.is_empty() { 0 } else { draws };
-        for draw in 0..draws as u64 {
-            times.fill(0.0);
-            let mut stream = streams.named("study/users", count.into(), draw);
-            for _ in 0..count {
-                times[stream.below(count) as usize] += 1.0;
-            }
-            for (of, values) in all.iter().zip(&mut values) {
+    /// Returns the metrics of runs whose users have these shares, run by run, in the order of
+    /// users. Runs with the same users have the same draws, which are made once for all of them.
+    pub(super) fn of(runs: &[(Vec<Shares>, &SavedRun)], draws: usize) -> Vec<Self> {
+        let users = |(all, run): &(Vec<Shares>, &SavedRun)| {
+            // The same users are drawn in all runs of a data set, and in all arms.
+            let seed = if has_own_users(run) { run.seed } else { 0 };
+            (seed, all.iter().map(|of| of.count).max().unwrap_or(0))
+        };
+        let mut groups: BTreeMap<(u64, usize), Vec<usize>> = BTreeMap::new();
+        for (place, run) in runs.iter().enumerate() {
+            groups.entry(users(run)).or_default().push(place);
+        }
+        let names = runs.iter().map(|(all, _)| all.iter());
+        let mut redrawn: Vec<Self> = names
+            .map(|all| Self(all.map(|of| (of.name.clone(), Vec::new())).collect()))
+            .collect();
+        for ((seed, count), places) in groups {
+            let of_draw = |draw| {
+                let times = times_drawn(seed, count as u32, draw);
+                let all = places.iter().flat_map(|&place| {
+                    let (all, run) = &runs[place];
+                    all.iter().map(move |of| (of, *run))
+                });
                 // Where few users are evaluated, a draw may have none of them.
-                let own = || run.accuracy.test.get(&of.name).copied().unwrap_or_default();
-                values.push(of.over(times.iter().copied()).unwrap_or_else(own));
+                let own = |of: &Shares, run: &SavedRun| run.accuracy.test.get(&of.name).copied();
+                let over = |(of, run): (&Shares, &SavedRun)| {
+                    of.over(|user| f64::from(times[user]))
+                        .unwrap_or_else(|| own(of, run).unwrap_or_default())
+                };
+                all.map(over).collect::<Vec<f64>>()
+            };
+            let draws: Vec<Vec<f64>> = (0..draws as u64).into_par_iter().map(of_draw).collect();
+            let mut column = 0;
+            for place in places {
+                for (_, values) in &mut redrawn[place].0 {
+                    values.extend(draws.iter().map(|draw| draw[column]));
+                    column += 1;
+                }
             }
         }
-        let names = all.into_iter().map(|of| of.name);
-        Self(names.zip(values).collect())
+        redrawn
     }
+}
+
+/// Draws `count` users out of as many, with replacement. Returns how often each is drawn.
+fn times_drawn(seed: u64, count: u32, draw: u64) -> Vec<u32> {
+    let mut times = vec![0; count as usize];
+    let mut stream = Streams::new(seed).named("study/users", count.into(), draw);
+    for _ in 0..count {
+        times[stream.below(count) as usize] += 1;
+    }
+    times
 }
 
 /// What every user of a run adds to a metric, which is a quotient of sums over users.
 pub(super) struct Shares {
     pub(super) name: String,
     metric: Metric,
-    /// What each user adds to the sum above and to the one below.
-    users: Vec<[f64; 2]>,
+    /// The number of users.
+    count: usize,
+    /// The users who are evaluated, with what each adds to the sum above and to the one below.
+    evaluated: Vec<(usize, [f64; 2])>,
 }
 
 impl Shares {
@@ -93,12 +122,13 @@ impl Shares {
                 let both = value.zip(*held_out);
                 both.map_or([0.0; 2], |(value, held_out)| metric.shares(value, held_out))
             };
-            let users: Vec<[f64; 2]> = pairs.map(share).collect();
-            let name = name.clone();
-            (!users.is_empty()).then_some(Self {
-                name,
+            let count = pairs.len();
+            let evaluated = pairs.map(share).enumerate();
+            (count > 0).then(|| Self {
+                name: name.clone(),
                 metric,
-                users,
+                count,
+                evaluated: evaluated.filter(|(_, sums)| *sums != [0.0; 2]).collect(),
             })
         };
         wanted.iter().filter_map(of_metric).collect()
@@ -106,22 +136,28 @@ impl Shares {
 
     /// Adds those of another run of the same users, of whom it may have more or fewer.
     pub(super) fn add(&mut self, other: &Self) {
-        let count = self.users.len().max(other.users.len());
-        self.users.resize(count, [0.0; 2]);
-        for (sums, more) in self.users.iter_mut().zip(&other.users) {
-            *sums = [sums[0] + more[0], sums[1] + more[1]];
-        }
+        self.count = self.count.max(other.count);
+        self.evaluated.extend(&other.evaluated);
+        self.evaluated.sort_by_key(|(user, _)| *user);
+        self.evaluated.dedup_by(|(user, more), (first, sums)| {
+            let is_same = user == first;
+            if is_same {
+                *sums = [sums[0] + more[0], sums[1] + more[1]];
+            }
+            is_same
+        });
     }
 
     /// Returns the number of users.
     pub(super) fn users(&self) -> usize {
-        self.users.len()
+        self.count
     }
 
     /// Returns the metric, each user taken so many times; `None` if nobody is evaluated.
-    pub(super) fn over(&self, times: impl Iterator<Item = f64>) -> Option<f64> {
+    pub(super) fn over(&self, times: impl Fn(usize) -> f64) -> Option<f64> {
         let mut sums = [0.0; 2];
-        for (times, [above, below]) in times.zip(&self.users) {
+        for (user, [above, below]) in &self.evaluated {
+            let times = times(*user);
             sums[0] += times * above;
             sums[1] += times * below;
         }
@@ -191,35 +227,28 @@ impl Results {
         DRAWS.max(DRAWS_FOR_EACH_ARM * self.arms.len())
     }
 
-    /// Draws the users of all runs, on all cores. Of 6,040 users a run takes a quarter of a second.
+    /// Draws the users of all runs that no table has asked for yet, on all cores.
     pub(super) fn draw_users(&self) {
         let arms = self.arms.iter();
-        let reports: Vec<&SavedReport> = arms.flat_map(ArmResults::reports).collect();
-        let (next, draws) = (AtomicUsize::new(0), self.draws());
-        let work = || {
-            while let Some(report) = reports.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let read = || Redrawn::of(Shares::read(report, &self.metrics), &report.run, draws);
-                report.redrawn.get_or_init(read);
-            }
-        };
-        let cores = thread::available_parallelism().map_or(1, NonZero::get);
-        thread::scope(|scope| {
-            for _ in 0..cores.min(reports.len()) {
-                scope.spawn(work);
-            }
-        });
+        let reports = arms.flat_map(ArmResults::reports);
+        let new: Vec<&SavedReport> = reports
+            .filter(|report| report.redrawn.get().is_none())
+            .collect();
+        let read = |report: &&SavedReport| Shares::read(report, &self.metrics);
+        let shares: Vec<Vec<Shares>> = new.par_iter().map(read).collect();
+        let runs = new.iter().map(|report| &report.run);
+        let runs: Vec<_> = shares.into_iter().zip(runs).collect();
+        for (report, redrawn) in new.iter().zip(Redrawn::of(&runs, self.draws())) {
+            report.redrawn.get_or_init(|| redrawn);
+        }
     }
 
     /// Returns a metric of a run over draws of users; `None` if its users are not known.
     fn redrawn_run<'a>(&self, report: &'a SavedReport, metric: &str) -> Option<&'a [f64]> {
-        let read = || {
-            Redrawn::of(
-                Shares::read(report, &self.metrics),
-                &report.run,
-                self.draws(),
-            )
-        };
-        let Redrawn(all) = report.redrawn.get_or_init(read);
+        if report.redrawn.get().is_none() {
+            self.draw_users();
+        }
+        let Redrawn(all) = report.redrawn.get()?;
         let (_, values) = all.iter().find(|(name, _)| name == metric)?;
         Some(values)
     }
@@ -336,7 +365,7 @@ pub(super) mod tests {
         let mut pooled = of(&[Some(1.0), None]);
         pooled.add(&of(&[Some(1.0), Some(0.0), Some(0.5)]));
         assert_eq!(pooled.users(), 3);
-        let over = |times: [f64; 3]| pooled.over(times.into_iter());
+        let over = |times: [f64; 3]| pooled.over(|user| times[user]);
         assert_eq!(over([1.0; 3]), Some(2.5 / 4.0));
         assert_eq!(over([2.0, 1.0, 0.0]), Some(4.0 / 5.0));
         assert_eq!(over([0.0; 3]), None);
@@ -354,7 +383,8 @@ pub(super) mod tests {
                 let values = (0..users).map(|user| Some(value(place, run.seed, user)));
                 frame.set("test_hr@10", values.collect());
                 frame.set(HELD_OUT, vec![Some(1.0); users]);
-                let redrawn = Redrawn::of(Shares::of(&frame, &metrics), &report.run, draws);
+                let shares = Shares::of(&frame, &metrics);
+                let redrawn = Redrawn::of(&[(shares, &report.run)], draws).remove(0);
                 report.redrawn = std::sync::Arc::new(redrawn.into());
             }
         }
@@ -419,7 +449,7 @@ pub(super) mod tests {
         frame.set(HELD_OUT, vec![Some(1.0), Some(3.0), None]);
         let run = sample::report_of(1, "rmse", &[1.25]).run;
         let shares = Shares::of(&frame, &["rmse".to_owned()]);
-        let Redrawn(found) = Redrawn::of(shares, &run, 200);
+        let Redrawn(found) = Redrawn::of(&[(shares, &run)], 200).remove(0);
         let possible =
             |twos: f64, ones: f64| ((4.0 * twos + 3.0 * ones) / (twos + 3.0 * ones)).sqrt();
         let all = [

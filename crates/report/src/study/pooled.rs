@@ -3,8 +3,9 @@
 //! A user counts once for each of the arms in which it is tested, and is drawn with all of them, so
 //! that what an interval says of users takes nobody for several people.
 
-use std::iter::repeat;
 use std::sync::Arc;
+
+use rayon::prelude::*;
 
 use super::bootstrap::{Shares, population};
 use super::results::{ArmResults, Results, RunResult, RunState};
@@ -29,18 +30,23 @@ impl Results {
             let is_own = |arm: &&ArmResults| arm.experiment.as_deref() == Some(*experiment);
             let arms: Vec<&ArmResults> = self.arms.iter().filter(is_own).collect();
             let other = arms[0].compare_to.map(|place| &self.arms[place]);
-            let seeds = arms[0].runs.iter();
-            let runs = seeds.filter_map(|run| self.pooled_run(run.seed, &arms));
-            ArmResults {
+            let seeds: Vec<u64> = arms[0].runs.iter().map(|run| run.seed).collect();
+            let runs = seeds.par_iter();
+            let runs = runs.filter_map(|seed| self.pooled_run(*seed, &arms));
+            let (runs, shares) = runs.unzip();
+            let arm = ArmResults {
                 name: (*experiment).to_owned(),
                 experiment: None,
                 timing: Vec::new(),
                 compare_to: other.and_then(place_of),
                 chosen_from: arms[0].chosen_from,
-                runs: runs.collect(),
-            }
+                runs,
+            };
+            (arm, shares)
         };
-        let arms: Vec<ArmResults> = experiments.iter().map(pool).collect();
+        let pools = experiments.par_iter().map(pool);
+        let (mut arms, shares): (Vec<ArmResults>, Vec<Vec<Vec<Shares>>>) = pools.unzip();
+        self.draw_pools(&mut arms, shares);
         let is_pooled = arms.iter().any(|arm| !arm.runs.is_empty());
         is_pooled.then(|| Self {
             title: self.title.clone(),
@@ -52,9 +58,25 @@ impl Results {
         })
     }
 
-    /// Returns what the runs of these arms with a seed come to; `None` unless all have come to their
-    /// end, have the values of single users, and mean the same user by a number.
-    fn pooled_run(&self, seed: u64, arms: &[&ArmResults]) -> Option<RunResult> {
+    /// Draws the users of pools with these shares, arm by arm and run by run.
+    fn draw_pools(&self, arms: &mut [ArmResults], shares: Vec<Vec<Vec<Shares>>>) {
+        let mut reports: Vec<&mut SavedReport> = arms
+            .iter_mut()
+            .flat_map(|arm| arm.runs.iter_mut())
+            .filter_map(|run| run.report.as_deref_mut())
+            .collect();
+        let runs = reports.iter().map(|report| &report.run);
+        let runs: Vec<_> = shares.into_iter().flatten().zip(runs).collect();
+        let redrawn = Redrawn::of(&runs, self.draws());
+        for (report, redrawn) in reports.iter_mut().zip(redrawn) {
+            report.redrawn = Arc::new(redrawn.into());
+        }
+    }
+
+    /// Returns what the runs of these arms with a seed come to, and what their users add to metrics;
+    /// `None` unless all have come to their end, have the values of single users, and mean the same
+    /// user by a number.
+    fn pooled_run(&self, seed: u64, arms: &[&ArmResults]) -> Option<(RunResult, Vec<Shares>)> {
         let of_arm = |arm: &&ArmResults| {
             let mut reports = arm.reports();
             reports.find(|report| report.run.seed == seed).cloned()
@@ -73,18 +95,17 @@ impl Results {
         let mut report = reports.into_iter().next()?;
         let pooled = all
             .iter()
-            .map(|of| Some((of.name.clone(), of.over(repeat(1.0))?)));
+            .map(|of| Some((of.name.clone(), of.over(|_| 1.0)?)));
         report.run.accuracy.test = pooled.collect::<Option<_>>()?;
         report.run.size.users = all.iter().map(Shares::users).max()? as u64;
         report.figures = Default::default();
-        let redrawn = Redrawn::of(all, &report.run, self.draws());
-        report.redrawn = Arc::new(redrawn.into());
-        Some(RunResult {
+        let run = RunResult {
             seed,
             folder: report.folder.clone(),
             state: RunState::Done,
             report: Some(Box::new(report)),
-        })
+        };
+        Some((run, all))
     }
 }
 
