@@ -10,19 +10,22 @@ the best methods in the project's README is written with it.
                                                                 set and with `--compare-to` method=fedtide and method=fedmf
     python3 studies/honest-winner.py --codec NAME OUT [OUT ...]  first takes what studies at the first cut with seed 1 and
                                                                 another codec have sent
+    python3 studies/honest-winner.py --private --searches OUT [OUT ...], --private --studies OUT [OUT ...]   the same of
+                                                                honest-winner-private.toml
     python3 studies/honest-winner.py --track NAME OUT [OUT ...]  first takes what studies with the same settings, at the first
                                                                 cut or without one, have found on another question
 """
 
 import csv
 import json
+import re
 import sys
 import tomllib
 from pathlib import Path
 
 HERE = Path(__file__).parent
 REPORTS = HERE.parent / "reports" / "honest-winner"
-SETTINGS = REPORTS / "settings.toml"
+PRIVATE = REPORTS / "private"
 FRONT = HERE.parent / "README.md"
 DATA = {
     "amazon": "Amazon Instant Video",
@@ -43,6 +46,7 @@ SENT = [HEADLINE, "up_bytes", "down_bytes"]
 FIGURES = [*SENT, "hr@10"]
 FOUND = ["runs", "mean", "users_low", "users_high"]
 TRACKS = {"all": "all items behind the first cut", "leave-one-out": "leave-one-out", "sessions": "leave-one-out by sessions"}
+EPSILONS = ["epsilon 8", "epsilon 2"]
 CODECS = {"f32": "f32", "int8": "8 bits", "dead-zone": "dead zone", "secure": "secure sum"}
 # The kinds of methods. What none of them names is federated and published, with or without our weights of time.
 COUNTS = ["popularity", "popularity of a window", "popularity with decay", "popularity of returning users"]
@@ -75,7 +79,7 @@ def write(path, columns, rows):
         writer.writerows(rows)
 
 
-def take_searches(folders, cut):
+def take_searches(folders, cut, home=REPORTS):
     """Puts the trials of searches into the logs, in place of earlier ones of the same arms, and the chosen settings.
     A search at a later cut is for that cut alone."""
     logs, chosen = {}, {}
@@ -91,16 +95,18 @@ def take_searches(folders, cut):
             chosen |= {arm + cut: table.replace(arm, arm + cut) for arm, table in found.items()}
     new = {data: set(arms) for data, arms in logs.items()}
     for data, arms in logs.items():
-        path = REPORTS / f"search-{data}.csv"
+        path = home / f"search-{data}.csv"
         for row in read(path) if path.exists() else []:
             if row["arm"] not in new[data]:
                 arms.setdefault(row["arm"], []).append(row)
-        order = names()
+        order = names(home)
         rows = [row for arm in sorted(arms, key=lambda arm: (order.index(parts(arm)[1]), arm)) for row in arms[arm]]
         write(path, LOGGED, rows)
-    known = tables(SETTINGS.read_text()) if SETTINGS.exists() else {}
-    text = "# What `fedrecsim search studies/honest-winner.toml` has chosen, by validation alone. The logs are beside this file.\n"
-    SETTINGS.write_text(text + "".join(f"\n{table}" for _, table in sorted((known | chosen).items())))
+    settings = home / "settings.toml"
+    known = tables(settings.read_text()) if settings.exists() else {}
+    search = f"fedrecsim search studies/{study_of(home)}"
+    text = f"# What `{search}` has chosen, by validation alone. The logs are beside this file.\n"
+    settings.write_text(text + "".join(f"\n{table}" for _, table in sorted((known | chosen).items())))
 
 
 def tables(text):
@@ -122,6 +128,13 @@ def take_studies(folders):
         runs = sorted(folder.glob("runs/*method=popularity,*/1/run.json"))
         splits = [split(json.loads(run.read_text())) for run in runs]
         write(REPORTS / data / "splits.csv", list(splits[0]), splits)
+
+
+def take_private(folders):
+    """Takes what the page shows of studies of sums with noise, each with the arms of one data set."""
+    for folder in map(Path, folders):
+        rows = [row for row in read(folder / "pooled.csv") if row["runs"] != "0" and row["figure"] == HEADLINE]
+        write(PRIVATE / parts(rows[0]["arm"])[0] / "pooled.csv", KEPT, rows)
 
 
 def take_codec(codec, folders):
@@ -162,9 +175,14 @@ def split(run):
     return row | {key: kept[key] for key in ("unrated_test_items", "test_items_within_a_day", "users_without_history")}
 
 
-def names():
+def study_of(home):
+    """Returns the study file whose figures a folder has."""
+    return "honest-winner-private.toml" if home == PRIVATE else "honest-winner.toml"
+
+
+def names(home=REPORTS):
     """Returns the methods in the order of the study."""
-    axes = tomllib.loads((HERE / "honest-winner.toml").read_text())["axes"]
+    axes = tomllib.loads((HERE / study_of(home)).read_text())["axes"]
     return [value["name"] for axis in axes if axis["name"] == "method" for value in axis["values"]]
 
 
@@ -200,9 +218,9 @@ def kind(method):
     return "count" if method in COUNTS else "ours" if method in OURS else "published"
 
 
-def table(data, name):
+def table(data, name, home=REPORTS):
     """Returns the rows of a table of one data set by method, cut and figure."""
-    return {(*parts(row["arm"])[1:], row["figure"]): row for row in read(REPORTS / data / name)}
+    return {(*parts(row["arm"])[1:], row["figure"]): row for row in read(home / data / name)}
 
 
 def interval(row, of):
@@ -314,6 +332,17 @@ def beside(of, titles, cell):
     return page
 
 
+def private():
+    """Returns the table of what is left of sums with noise, by method, data set and epsilon."""
+    found = {data: table(data, "pooled.csv", PRIVATE) for data in DATA if (PRIVATE / data / "pooled.csv").exists()}
+    cells = [f"{DATA[data]}, {epsilon}" for data in found for epsilon in EPSILONS]
+    page = ["| method | " + " | ".join(cells) + " |", "|---|" + "---:|" * len(cells)]
+    for method in dict.fromkeys(name.rpartition(", ")[0] for name in names(PRIVATE)):
+        rows = [of.get((f"{method}, {epsilon}", "", HEADLINE)) for of in found.values() for epsilon in EPSILONS]
+        page.append(f"| {method} | " + " | ".join(of_users(row) if row else "-" for row in rows) + " |")
+    return page
+
+
 def sent(row):
     """Returns the accuracy and the bytes up and down of a run, of all users together."""
     return f"{number(row[HEADLINE])}, {size(float(row['up_bytes']))} / {size(float(row['down_bytes']))}"
@@ -333,6 +362,16 @@ def size(count):
     return f"{count:.0f} PB"
 
 
+def figure(place):
+    """Returns the figure of all cuts that a place in the text names: {DATA: METHOD}, or {DATA: METHOD - OTHER} for a
+    difference to FedTide or FedMF."""
+    data, method = place.groups()
+    method, _, other = method.partition(" - ")
+    name = f"pooled-against-method={other}.csv" if other else TABLES[0]
+    row = table(data, name)[(method, "", HEADLINE)]
+    return difference(row) if other else number(row["mean"])
+
+
 def pages():
     """Returns the pages by their paths: the report's text with the tables in their places, and the README."""
     text = (REPORTS / "text.md").read_text()
@@ -343,21 +382,27 @@ def pages():
         "claims": claims(studied),
         "found": [line for data in studied for line in found(data)],
         "sent": beside("codec", CODECS, sent),
+        "private": private(),
         "tracks": beside("track", TRACKS, of_users),
         "searched": searched(),
     }
     for name, lines in parts_of_page.items():
         text = text.replace(f"{{{name}}}", "\n".join(lines).strip())
+    text = re.sub(r"\{([a-z0-9-]+): ([^{}]+)\}", figure, text)
     return {REPORTS / "README.md": text, FRONT: front(studied)}
 
 
 def main():
     arguments = sys.argv[1:]
-    cut = ""
+    cut, home = "", REPORTS
     if arguments[:1] == ["--at"]:
         cut, arguments = f", cut={arguments[1]}", arguments[2:]
+    if arguments[:1] == ["--private"]:
+        home, arguments = PRIVATE, arguments[1:]
     if arguments[:1] == ["--searches"]:
-        take_searches(arguments[1:], cut)
+        take_searches(arguments[1:], cut, home)
+    elif arguments[:1] == ["--studies"] and home == PRIVATE:
+        take_private(arguments[1:])
     elif arguments[:1] == ["--studies"]:
         take_studies(arguments[1:])
         take_codec("f32", arguments[1:])

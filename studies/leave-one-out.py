@@ -40,16 +40,7 @@ HEAD = """# FedSpec and FedGram beside other methods, under leave-one-out
 
 **These tables do not show which method wins.** Earlier versions of this page said that FedSpec and FedGram do. An
 independent recomputation from the specification agrees with the figures within the noise of seeds, and every interval
-recomputes. What they were said to show does not hold. NDCG@10 is the expected one:
-
-| what was said | what was found |
-|---|---|
-| FedSpec with recency is ahead of FedMF by .092 (MovieLens 100K) and .130 (1M) of NDCG@10 | 90 % (100K) and 88 % (1M) of the held-out items come within a day of the user's rating before. Without the training items of that day, the gain of recency is gone: FedSpec on 100K falls from .447 to .378, and has .382 without times. On users with a gap above a day, FedSpec minus FedMF is -.008 ± .047 (100K) and +.010 ± .027 (1M) |
-| FedSpec and FedGram win | On a [global timeline](../honest-winner/README.md) others have the higher figures. With 99 candidates, in the recomputation: On 100K the popularity of the last 30 days has .360, FedGram with times .265 and FedSpec with times .264. On 1M iALS has .343, FCF .330, that popularity .324, FedGram .321, FedMF .313, and FedSpec .309 without times and .293 with |
-| Without times they are .03 ahead of FedMF | The difference came from FedMF's loss, the binary cross-entropy. With a sampled softmax (20 negatives, five seeds) FedMF has .381 on 100K, where FedSpec has .379, FedGram .383 and FCF .380. On 1M it has .416, FedSpec .427 and FedGram .429 |
-| FedSpec with recency is ahead of a central ceiling, EASE with recency, by .024 (100K) and .031 (1M) | EASE is no ceiling here. On 1M it kept the regulariser of 100K: tuned, and with FedSpec's weights of time, it has .529, and FedSpec .523. Among the whole catalogue the order turns round (1M, seed 1): EASE with recency .0973, FedSpec with times .0836, FedGram with times .0583 |
-| Two rounds of FedSpec send 302 times fewer bytes up than FedMF | FedMF sent f32. Against FedMF in int8 it is 81 times. Against FedMF with this project's dead zone it is 11 times up and 2.2 down. Under a secure sum, FedSpec's four rounds send 2.4 (100K) and 1.05 (1M) times fewer up than FedMF in f32 |
-| Intervals of ±.001 to ±.007 show which differences are real | On MovieLens they are over seeds, with the users fixed. Over users an absolute figure has ±.020, and differences of .003 to .005 that were called significant are not |
+recomputes. [What they were said to show does not hold](../honest-winner/README.md#our-claims-the-old-and-the-new).
 
 What the tables show: the figures that these settings have on these users, if the last rating of each is held out and ranked
 among 99 candidates, and how far the seed moves them. On the generated set a seed also draws other users and items.
