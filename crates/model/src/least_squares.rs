@@ -11,12 +11,12 @@
 //! computation is in double precision in a fixed order (contract 1). Tables hold single precision.
 //!
 //! A user with n positives, few beside k, is solved for in n dimensions (the identity of Woodbury).
-//! With R^T R = w_0 Y^T Y + ridge I, S = diag(w)^(1/2), and U = R^(-T) Y_u^T S for the rows Y_u of
-//! the positives,
+//! With R^T R = w_0 Y^T Y + ridge I, S = diag(w)^(1/2), and U = S Y_u R^(-1) for the rows Y_u of the
+//! positives,
 //!
-//! x = R^(-1) U (I + U^T U)^(-1) S^(-1) b.
+//! x = R^(-1) U^T (I + U U^T)^(-1) S^(-1) b.
 //!
-//! All users who receive the same Y^T Y and have as many positives share R.
+//! All users who receive the same Y^T Y and have as many positives share R^(-1).
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -24,10 +24,11 @@ use std::collections::btree_map::Entry;
 use ndarray::{Array2, ArrayView2};
 
 use super::algebra::{
-    Packed, Result, TILE, add_gram, dot, factorise, mixed_dot, solve, solve_back, solve_forward,
-    triangle_values, write_triangle,
+    Result, add_gram, add_scaled, dot, factorise, invert_factor, mixed_dot, solve, triangle_values,
+    write_triangle,
 };
 use super::table::Table;
+use crate::per_instruction_set;
 
 /// Describes a user's positives by their rows of the item table and their weights.
 #[derive(Clone, Copy, Debug)]
@@ -100,35 +101,69 @@ const FEW: usize = 4;
 /// The most elements of all factors that are kept together (16 MiB).
 const KEPT_ELEMENTS: usize = 1 << 21;
 
-/// Holds factors R of w_0 Y^T Y + ridge I for one Y^T Y. Whether a factor is kept changes no bit.
+/// Holds R^(-1) of w_0 Y^T Y + ridge I for one Y^T Y. Whether one is kept changes no bit.
 #[derive(Clone, Debug, Default)]
-struct SharedFactors {
+struct SharedInverses {
     /// The upper triangle of Y^T Y.
     gram: Vec<f32>,
-    /// The factors by the bits of w_0 and of the ridge.
-    factors: BTreeMap<[u64; 2], Array2<f64>>,
+    /// The inverses by the bits of w_0 and of the ridge.
+    inverses: BTreeMap<[u64; 2], Array2<f64>>,
 }
 
-impl SharedFactors {
-    /// Returns the elements of R (k x k), row after row; `None` if the matrix is not positive
-    /// definite.
+impl SharedInverses {
+    /// Returns the elements of R^(-1) (k x k, upper triangle), row after row; `None` if the matrix is
+    /// not positive definite.
     fn of(&mut self, weight: f64, gram: &[f32], (ridge, k): (f64, usize)) -> Option<&[f64]> {
-        let is_full = (self.factors.len() + 1) * k * k > KEPT_ELEMENTS;
+        let is_full = (self.inverses.len() + 1) * k * k > KEPT_ELEMENTS;
         let key = [weight, ridge].map(f64::to_bits);
-        if !have_same_bits(&self.gram, gram) || (is_full && !self.factors.contains_key(&key)) {
+        if !have_same_bits(&self.gram, gram) || (is_full && !self.inverses.contains_key(&key)) {
             self.gram = gram.to_vec();
-            self.factors.clear();
+            self.inverses.clear();
         }
-        let factor = match self.factors.entry(key) {
+        let inverse = match self.inverses.entry(key) {
             Entry::Occupied(kept) => kept.into_mut(),
             Entry::Vacant(place) => {
                 let mut matrix = Array2::zeros((k, k));
                 WeightedGram::Triangle(weight, gram).write_with_ridge(ridge, &mut matrix);
                 factorise(&mut matrix).ok()?;
+                invert_factor(&mut matrix);
                 place.insert(matrix)
             }
         };
-        factor.as_slice()
+        inverse.as_slice()
+    }
+}
+
+per_instruction_set! {
+    /// Adds `rows` (n x k) times the upper triangle of `matrix` (k x k) to `sums` (n x k).
+    fn multiply_by_upper(rows: &[f64], matrix: &[f64], k: usize, sums: &mut [f64]) {
+        for (j, row) in matrix.chunks_exact(k).enumerate() {
+            for (sums, factors) in sums.chunks_exact_mut(k).zip(rows.chunks_exact(k)) {
+                add_scaled(&mut sums[j..], factors[j], &row[j..]);
+            }
+        }
+    }
+}
+
+per_instruction_set! {
+    /// Adds the scalar products of `rows` (n x k) to the upper triangle of `matrix` (n x n).
+    fn add_products(matrix: &mut Array2<f64>, rows: &[f64], k: usize) {
+        for (i, one) in rows.chunks_exact(k).enumerate() {
+            for (j, other) in rows.chunks_exact(k).enumerate().skip(i) {
+                matrix[(i, j)] += dot(one, other);
+            }
+        }
+    }
+}
+
+per_instruction_set! {
+    /// Returns the upper triangle of `matrix` (k x k) times `vector`.
+    fn upper_times(matrix: &[f64], vector: &[f64]) -> Vec<f64> {
+        let mut products = Vec::with_capacity(vector.len());
+        for (j, row) in matrix.chunks_exact(vector.len()).enumerate() {
+            products.push(dot(&row[j..], &vector[j..]));
+        }
+        products
     }
 }
 
@@ -141,13 +176,13 @@ fn have_same_bits(a: &[f32], b: &[f32]) -> bool {
 }
 
 /// Solves for user vectors. Its memory is reused from user to user, and what passes between them
-/// are factors of matrices that do not depend on the user.
+/// does not depend on the user.
 #[derive(Clone, Debug, Default)]
 pub struct LeastSquares {
     matrix: Array2<f64>,
     rows: Vec<f64>,
-    shared: SharedFactors,
-    columns: Vec<Packed>,
+    shared: SharedInverses,
+    products: Vec<f64>,
 }
 
 impl LeastSquares {
@@ -214,32 +249,25 @@ impl LeastSquares {
         ridge: f64,
     ) -> Option<Vec<f64>> {
         let (roots, mut targets) = positives.roots_and_targets()?;
-        let k = table.shape().dimension;
-        let factor = self.shared.of(weight, gram, (ridge, k))?;
-        let width = roots.len().div_ceil(TILE) * TILE;
-        // U has columns of zeros up to whole tiles.
-        targets.resize(width, 0.0);
-        self.columns.clear();
-        self.columns.resize(k * width / TILE, [0.0; TILE]);
-        let elements = self.columns.as_flattened_mut();
-        for (column, (&item, root)) in positives.items.iter().zip(&roots).enumerate() {
-            let places = elements[column..].iter_mut().step_by(width);
-            let values = table.row(item as usize).iter();
-            places
-                .zip(values)
-                .for_each(|(place, value)| *place = root * f64::from(*value));
+        let (k, count) = (table.shape().dimension, positives.items.len());
+        let inverse = self.shared.of(weight, gram, (ridge, k))?;
+        self.rows.clear();
+        for (&item, root) in positives.items.iter().zip(&roots) {
+            let row = table.row(item as usize).iter();
+            self.rows.extend(row.map(|value| root * f64::from(*value)));
         }
-        solve_forward(factor, &mut self.columns, k);
-        let elements = self.columns.as_flattened();
-        let columns = ArrayView2::from_shape((k, width), elements).ok()?;
-        let mut matrix = Array2::eye(width);
-        add_gram(&mut matrix, &columns, None);
+        self.products.clear();
+        self.products.resize(count * k, 0.0);
+        multiply_by_upper(&self.rows, inverse, k, &mut self.products);
+        let mut matrix = Array2::eye(count);
+        add_products(&mut matrix, &self.products, k);
         factorise(&mut matrix).ok()?;
         solve(&matrix, &mut targets);
-        let rows = elements.chunks_exact(width);
-        let mut vector: Vec<f64> = rows.map(|row| dot(row, &targets)).collect();
-        solve_back(factor, &mut vector);
-        Some(vector)
+        let mut vector = vec![0.0; k];
+        for (row, target) in self.products.chunks_exact(k).zip(&targets) {
+            add_scaled(&mut vector, *target, row);
+        }
+        Some(upper_times(inverse, &vector))
     }
 
     /// Returns the number of multiply-adds of [`Self::user_vector`] for `positives` items in

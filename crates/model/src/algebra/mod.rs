@@ -29,12 +29,6 @@ mod tests;
 mod triangle;
 mod vector;
 
-pub(crate) use {
-    blocked::{Packed, TILE},
-    cholesky::{factorise, solve, solve_back, solve_forward},
-    triangle::write_triangle,
-    vector::{dot, mixed_dot},
-};
 pub use {
     cholesky::invert,
     eigen::{SymmetricEigen, symmetric_eigen},
@@ -43,6 +37,11 @@ pub use {
     product::product,
     qr::{ThinQr, thin_qr},
     triangle::{packed_triangle, triangle_values, upper_triangular},
+};
+pub(crate) use {
+    cholesky::{factorise, invert_factor, solve},
+    triangle::write_triangle,
+    vector::{add_scaled, dot, mixed_dot},
 };
 
 /// Says why a matrix cannot be factorised or decomposed.

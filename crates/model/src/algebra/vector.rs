@@ -43,7 +43,7 @@ pub(crate) fn mixed_dot(a: &[f64], b: &[f32]) -> f64 {
 
 /// Adds `factor * x` to `y`.
 #[inline(always)]
-pub(super) fn add_scaled(y: &mut [f64], factor: f64, x: &[f64]) {
+pub(crate) fn add_scaled(y: &mut [f64], factor: f64, x: &[f64]) {
     for (y, x) in y.iter_mut().zip(x) {
         *y += factor * x;
     }
