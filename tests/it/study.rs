@@ -434,7 +434,14 @@ fn bad_input_is_refused_before_anything_runs() {
     );
     let same = ["--set", "method.fedrap.learning_rate_tables=5", "--dry-run"];
     refused(STUDY, &same, &["come to the same scenario"]);
-    study(&workshop, &[&same[..], &["--arms", "rate=10"]].concat());
+    let some = ["--arms", "rate=10"];
+    study(&workshop, &[&same[..], &some].concat());
+    let other = format!(
+        "{STUDY}[[arms]]\nname = \"other\"\nset = {{ method = {{ fedmf = {{ latent_dimension = 4 }} }} }}\n"
+    );
+    let of_fedrap = ["--set", "method.fedrap.lambda=0.5", "--dry-run"];
+    refused(&other, &of_fedrap, &["arm `other`", "not several"]);
+    study(&workshop, &[&of_fedrap[..], &some].concat());
     refused(
         &STUDY.replace("small.toml", "absent.toml"),
         &[],

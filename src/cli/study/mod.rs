@@ -125,8 +125,7 @@ impl<'a> OpenStudy<'a> {
         session: &'a Session<'a>,
     ) -> Result<Self> {
         let (study, text) = file::load(&arguments.study, &changes(arguments, false))?;
-        let is_wanted = |name: &str| is_wanted(name, &arguments.arms);
-        let plan = Plan::of(study, &session.vocabulary(), is_wanted)?;
+        let plan = Plan::of(study, &session.vocabulary(), wanted_by(arguments))?;
         let work = Self {
             compare_to,
             ..Self::opened(arguments, session, (plan, text), false)
@@ -141,7 +140,7 @@ impl<'a> OpenStudy<'a> {
     ) -> Result<(Self, SearchPlan)> {
         let (study, text) = file::load(&arguments.study, &changes(arguments, true))?;
         let file = arguments.study.display().to_string();
-        let search = SearchPlan::of(study, &file, &session.vocabulary())?;
+        let search = SearchPlan::of(study, &file, &session.vocabulary(), wanted_by(arguments))?;
         let work = Self::opened(arguments, session, (search.plan.clone(), text), true);
         work.refuse_unknown_arms().map(|()| (work, search))
     }
@@ -250,7 +249,7 @@ impl<'a> OpenStudy<'a> {
 
     /// Returns whether an arm of this name is asked for.
     fn is_wanted(&self, arm: &str) -> bool {
-        is_wanted(arm, &self.arguments.arms)
+        wanted_by(self.arguments)(arm)
     }
 
     /// Returns the runs of the part, or of all of them, whose arms are asked for.
@@ -361,9 +360,10 @@ impl<'a> OpenStudy<'a> {
     }
 }
 
-/// Returns whether the name of an arm contains one of the texts, if there are any.
-fn is_wanted(arm: &str, texts: &[String]) -> bool {
-    texts.is_empty() || texts.iter().any(|text| is_named(arm, text))
+/// Returns what says whether an arm is asked for, by its name.
+fn wanted_by(arguments: &StudyRunsArgs) -> impl Fn(&str) -> bool {
+    let wanted = &arguments.arms;
+    move |arm| wanted.is_empty() || wanted.iter().any(|text| is_named(arm, text))
 }
 
 /// Returns whether the name of an arm contains `text`, whose parts between asterisks may have anything

@@ -83,9 +83,12 @@ impl fmt::Display for Shard {
 impl Plan {
     /// Resolves every arm of `study`.
     ///
+    /// An arm that `is_wanted`, by its name, does not ask for stands as in the file if it cannot have
+    /// the overrides of the command line.
+    ///
     /// # Errors
-    /// [`Error::Usage`] with the faults of all arms, and for two arms that come to the same
-    /// scenario, if both are to be run: `is_wanted` says so by their names.
+    /// [`Error::Usage`] with the faults of all arms, and for two wanted arms that come to the same
+    /// scenario.
     pub fn of(
         study: Study,
         vocabulary: &[MethodVocabulary],
@@ -96,7 +99,12 @@ impl Plan {
         // Arms often share a fault of their base, which is told once.
         let mut faults: Vec<(String, Vec<String>)> = Vec::new();
         for arm in &study.arms {
-            match resolved(arm, first_seed, vocabulary) {
+            let as_asked = resolved(arm, first_seed, vocabulary);
+            let loaded = as_asked.or_else(|error| match is_wanted(&arm.name) {
+                true => Err(error),
+                false => resolved(&arm.of_file(study.last_overrides), first_seed, vocabulary),
+            });
+            match loaded {
                 Ok(loaded) => {
                     for warning in loaded.warnings {
                         if !warnings.iter().any(|(known, _)| *known == warning) {

@@ -55,8 +55,13 @@ impl SearchPlan {
     /// # Errors
     /// [`Error::Usage`] for a study without a search, for a space with fewer settings than trials,
     /// for an arm without a validation part or without the metric that decides, and for the faults
-    /// of trials.
-    pub fn of(mut study: Study, file: &str, vocabulary: &[MethodVocabulary]) -> Result<Self> {
+    /// of trials that `is_wanted` asks for by their names.
+    pub fn of(
+        mut study: Study,
+        file: &str,
+        vocabulary: &[MethodVocabulary],
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Result<Self> {
         let refuse = |reason: String| Error::Usage(format!("{file}: {reason}"));
         let Some(search) = study.search.take() else {
             return Err(refuse(
@@ -111,7 +116,7 @@ impl SearchPlan {
         let (trials, arms): (Vec<Trial>, Vec<Arm>) = trials.into_iter().unzip();
         study.arms = arms;
         study.title = format!("{}: the search", study.title);
-        let mut plan = Plan::of(study, vocabulary, |_| true)?;
+        let mut plan = Plan::of(study, vocabulary, is_wanted)?;
         plan.metrics.truncate(1);
         let whole = Self {
             plan,

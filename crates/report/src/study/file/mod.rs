@@ -90,6 +90,15 @@ pub struct Arm {
     pub chosen_from: Option<u32>,
 }
 
+impl Arm {
+    /// Returns the arm without its last overrides, which are those of the command line.
+    pub(super) fn of_file(&self, last_overrides: usize) -> Self {
+        let mut arm = self.clone();
+        arm.set.truncate(self.set.len() - last_overrides);
+        arm
+    }
+}
+
 /// A value that somebody else has published for an arm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reference {

@@ -31,7 +31,7 @@ pub(crate) fn search_with(text: &str, changes: &Changes) -> Result<SearchPlan> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("base.toml"), sample::BASE).unwrap();
     let study = file::parse(text, &folder.path().join("study.toml"), changes)?;
-    SearchPlan::of(study, "study.toml", &vocabulary())
+    SearchPlan::of(study, "study.toml", &vocabulary(), |_| true)
 }
 
 pub(crate) fn search_of(text: &str) -> Result<SearchPlan> {
