@@ -210,7 +210,9 @@ fn a_run_that_finds_no_room_ends_and_is_resumed_when_there_is_some() {
 }
 
 /// If this fails, a run that finds no memory aborts, without a word about what the memory was for
-/// and with the exit code of a crash, or speaks of an actor.
+/// and with the exit code of a crash, or speaks of an actor. Within a few megabytes below the room
+/// of a table, a small piece of memory is refused first, which nothing can be told of: one limit of
+/// all may lie there.
 #[test]
 fn a_run_that_finds_no_memory_ends_with_exit_code_1_and_says_what_for() {
     let workshop = Workshop::new();
@@ -222,8 +224,9 @@ fn a_run_that_finds_no_memory_ends_with_exit_code_1_and_says_what_for() {
         "codec.uplink=\"dense-f32\"",
         "training.rounds=1",
     ];
-    let mut refused = 0;
-    for megabytes in [300, 400, 500, 4000] {
+    let (mut refused, mut aborted) = (0, 0);
+    // Tables take 51.2 MB, so that these limits leave different rests.
+    for megabytes in [256, 316, 376, 436, 496, 4000] {
         let mut command = Command::new("sh");
         command.args([
             "-c",
@@ -256,11 +259,13 @@ fn a_run_that_finds_no_memory_ends_with_exit_code_1_and_says_what_for() {
                 );
                 refused += 1;
             }
+            None if said.contains("memory allocation of ") => aborted += 1,
             other => panic!("{megabytes} MB: {other:?}, {said}"),
         }
         assert!(megabytes < 4000 || output.status.success(), "{said}");
     }
     assert!(refused > 0, "the limits are too wide to test anything");
+    assert!(aborted <= 1, "{aborted} runs aborted");
 }
 
 /// Kills hundreds of runs, most of them while a checkpoint is written. How many kills hit that

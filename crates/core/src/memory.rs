@@ -107,6 +107,13 @@ pub fn shortage_of_this_thread() -> Option<Error> {
     REFUSED.take().map(Error::Memory)
 }
 
+/// Returns the error of threads that the system does not start, which it says without a cause.
+pub fn no_threads(what: impl Display, reason: impl Display) -> Error {
+    Error::Memory(format!(
+        "there is no memory for {what}, or there are too many processes: {reason}; lower `--threads`, or raise the limits `ulimit -v` and `ulimit -u`"
+    ))
+}
+
 fn refused<T>(count: usize, purpose: impl Display) -> Error {
     let megabytes = count as f64 * size_of::<T>() as f64 / 1e6;
     Error::Memory(format!(

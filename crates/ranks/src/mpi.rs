@@ -19,7 +19,7 @@ use ::mpi::traits::{Communicator, Destination, MatchedReceiveVec, Source};
 use bytes::Bytes;
 
 use super::{Crew, Link, Other, Parcel, Place};
-use fedrecsim_core::{Error, Result};
+use fedrecsim_core::{Error, Result, memory};
 use fedrecsim_sim::Stop;
 
 /// The most bytes of a message of MPI, whose counts have 31 bits. Longer ones are sent in pieces.
@@ -71,7 +71,7 @@ impl Group {
         let thread = std::thread::Builder::new()
             .name("mpi".to_owned())
             .spawn(move || talk(inbox, &tell, &talking))
-            .map_err(|reason| Error::Usage(format!("cannot start the thread of MPI: {reason}")))?;
+            .map_err(|reason| memory::no_threads("the thread of MPI", reason))?;
         let started = told.recv().ok().flatten();
         let (rank, ranks) =
             started.ok_or_else(|| Error::Usage("MPI does not start in this process".to_owned()))?;

@@ -14,6 +14,7 @@ use crate::cli::output_file::remove_if_there;
 use crate::cli::{self, Session};
 use crate::method::Entry;
 use crate::{Error, Result};
+use fedrecsim_core::memory;
 use fedrecsim_report::{SavedReport, SavedRun};
 
 /// The most characters of a reason.
@@ -105,14 +106,14 @@ impl Start {
     /// Starts a thread of this process.
     ///
     /// # Errors
-    /// [`Error::Usage`] if the system refuses one.
+    /// [`Error::Memory`] if the system refuses one.
     pub(crate) fn thread(&self, methods: &[Entry]) -> Result<Carrier> {
         let stop = Arc::new(AtomicBool::new(false));
         let (start, methods, interrupted) = (self.clone(), methods.to_vec(), Arc::clone(&stop));
         let thread = thread::Builder::new()
             .name("run".to_owned())
             .spawn(move || start.carry_out(&methods, &interrupted))
-            .map_err(|reason| Error::Usage(format!("cannot start a thread for a run: {reason}")))?;
+            .map_err(|reason| memory::no_threads("the thread of a run", reason))?;
         Ok(Carrier::Thread {
             thread: Some(thread),
             stop,

@@ -43,9 +43,7 @@ impl ActorThread {
         let thread = std::thread::Builder::new()
             .name("simulation".to_owned())
             .spawn(live)
-            .map_err(|reason| {
-                Error::Usage(format!("cannot start the simulation's thread: {reason}"))
-            })?;
+            .map_err(|reason| memory::no_threads("the simulation's thread", reason))?;
         let started = started.recv().map_err(|_| ending.error())??;
         let this = Self {
             commands: Some(commands),

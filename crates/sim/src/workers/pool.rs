@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use crate::resident::unanswered;
 use fedrecsim_core::stages::{Stage, enter};
-use fedrecsim_core::{Error, Result, memory};
+use fedrecsim_core::{Result, memory};
 
 /// The worker threads of one simulation, which end with it.
 #[derive(Clone, Debug)]
@@ -16,14 +16,14 @@ impl Pool {
     /// Starts `threads` threads, which must be at least one.
     ///
     /// # Errors
-    /// [`Error::Usage`] if the system does not give them.
+    /// [`Error::Memory`](fedrecsim_core::Error::Memory) if the system does not give them.
     pub fn start(threads: usize) -> Result<Self> {
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .panic_handler(|_| {})
             .build();
-        let pool = pool
-            .map_err(|reason| Error::Usage(format!("cannot start {threads} threads: {reason}")))?;
+        let refused = |reason| memory::no_threads(format_args!("{threads} threads"), reason);
+        let pool = pool.map_err(refused)?;
         Ok(Self(Arc::new(pool)))
     }
 
@@ -36,7 +36,7 @@ impl Pool {
     /// free meanwhile.
     ///
     /// # Errors
-    /// [`Error::Memory`] if `work` is refused memory, and [`Error::Actor`] if it panics.
+    /// [`Error::Memory`](fedrecsim_core::Error::Memory) if `work` is refused memory, and [`Error::Actor`](fedrecsim_core::Error::Actor) if it panics.
     pub async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -66,7 +66,7 @@ impl Pool {
     /// meanwhile.
     ///
     /// # Errors
-    /// [`Error::Memory`] if `work` is refused memory, and what it returns.
+    /// [`Error::Memory`](fedrecsim_core::Error::Memory) if `work` is refused memory, and what it returns.
     ///
     /// # Panics
     /// If `work` panics.
@@ -82,6 +82,7 @@ impl Pool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use fedrecsim_core::Error;
 
     /// If this fails, a panic in a training hangs its simulation or takes the process down.
     #[test]
