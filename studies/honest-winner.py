@@ -13,7 +13,8 @@ the best methods in the project's README is written with it.
     python3 studies/honest-winner.py --private --searches OUT [OUT ...], --private --studies OUT [OUT ...]   the same of
                                                                 honest-winner-private.toml
     python3 studies/honest-winner.py --track NAME OUT [OUT ...]  first takes what studies with the same settings, at the first
-                                                                cut or without one, have found on another question
+                                                                cut or without one, have found on another question; with
+                                                                NAME@DATA if --set has named another data set
 """
 
 import csv
@@ -33,6 +34,7 @@ DATA = {
     "ml-1m": "MovieLens 1M",
     "ml-100k": "MovieLens 100K",
     "ml-latest-small": "MovieLens latest small",
+    "lastfm-2k": "LastFM-2K",
 }
 # What a row of a log has. All further columns of a search are settings, which go into one.
 LOGGED = ["arm", "trial", "state", "validation", "up_bytes", "down_bytes", "settings", "reason"]
@@ -151,10 +153,11 @@ def take_codec(codec, folders):
 
 def take_track(track, folders):
     """Takes accuracy of the arms of the first cut, in place of earlier ones of the same method and track."""
+    track, _, data = track.partition("@")
     for folder in map(Path, folders):
         rows = [row for row in read(folder / "summary.csv") if row["figure"] == HEADLINE and row["runs"] != "0"]
         new = {(parts(row["arm"])[1], track): row for row in rows if parts(row["arm"])[2] == "0.6"}
-        merge(parts(rows[0]["arm"])[0], "track", new, FOUND)
+        merge(data or parts(rows[0]["arm"])[0], "track", new, FOUND)
 
 
 def merge(data, of, new, columns):
