@@ -368,7 +368,7 @@ fn wanted_by(arguments: &StudyRunsArgs) -> impl Fn(&str) -> bool {
 
 /// Returns whether the name of an arm contains `text`, whose parts between asterisks may have anything
 /// between them.
-fn is_named(arm: &str, text: &str) -> bool {
+pub(super) fn is_named(arm: &str, text: &str) -> bool {
     let mut rest = Some(arm);
     for part in text.split('*') {
         rest = rest.and_then(|rest| Some(rest.split_once(part)?.1));

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 
 use crate::cli::args::{Cli, Command, DataCommand};
+use crate::cli::study::is_named;
 use crate::method::vocabulary;
 use fedrecsim_report::study::{self, Plan, against, file::Changes};
 use fedrecsim_scenario as scenario;
@@ -236,8 +237,7 @@ fn commands_in_the_documents_name_scenarios_that_exist_and_values_that_fit() {
             Command::Study(study) => {
                 let plan = load_study(&study.runs.study);
                 let names: Vec<&str> = plan.arms.iter().map(|arm| arm.arm.name.as_str()).collect();
-                let is_there =
-                    |text: &String| names.iter().any(|name| name.contains(text.as_str()));
+                let is_there = |text: &String| names.iter().any(|name| is_named(name, text));
                 assert!(
                     study.runs.arms.iter().all(is_there),
                     "{arguments:?}: no arm has this in its name"
