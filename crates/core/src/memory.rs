@@ -107,7 +107,8 @@ pub fn shortage_of_this_thread() -> Option<Error> {
     REFUSED.take().map(Error::Memory)
 }
 
-/// Returns the error of threads that the system does not start, which it says without a cause.
+/// Returns the error of threads that the system does not start. It does not say whether memory or a
+/// limit of processes is the cause.
 pub fn no_threads(what: impl Display, reason: impl Display) -> Error {
     Error::Memory(format!(
         "there is no memory for {what}, or there are too many processes: {reason}; lower `--threads`, or raise the limits `ulimit -v` and `ulimit -u`"
