@@ -13,7 +13,7 @@ use super::{Finished, Session, memory, screen};
 use crate::UserId;
 use crate::scenario::Scenario;
 use fedrecsim_core::{Error, ErrorKind, Result};
-use fedrecsim_data::dataset::KeptItems;
+use fedrecsim_data::dataset::{Dataset, KeptItems};
 use fedrecsim_ranks::{self as ranks, Crew};
 use fedrecsim_report::progress::{LINES_EVERY, Progress, Show};
 use fedrecsim_report::{self as report, ReportFolder, RunRecord, UserArrays, Wall, html};
@@ -77,6 +77,7 @@ pub(crate) fn carry_out(
         folder,
         ..
     } = job;
+    let saved = users_named(&options.save_users, &world.dataset)?;
     let show = match options.progress {
         ProgressArg::Off => Show::Nothing,
         ProgressArg::Rounds => Show::Lines(Duration::ZERO),
@@ -97,7 +98,7 @@ pub(crate) fn carry_out(
         None => sim::run_to_end(world, &control, &mut watch, checkpoints, None)?,
         Some(crew) => on_ranks(world, &control, &mut watch, checkpoints, crew)?,
     };
-    let users = saved_users(&options.save_users, &simulation)?;
+    let users = saved_users(&saved, &simulation)?;
     let outcome = simulation.finish_watched(&mut watch)?;
     watch.progress.finish();
     let model = outcome.model.clone();
@@ -248,24 +249,44 @@ fn median(laps: &[Duration]) -> Duration {
     sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
+/// Returns the users of these names. What is no name is a list of names.
+///
+/// # Errors
+/// [`Error::Usage`] for a user who is not there.
+fn users_named(names: &[String], dataset: &Dataset) -> Result<Vec<UserId>> {
+    let mut users = Vec::new();
+    for name in names {
+        match dataset.user_named(name) {
+            Err(_) if name.contains(',') => {
+                for name in name.split(',') {
+                    users.push(dataset.user_named(name.trim())?);
+                }
+            }
+            found => users.push(found?),
+        }
+    }
+    Ok(users)
+}
+
 /// Returns the arrays of `users` for the model's file, at the end of `simulation`. After a run that
 /// was stopped within a round it is nothing, as some of the users are in training then.
 ///
 /// # Errors
-/// [`Error::Usage`] for a user who is not there.
-fn saved_users(users: &[u32], simulation: &Simulation) -> Result<Vec<UserArrays>> {
+/// Defects of the simulator.
+fn saved_users(users: &[UserId], simulation: &Simulation) -> Result<Vec<UserArrays>> {
     if simulation.stopped_by().is_some() {
         return Ok(Vec::new());
     }
-    let items = simulation.world().dataset.items();
+    let dataset = &simulation.world().dataset;
+    let items = dataset.items();
     let arrays = |user| {
         Ok(UserArrays {
-            user,
+            name: dataset.user_name(user).into_owned(),
             table: simulation.personal_table(user)?,
             items: marked(&simulation.items_of(user)?, items),
         })
     };
-    users.iter().map(|user| arrays(UserId(*user))).collect()
+    users.iter().map(|user| arrays(*user)).collect()
 }
 
 /// Returns for each item whether its user trains on it, or has it held out.

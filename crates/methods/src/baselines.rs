@@ -244,7 +244,7 @@ mod tests {
             users: vec![0, 0, 0, 0, 1],
             interactions: rows.into(),
             user_names: vec!["a".into(), "b".into()],
-            items: 4,
+            item_names: (0..4).map(|item| format!("i{item}").into()).collect(),
         };
         let cut = |cut| GlobalTimeSpec {
             cut,

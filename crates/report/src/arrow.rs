@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Float64Array, RecordBatch, UInt64Array};
+use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
 use arrow_schema::{ArrowError, Field, Schema};
 
-use super::column::{self, Column, Place, Value};
+use super::column::{self, Column, Place, Unit, Value};
 #[cfg(feature = "parquet")]
 use super::exporter::Exporter;
 #[cfg(feature = "parquet")]
@@ -44,14 +44,20 @@ pub fn users(record: &RunRecord) -> Result<Option<RecordBatch>> {
 /// Returns a table of some columns.
 fn batch<T>(columns: &[Column<'_, T>], rows: impl Iterator<Item = T>) -> Result<RecordBatch> {
     let array = |(column, values): (&Column<'_, T>, Vec<Value>)| -> ArrayRef {
-        if column.unit.is_whole() {
-            let count = |value| match value {
-                Value::Count(count) => Some(count),
+        if column.unit == Unit::Name {
+            let name = |value| match value {
+                Value::Name(name) => Some(name),
                 _ => None,
             };
-            Arc::new(values.into_iter().map(count).collect::<UInt64Array>())
+            Arc::new(values.into_iter().map(name).collect::<StringArray>())
+        } else if column.unit.is_whole() {
+            let count = |value: &Value| match value {
+                Value::Count(count) => Some(*count),
+                _ => None,
+            };
+            Arc::new(values.iter().map(count).collect::<UInt64Array>())
         } else {
-            let numbers = values.into_iter().map(Value::number);
+            let numbers = values.iter().map(Value::number);
             Arc::new(numbers.collect::<Float64Array>())
         }
     };
@@ -130,6 +136,7 @@ mod tests {
     fn text_of(table: &RecordBatch) -> String {
         let cell = |array: &ArrayRef, row: usize| match array.data_type() {
             _ if array.is_null(row) => String::new(),
+            DataType::Utf8 => array.as_string::<i32>().value(row).to_owned(),
             DataType::UInt64 => array.as_primitive::<UInt64Type>().value(row).to_string(),
             _ => array.as_primitive::<Float64Type>().value(row).to_string(),
         };

@@ -1,7 +1,7 @@
 //! Columns of tables as data: a figure's name, unit and meaning, how it is read from a row, and
 //! where it is shown.
 //!
-//! `columns.csv` lists the columns of rounds, users and runs: a row is a serialised record, and a
+//! `columns.csv` lists the columns of rounds, users, items and runs: a row is a serialised record, and a
 //! column is a path into it. CSV, Arrow, Parquet, Markdown, pages and the reference in `docs/` read
 //! these lists. A [`Cell`] is what a reader sees of a figure.
 
@@ -39,6 +39,8 @@ pub enum Unit {
     Epsilon,
     /// A chance from 0 to 1, such as an AUC.
     Chance,
+    /// A name, which is no number.
+    Name,
 }
 
 impl Unit {
@@ -63,6 +65,7 @@ impl Unit {
             Self::Share => format!("{:.2} %", 100.0 * value),
             Self::Epsilon => words::epsilon(value, 3),
             Self::Chance => format!("{value:.3}"),
+            Self::Name => value.to_string(),
         }
     }
 
@@ -80,8 +83,8 @@ impl Unit {
     }
 }
 
-/// A number, or nothing where a row has none.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// A number or a name, or nothing where a row has none.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Value {
     /// There is no number.
     #[default]
@@ -90,15 +93,17 @@ pub(crate) enum Value {
     Count(u64),
     /// A number that may have a fraction.
     Number(f64),
+    /// A name.
+    Name(String),
 }
 
 impl Value {
     /// Returns the number; `None` if there is none.
-    pub(crate) fn number(self) -> Option<f64> {
+    pub(crate) fn number(&self) -> Option<f64> {
         match self {
-            Self::Nothing => None,
-            Self::Count(count) => Some(count as f64),
-            Self::Number(number) => Some(number),
+            Self::Nothing | Self::Name(_) => None,
+            Self::Count(count) => Some(*count as f64),
+            Self::Number(number) => Some(*number),
         }
     }
 }
@@ -127,13 +132,14 @@ impl<T: Into<Self>> From<Option<T>> for Value {
     }
 }
 
-/// Writes the number as CSV has it, and nothing if there is none.
+/// Writes the number or the name, and nothing if there is none.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nothing => Ok(()),
             Self::Count(count) => count.fmt(f),
             Self::Number(number) => number.fmt(f),
+            Self::Name(name) => name.fmt(f),
         }
     }
 }
@@ -182,6 +188,8 @@ pub(crate) enum Place {
     Network,
     /// The table of users: `users.csv`, `users.parquet` and the Arrow table.
     Users,
+    /// `items.csv`.
+    Items,
     /// The table of rounds on the page of a run.
     Page,
     /// `NAME.csv` and `summary.csv` of a study.
@@ -327,7 +335,7 @@ impl Listed {
             values.iter().fold(text.to_owned(), fill)
         };
         let path: Vec<String> = self.of.split('.').map(filled).collect();
-        let of = move |row: &Tree| number_at(row, &path);
+        let of = move |row: &Tree| value_at(row, &path);
         let column = Column::new(filled(&self.name), self.unit, filled(&self.doc), of);
         let column = column.shown_in(&self.shown_in);
         match self.label.is_empty() {
@@ -337,8 +345,8 @@ impl Listed {
     }
 }
 
-/// Returns the number in a row at the end of a path.
-fn number_at(row: &Tree, path: &[String]) -> Value {
+/// Returns the number or the name in a row at the end of a path.
+fn value_at(row: &Tree, path: &[String]) -> Value {
     let mut tree = row;
     for key in path {
         let is_it = |(name, _): &&(Tree, Tree)| name.as_text() == Some(key);
@@ -355,24 +363,26 @@ fn number_at(row: &Tree, path: &[String]) -> Value {
     match tree {
         Tree::Integer(count) => u64::try_from(*count).ok().into(),
         Tree::Float(number) => Value::Number(*number),
+        Tree::Text(name) => Value::Name(name.clone()),
         _ => Value::Nothing,
     }
 }
 
 /// Returns a table as CSV text with a header line. There may be millions of rows.
 pub(crate) fn csv<T>(columns: &[Column<'_, T>], rows: impl Iterator<Item = T>) -> String {
-    let names: Vec<&str> = columns.iter().map(|column| &*column.name).collect();
-    let mut text = names.join(",") + "\n";
+    let mut table = csv::Writer::from_writer(Vec::new());
+    // Writing into memory cannot fail, and every row has as many cells.
+    let _ = table.write_record(columns.iter().map(|column| column.name.as_bytes()));
+    let mut cell = String::new();
     for row in rows {
-        // No cell has to be quoted, as all are numbers, and they are written in place.
-        for (place, column) in columns.iter().enumerate() {
-            let separator = if place == 0 { "" } else { "," };
-            // Writing into a string cannot fail.
-            let _ = write!(text, "{separator}{}", column.of(&row));
+        for column in columns {
+            cell.clear();
+            let _ = write!(cell, "{}", column.of(&row));
+            let _ = table.write_field(&cell);
         }
-        text.push('\n');
+        let _ = table.write_record(None::<&str>);
     }
-    text
+    String::from_utf8(table.into_inner().unwrap_or_default()).unwrap_or_default()
 }
 
 /// Returns the values of every column.

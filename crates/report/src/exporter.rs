@@ -38,6 +38,10 @@ pub const EXPORTERS: &[Exporter] = &[
         render: |record| one("users.csv", users::csv(record)?),
     },
     Exporter {
+        files: &["items.csv"],
+        render: |record| one("items.csv", users::items_csv(record)?),
+    },
+    Exporter {
         files: &["summary.md"],
         render: |record| one("summary.md", run::document(record)?.markdown()),
     },

@@ -17,7 +17,7 @@ impl Frame {
     pub(crate) fn of<T>(columns: &[Column<'_, T>], rows: impl Iterator<Item = T>) -> Self {
         let values = column::values(columns, rows);
         let rows = values.first().map_or(0, Vec::len);
-        let numbers = |values: Vec<Value>| values.into_iter().map(Value::number).collect();
+        let numbers = |values: Vec<Value>| values.iter().map(Value::number).collect();
         let named = columns.iter().map(|column| column.name.to_string());
         Self {
             columns: named.zip(values.into_iter().map(numbers)).collect(),

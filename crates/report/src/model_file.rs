@@ -8,7 +8,6 @@ use std::io::{Seek, Write};
 use ndarray::{Array1, Array2};
 use ndarray_npy::{NpzWriter, WriteNpzError};
 
-use fedrecsim_core::UserId;
 use fedrecsim_methods::PersonalTable;
 use fedrecsim_model::ValueType;
 use fedrecsim_model::blocks::{BlockValues, Model};
@@ -16,8 +15,8 @@ use fedrecsim_model::blocks::{BlockValues, Model};
 /// The arrays of one user in the file.
 #[derive(Clone, Debug)]
 pub struct UserArrays {
-    /// The user.
-    pub user: UserId,
+    /// The user's name.
+    pub name: String,
     /// The item table that it keeps for itself, in methods that have one.
     pub table: Option<PersonalTable>,
     /// For each item 1 if the user trains on it, 2 and 3 if it is held out for validation and for
@@ -27,8 +26,8 @@ pub struct UserArrays {
 
 /// Writes the blocks of `model` (rows x columns each, of the block's type) to `out` as an
 /// uncompressed `.npz` archive with one array for each, under the block's name, and returns `out`.
-/// Behind them come, of user 7, the table that it keeps for itself, if there is one, as `D-7` if
-/// its name is D, and as `items-7` which items it rated.
+/// Behind them come, of the user ann, the table that it keeps for itself, if there is one, as `D-ann`
+/// if the table is called D, and as `items-ann` which items it rated.
 ///
 /// # Errors
 /// Returns the error of `out`.
@@ -56,14 +55,11 @@ pub fn write_npz<W: Write + Seek>(
             }
         }
     }
-    for UserArrays { user, table, items } in users {
+    for UserArrays { name, table, items } in users {
         if let Some(table) = table {
-            archive.add_array(format!("{}-{}", table.name, user.0), &table.values.view())?;
+            archive.add_array(format!("{}-{name}", table.name), &table.values.view())?;
         }
-        archive.add_array(
-            format!("items-{}", user.0),
-            &Array1::from_vec(items.clone()),
-        )?;
+        archive.add_array(format!("items-{name}"), &Array1::from_vec(items.clone()))?;
     }
     archive.finish()
 }

@@ -10,9 +10,9 @@ pub(crate) use super::load::NetworkSummary;
 use fedrecsim_scenario::{DevicesSpec, FaultSpec, Policy, Scenario};
 use fedrecsim_sim::outcome::Losses;
 pub(crate) use fedrecsim_sim::outcome::{
-    Accuracy, AuditRecord, ByDirection, DeviceBytes, Distribution, Flow, NoEpsilon, PrivacyRecord,
-    ProblemSize, RoundRecord, SPARSITY_THRESHOLDS, Sampling, SplitAccuracy, UserRecord,
-    VersionsCost, WorkTotals,
+    Accuracy, AuditRecord, ByDirection, DeviceBytes, Distribution, Flow, ItemRecord, NoEpsilon,
+    PrivacyRecord, ProblemSize, RoundRecord, SPARSITY_THRESHOLDS, Sampling, SplitAccuracy,
+    UserRecord, VersionsCost, WorkTotals,
 };
 
 /// The version of the layout of `run.json` and `rounds.csv`. Version 1 had keys of the scenario at
@@ -111,6 +111,9 @@ pub struct RunRecord<S = Scenario> {
     /// kept for this many.
     #[serde(skip)]
     pub per_user: Option<Vec<UserRecord>>,
+    /// Every item, in the order of items.
+    #[serde(skip)]
+    pub per_item: Vec<ItemRecord>,
     /// The scenario as resolved: every preset and default filled in.
     pub scenario: S,
     /// The keys of the scenario file without effect, a line for each; absent if there are none.

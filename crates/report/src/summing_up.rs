@@ -46,6 +46,7 @@ impl RunRecord {
             network: NetworkSummary::of(&outcome.network, &scenario.network),
             device_bytes: outcome.device_bytes,
             per_user: outcome.users,
+            per_item: outcome.items,
             work: outcome.work,
             energy: Energy::of(&scenario.devices, &outcome.bytes, outcome.work),
             bytes: outcome.bytes,

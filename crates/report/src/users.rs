@@ -1,4 +1,4 @@
-//! The rows of users: `users.csv` has one for every user.
+//! The rows of users and items: `users.csv` has one for every user, and `items.csv` one for every item.
 
 use std::collections::BTreeMap;
 
@@ -18,6 +18,7 @@ use fedrecsim_sim::outcome::UserAccount;
 #[derive(Serialize)]
 struct Row<'r> {
     user: UserId,
+    name: &'r str,
     bytes: ByDirection<Flow>,
     account: UserAccount,
     taking_part_s: f64,
@@ -43,6 +44,7 @@ pub(crate) fn rows<'r>(
     users.iter().map(move |user| {
         let UserRecord {
             user,
+            name,
             bytes,
             account,
             test,
@@ -51,6 +53,7 @@ pub(crate) fn rows<'r>(
         let values = test.iter().flat_map(|test| names.iter().zip(&test.values));
         rounds::tree(&Row {
             user: *user,
+            name,
             bytes: *bytes,
             account: *account,
             taking_part_s: account.taking_part_ns as f64 / 1e9,
@@ -72,6 +75,19 @@ pub(crate) fn csv(record: &RunRecord) -> Result<Option<String>> {
     check::check(record)?;
     let users = record.per_user.as_ref();
     Ok(users.map(|users| column::csv(&columns(record), rows(record, users))))
+}
+
+/// Returns `items.csv`.
+///
+/// # Errors
+/// Those of [`check::check`].
+pub(crate) fn items_csv(record: &RunRecord) -> Result<String> {
+    check::check(record)?;
+    let columns = rounds::columns(&Has::of(record), Place::Items);
+    Ok(column::csv(
+        &columns,
+        record.per_item.iter().map(rounds::tree),
+    ))
 }
 
 /// Returns a sentence on where the totals of single users are, or on how to have them.
@@ -97,6 +113,7 @@ pub(crate) fn remark(record: &RunRecord) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::record::ItemRecord;
     use crate::tests::records as sample;
     use fedrecsim_scenario::ReportSpec;
 
@@ -106,6 +123,29 @@ mod tests {
         record.scenario.devices.energy_nj_per_row_visit = Some(2.0);
         record.energy = Energy::of(&record.scenario.devices, &record.bytes, record.work);
         insta::assert_snapshot!(csv(&record).unwrap().unwrap());
+    }
+
+    /// If this fails, an item with a comma or a quotation mark in its name moves the cells of its row.
+    #[test]
+    fn names_of_items_are_quoted_where_they_have_to_be() {
+        let mut record = sample::run(1);
+        let item = |(item, name): (u32, &str)| ItemRecord {
+            item,
+            name: name.to_owned(),
+            ratings: 3,
+            popularity: 0.5,
+        };
+        let names = ["Heat (1995)", "Good, Bad", "the \"Net\""];
+        record.per_item = (0..).zip(names).map(item).collect();
+        let text = items_csv(&record).unwrap();
+        let mut table = ::csv::Reader::from_reader(text.as_bytes());
+        let read: Vec<::csv::StringRecord> = table.records().map(|row| row.unwrap()).collect();
+        let read: Vec<&str> = read.iter().map(|row| &row[1]).collect();
+        assert_eq!(read, names);
+        assert!(
+            text.starts_with("item,name,ratings,popularity\n0,Heat (1995),3,0.5\n"),
+            "{text}"
+        );
     }
 
     /// If this fails, a reader who misses `users.csv` does not learn how to have it.

@@ -52,6 +52,7 @@ pub use {
     faults::{Fault, Place, Sources},
     policy::{Invitations, LateUpdates, Policy, UpdateRule, UpdatesNeeded},
     schema::{schema, unchecked_rules},
+    suggest::nearest,
     traffic::{Traffic, TrafficBlock, TrafficOf, UploadUse},
     vocabulary::{MethodVocabulary, ParameterFault, Resolve, SizesOf},
     weights::{StepWeights, WeightTotals},

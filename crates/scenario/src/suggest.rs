@@ -12,7 +12,7 @@ pub(super) fn instead_of(unknown: &str, known: &[&str]) -> String {
 
 /// Returns the known name that `unknown` probably misspells: at most a third of its letters differ,
 /// or its end was left off.
-pub(super) fn nearest<'k>(unknown: &str, known: &[&'k str]) -> Option<&'k str> {
+pub fn nearest<'k>(unknown: &str, known: &[&'k str]) -> Option<&'k str> {
     let written = normalised(unknown);
     let length = written.chars().count();
     let limit = (unknown.chars().count() / 3).max(1);

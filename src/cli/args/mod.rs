@@ -250,16 +250,12 @@ pub(crate) struct RunOptions {
     /// Write to that file also which items each of these users rated, and the item table that it
     /// keeps for itself, if any.
     ///
-    /// Users are named by their numbers, from 0, as in users.csv. The arrays of user 7 are D-7, if
-    /// the table is called D, and items-7. The latter has a number for each item: 1 if it is
-    /// trained on, 2 and 3 if it is held out for validation and test, else 0.
-    #[arg(
-        long,
-        value_name = "USER,...",
-        value_delimiter = ',',
-        requires = "save_model"
-    )]
-    pub save_users: Vec<u32>,
+    /// Users are named as in the ratings file; generated ones by their numbers, from 0. The arrays of
+    /// ann are D-ann, if the table is called D, and items-ann. The latter has a number for each item:
+    /// 1 if it is trained on, 2 and 3 if it is held out for validation and test, else 0. May be given
+    /// several times, for names with a comma.
+    #[arg(long, value_name = "NAME,...", requires = "save_model")]
+    pub save_users: Vec<String>,
 }
 
 /// How progress is shown.

@@ -30,8 +30,8 @@ pub(crate) struct TableArgs {
     /// The file of `run --save-model`.
     #[arg(value_name = "FILE.npz")]
     pub file: PathBuf,
-    /// The tables, by the names of their arrays, such as C or D-43 (with --save-users 43); several
-    /// are added up, as C,D-43 [default: each array of floating-point numbers by itself].
+    /// The tables, by the names of their arrays, such as C or D-ann (with --save-users ann); several
+    /// are added up, as C,D-ann [default: each array of floating-point numbers by itself].
     #[arg(long, value_name = "ARRAY,...", value_delimiter = ',')]
     pub sum: Vec<String>,
     /// Draw the values of the table's first rows as colours, to this SVG file.

@@ -48,7 +48,7 @@ pub(crate) fn describe(
         ));
     }
     if let Some(least) = spec.k_core {
-        let (users, items) = (kept.user_names.len() as u64, u64::from(kept.items));
+        let (users, items) = (kept.user_names.len() as u64, u64::from(kept.items()));
         let ratings = kept.interactions.len() as u64;
         kept = kept.core(least)?;
         if kept.interactions.len() as u64 == ratings {
@@ -57,17 +57,17 @@ pub(crate) fn describe(
             lines.push(format!(
                 "k_core = {least} leaves out {}, {} and {}, and leaves {}",
                 counted(users - kept.user_names.len() as u64, "user"),
-                counted(items - u64::from(kept.items), "item"),
+                counted(items - u64::from(kept.items()), "item"),
                 counted(ratings - kept.interactions.len() as u64, "rating"),
                 size(&kept)
             ));
         }
     }
-    let pairs = kept.user_names.len() as u64 * u64::from(kept.items);
+    let pairs = kept.user_names.len() as u64 * u64::from(kept.items());
     let share = percent(kept.interactions.len() as u64, pairs);
     let of_users = spread(counts(kept.users.iter(), kept.user_names.len()));
     let items = kept.interactions.iter().map(|rating| &rating.item);
-    let of_items = spread(counts(items, kept.items as usize));
+    let of_items = spread(counts(items, kept.items() as usize));
     lines.extend([
         format!("{share} of all pairs of a user and an item"),
         format!("ratings of a user: {of_users}"),
@@ -97,7 +97,7 @@ fn size(ratings: &Ratings) -> String {
         "{} by {} of {}",
         counted(ratings.interactions.len() as u64, "rating"),
         counted(ratings.user_names.len() as u64, "user"),
-        counted(ratings.items.into(), "item")
+        counted(ratings.items().into(), "item")
     )
 }
 

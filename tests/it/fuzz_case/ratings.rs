@@ -115,7 +115,7 @@ fn check_ratings(ratings: &Ratings) {
     }
     assert_eq!(
         (users as usize, items),
-        (ratings.user_names.len(), ratings.items)
+        (ratings.user_names.len(), ratings.items())
     );
 }
 
@@ -137,7 +137,7 @@ fn check_round_trip(ratings: &Ratings) {
         ratings.users.iter().copied().zip(fields).collect()
     };
     assert_eq!(of(&again), of(ratings));
-    assert_eq!(again.items, ratings.items);
+    assert_eq!(again.items(), ratings.items());
 }
 
 /// Checks that every user has something to train on, and nothing of it is held out.

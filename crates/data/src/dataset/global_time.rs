@@ -40,18 +40,12 @@ pub(super) fn split(ratings: Ratings, spec: &GlobalTimeSpec, streams: Streams) -
     let instants = Instants::of(&ratings, spec)?;
     let numbers = Numbers::of(&ratings, spec, instants);
     let mut of_users: Vec<Vec<Interaction>> = vec![Vec::new(); numbers.users.count() as usize];
-    let mut names: Vec<Box<str>> = vec!["".into(); of_users.len()];
     for (user, row) in ratings.users.iter().zip(&ratings.interactions) {
         if let Some(number) = numbers.users.known(*user) {
             // Items outside of the catalogue get numbers behind it.
             let outside = numbers.items.count() + row.item;
             let item = numbers.items.known(row.item).unwrap_or(outside);
             of_users[number as usize].push(Interaction { item, ..*row });
-        }
-    }
-    for (user, name) in (0..).zip(ratings.user_names) {
-        if let Some(number) = numbers.users.known(user) {
-            names[number as usize] = name;
         }
     }
     let mut parts = Parts::new(spec, instants, numbers.items.count());
@@ -75,6 +69,10 @@ pub(super) fn split(ratings: Ratings, spec: &GlobalTimeSpec, streams: Streams) -
         )));
     }
     let users = of_users.len() as u32;
+    let names = [
+        numbers.users.names(ratings.user_names),
+        numbers.items.names(ratings.item_names),
+    ];
     Ok(parts.finish(numbers.with_history, names, users))
 }
 
@@ -157,7 +155,7 @@ struct Numbers {
 impl Numbers {
     fn of(ratings: &Ratings, spec: &GlobalTimeSpec, instants: Instants) -> Self {
         let mut users = Numbering::of(ratings.user_names.len());
-        let mut items = Numbering::of(ratings.items as usize);
+        let mut items = Numbering::of(ratings.items() as usize);
         let rows = || ratings.users.iter().zip(&ratings.interactions);
         let before = || rows().filter(|(_, row)| row.instant < instants.training_ends);
         for (user, row) in before() {
@@ -287,7 +285,12 @@ impl Parts {
         items
     }
 
-    fn finish(self, with_history: u32, user_names: Vec<Box<str>>, users: u32) -> Dataset {
+    fn finish(
+        self,
+        with_history: u32,
+        [user_names, item_names]: [Vec<Box<str>>; 2],
+        users: u32,
+    ) -> Dataset {
         let held_out = HeldOut::Items(Box::new(HeldOutLists {
             test: self.test,
             validation: self.validation,
@@ -308,6 +311,7 @@ impl Parts {
             train: self.train,
             held_out,
             user_names,
+            item_names,
             first: 0,
             totals,
             training_ends: Some(self.instants.training_ends),

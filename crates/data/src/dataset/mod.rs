@@ -9,11 +9,12 @@
 //! `generator` generates a population, and [`split`] holds out what accuracy is measured on. A
 //! device is given its [`OwnData`].
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use fedrecsim_core::{Result, Streams, Timestamp, UserId};
-use fedrecsim_scenario::{DatasetSpec, GeneratorSpec, SplitSpec};
+use fedrecsim_core::{Error, Result, Streams, Timestamp, UserId};
+use fedrecsim_scenario::{DatasetSpec, GeneratorSpec, SplitSpec, nearest};
 
 mod alias;
 mod candidates;
@@ -71,6 +72,8 @@ pub struct Dataset {
     held_out: HeldOut,
     /// The name of every user in the file; empty for a generated population.
     user_names: Vec<Box<str>>,
+    /// The name of every item in the file; empty for a generated population.
+    item_names: Vec<Box<str>>,
     /// The first of the users whose ratings are here.
     first: u32,
     /// The instant at which training ends for everybody, if the split goes by one.
@@ -178,7 +181,15 @@ fn generated(
     } else if own.len() == population.users as usize {
         splitter.finish()
     } else {
-        splitter.finish_part(own.start, population.users, Vec::new())
+        splitter.finish_part(own.start, population.users, Default::default())
+    }
+}
+
+/// Returns the name of the user or item of this number among `names`; the number itself if there are none.
+fn name(names: &[Box<str>], number: u32) -> Cow<'_, str> {
+    match names.get(number as usize) {
+        Some(name) => Cow::Borrowed(name),
+        None => Cow::Owned(number.to_string()),
     }
 }
 
@@ -306,6 +317,37 @@ impl Dataset {
     /// Returns the number of training positives of every item (m).
     pub fn popularity(&self) -> Vec<u32> {
         self.totals.popularity.clone()
+    }
+
+    /// Returns the name of a user in the ratings file; that of a generated user is its number.
+    pub fn user_name(&self, user: UserId) -> Cow<'_, str> {
+        name(&self.user_names, user.0)
+    }
+
+    /// Returns the name of an item in the ratings file; that of a generated item is its number.
+    pub fn item_name(&self, item: u32) -> Cow<'_, str> {
+        name(&self.item_names, item)
+    }
+
+    /// Returns the user of this name.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there is none, with a name that is like it.
+    pub fn user_named(&self, wanted: &str) -> Result<UserId> {
+        let users = 0..self.totals.users;
+        let names: Vec<Cow<'_, str>> = users.map(|user| self.user_name(UserId(user))).collect();
+        if let Some(user) = names.iter().position(|name| name == wanted) {
+            return Ok(UserId(user as u32));
+        }
+        let known: Vec<&str> = names.iter().map(|name| &**name).collect();
+        let meant = match (nearest(wanted, &known), known.first()) {
+            (Some(name), _) => format!("did you mean {name:?}?"),
+            (None, Some(first)) => format!("the first of the {} users is {first:?}", known.len()),
+            (None, None) => "there are no users".to_owned(),
+        };
+        Err(Error::Usage(format!(
+            "there is no user {wanted:?}: {meant}"
+        )))
     }
 
     /// Returns the user as messages name it: the number here and, where there is a file, the name

@@ -148,7 +148,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::dataset::ratings::{Interaction, Ratings};
+    use crate::dataset::ratings::{Interaction, Ratings, names};
     use crate::dataset::split;
     use fedrecsim_scenario::SplitSpec;
 
@@ -164,14 +164,11 @@ mod tests {
             .enumerate()
             .map(|(row, &item)| Interaction::new(item, 1.0, row as i64))
             .collect();
-        let user_names = (0..users.len())
-            .map(|user| format!("name-{user}").into())
-            .collect();
         let ratings = Ratings {
             users: users_of_rows,
             interactions,
-            user_names,
-            items,
+            user_names: names(users.len() as u32),
+            item_names: names(items),
         };
         split::split(
             ratings,

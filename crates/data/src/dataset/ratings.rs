@@ -43,11 +43,16 @@ pub struct Ratings {
     pub interactions: Vec<Interaction>,
     /// The name of every user in the file.
     pub user_names: Vec<Box<str>>,
-    /// Number of different items.
-    pub items: u32,
+    /// The name of every item in the file.
+    pub item_names: Vec<Box<str>>,
 }
 
 impl Ratings {
+    /// Returns the number of different items.
+    pub fn items(&self) -> u32 {
+        self.item_names.len() as u32
+    }
+
     /// Leaves out every user with fewer than `minimum` rows (repeated pairs counted), and numbers
     /// the remaining users and items anew in the order of first appearance.
     ///
@@ -76,7 +81,7 @@ impl Ratings {
     pub fn core(mut self, least: u32) -> Result<Self> {
         loop {
             let mut of_users = vec![0u32; self.user_names.len()];
-            let mut of_items = vec![0u32; self.items as usize];
+            let mut of_items = vec![0u32; self.items() as usize];
             for (user, row) in self.users.iter().zip(&self.interactions) {
                 of_users[*user as usize] += 1;
                 of_items[row.item as usize] += 1;
@@ -116,26 +121,22 @@ impl Ratings {
 
     /// Leaves only the rows whose user and item `is_kept` accepts, and numbers the remaining users
     /// and items anew in the order of first appearance.
-    pub(super) fn only(mut self, is_kept: impl Fn(u32, u32) -> bool) -> Self {
+    pub(super) fn only(self, is_kept: impl Fn(u32, u32) -> bool) -> Self {
         let mut users = Numbering::of(self.user_names.len());
-        let mut items = Numbering::of(self.items as usize);
+        let mut items = Numbering::of(self.items() as usize);
         let mut kept = Self::default();
         for (&user, interaction) in self.users.iter().zip(&self.interactions) {
             if !is_kept(user, interaction.item) {
                 continue;
             }
-            let number = users.number(user);
-            if number as usize == kept.user_names.len() {
-                kept.user_names
-                    .push(std::mem::take(&mut self.user_names[user as usize]));
-            }
-            kept.users.push(number);
+            kept.users.push(users.number(user));
             kept.interactions.push(Interaction {
                 item: items.number(interaction.item),
                 ..*interaction
             });
         }
-        kept.items = items.next;
+        kept.user_names = users.names(self.user_names);
+        kept.item_names = items.names(self.item_names);
         kept
     }
 
@@ -208,6 +209,17 @@ impl Numbering {
         (number != Self::NONE).then_some(number)
     }
 
+    /// Returns the names of what has a new number, by that number; `names` has them by the old one.
+    pub(crate) fn names(&self, names: Vec<Box<str>>) -> Vec<Box<str>> {
+        let mut named = vec![Box::default(); self.next as usize];
+        for (number, name) in self.numbers.iter().zip(names) {
+            if *number != Self::NONE {
+                named[*number as usize] = name;
+            }
+        }
+        named
+    }
+
     /// Returns the new number of `old`, which gets one if it has none.
     pub(crate) fn number(&mut self, old: u32) -> u32 {
         let number = &mut self.numbers[old as usize];
@@ -217,6 +229,13 @@ impl Numbering {
         }
         *number
     }
+}
+
+/// Returns names for this many users or items.
+#[cfg(test)]
+pub(super) fn names(count: u32) -> Vec<Box<str>> {
+    let name = |number| format!("name-{number}").into();
+    (0..count).map(name).collect()
 }
 
 #[cfg(test)]
@@ -232,14 +251,11 @@ mod tests {
             .collect();
         let user_count = users.iter().max().unwrap() + 1;
         let items = rows.iter().map(|row| row.1).max().unwrap() + 1;
-        let user_names = (0..user_count)
-            .map(|user| format!("name-{user}").into())
-            .collect();
         Ratings {
             users,
             interactions,
-            user_names,
-            items,
+            user_names: names(user_count),
+            item_names: names(items),
         }
     }
 
@@ -255,8 +271,10 @@ mod tests {
             kept.interactions.iter().map(|i| i.item).collect::<Vec<_>>(),
             [0, 1, 2, 0]
         );
-        assert_eq!(kept.items, 3);
+        assert_eq!(kept.items(), 3);
         assert_eq!(kept.user_names, ["name-1".into(), "name-2".into()]);
+        let items = ["name-1".into(), "name-2".into(), "name-3".into()];
+        assert_eq!(kept.item_names, items);
     }
 
     #[test]
@@ -278,7 +296,7 @@ mod tests {
         let rows = [(0, 1), (0, 2), (1, 1), (1, 2), (2, 9), (2, 5), (1, 5)];
         let core = ratings(&rows).core(2).unwrap();
         assert_eq!(core.user_names, ["name-0".into(), "name-1".into()]);
-        assert_eq!((core.items, core.interactions.len()), (2, 4));
+        assert_eq!((core.items(), core.interactions.len()), (2, 4));
         let nothing = ratings(&rows).core(3).unwrap_err().to_string();
         assert!(nothing.contains("dataset.k_core is 3"), "{nothing}");
     }

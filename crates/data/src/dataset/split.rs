@@ -56,7 +56,7 @@ pub(super) fn split_part(
     if goes_by_clock(spec) {
         ratings.check_clock("`dataset.split.leave-one-out.session_gap_days`")?;
     }
-    let mut splitter = Splitter::new(ratings.items, own.start, (spec, rows), streams)?;
+    let mut splitter = Splitter::new(ratings.items(), own.start, (spec, rows), streams)?;
     if let Way::KFold(draw) = &mut splitter.way {
         (0..before).for_each(|_| {
             draw.next_is_test();
@@ -74,7 +74,7 @@ pub(super) fn split_part(
     }
     let mut kept = kept.into_iter();
     names.retain(|_| kept.next().unwrap_or(true));
-    splitter.finish_part(own.start, names.len() as u32, names)
+    splitter.finish_part(own.start, names.len() as u32, [names, ratings.item_names])
 }
 
 /// Returns whether ratings are split by more than their order in time.
@@ -268,16 +268,16 @@ impl Splitter {
     /// nobody.
     pub fn finish(self) -> Result<Dataset> {
         let users = self.train.users() as u32;
-        self.finish_part(0, users, Vec::new())
+        self.finish_part(0, users, Default::default())
     }
 
-    /// Returns the split data set of users from the number `first` on, of `users` users, who have
-    /// these names.
+    /// Returns the split data set of users from the number `first` on, of `users` users, with the
+    /// names of users and items.
     pub(super) fn finish_part(
         self,
         first: u32,
         users: u32,
-        user_names: Vec<Box<str>>,
+        [user_names, item_names]: [Vec<Box<str>>; 2],
     ) -> Result<Dataset> {
         if let Some(too_few) = &self.too_few {
             return Err(Error::Dataset(self.too_few_message(too_few)));
@@ -296,6 +296,7 @@ impl Splitter {
             train,
             held_out,
             user_names,
+            item_names,
             first,
             totals,
             training_ends: None,

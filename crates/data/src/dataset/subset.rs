@@ -31,7 +31,7 @@ impl Ratings {
             let items = self.interactions.iter().map(|interaction| interaction.item);
             let kept = kept(
                 items,
-                self.items as usize,
+                self.items() as usize,
                 wanted,
                 (spec, streams, "dataset/subset-items"),
             );
@@ -108,7 +108,7 @@ mod tests {
             users,
             interactions,
             user_names,
-            items: 4,
+            item_names: crate::dataset::ratings::names(4),
         }
     }
 
@@ -116,7 +116,7 @@ mod tests {
         let left = ratings().subset(spec, Streams::new(5)).unwrap();
         (
             left.user_names.iter().map(ToString::to_string).collect(),
-            left.items,
+            left.items(),
             left.users.len(),
         )
     }

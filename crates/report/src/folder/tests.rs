@@ -29,6 +29,7 @@ fn a_report_is_its_charts_and_its_other_files_and_no_leftovers() {
     let mut expected = sample::pictures(&sample::run(3));
     assert_eq!(expected.len(), if cfg!(feature = "plots") { 5 } else { 0 });
     expected.extend([
+        "items.csv",
         "network.csv",
         "rounds.csv",
         "run.json",

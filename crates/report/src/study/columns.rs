@@ -85,6 +85,7 @@ pub fn reference() -> String {
         ("rounds.csv", Place::Rounds, &Has::all()),
         ("network.csv", Place::Network, &Has::all()),
         ("users.csv", Place::Users, &Has::all()),
+        ("items.csv", Place::Items, &Has::all()),
         ("study.csv and summary.csv", Place::Study, &without_metrics),
     ] {
         text += &column::reference(file, &rounds::columns(has, place));

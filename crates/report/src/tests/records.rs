@@ -138,6 +138,7 @@ pub(crate) fn with_users(rounds: u32) -> RunRecord {
         .collect();
     let user = |user, bytes, account| UserRecord {
         user: UserId(user),
+        name: format!("O'Brien 014{user}"),
         bytes,
         account,
         test: (user == 0).then(|| UserTest {
@@ -300,6 +301,7 @@ fn empty(rounds: u32) -> RunRecord {
         policy: Policy::of(&Mode::Synchronous),
         per_round: Vec::new(),
         per_user: None,
+        per_item: Vec::new(),
         scenario: scenario(rounds),
         warnings: Vec::new(),
         command: ["fedrecsim", "run", "scenarios/ml100k-fedrap.toml", "--set", "method.mu = 0.1", "--seed", "1"]

@@ -367,6 +367,7 @@ impl MetricsActor {
             network: NetworkRecord::over(rounds, self.waits.waits()),
             device_bytes: self.device_bytes(dataset.users()),
             users: self.user_records(dataset.users()),
+            items: self.item_records(),
             size: ProblemSize {
                 users: dataset.users() as u64,
                 items: dataset.items() as u64,

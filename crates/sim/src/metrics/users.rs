@@ -3,7 +3,9 @@
 use super::MetricsActor;
 use crate::by_user::ByUser;
 use crate::evaluation::Scored;
-use crate::outcome::{DeviceBytes, Ending, LinkEvent, UserAccount, UserRecord, handled_bytes};
+use crate::outcome::{
+    DeviceBytes, Ending, ItemRecord, LinkEvent, UserAccount, UserRecord, handled_bytes,
+};
 use fedrecsim_core::legs::Route;
 use fedrecsim_core::{Result, UserId};
 use fedrecsim_model::archive::damaged;
@@ -86,6 +88,7 @@ impl MetricsActor {
             let bytes = self.ledger.of_client(&user).unwrap_or_default();
             UserRecord {
                 user,
+                name: self.world.dataset.user_name(user).into_owned(),
                 bytes,
                 account: accounts.get(&user).copied().unwrap_or_default(),
                 test: None,
@@ -97,6 +100,18 @@ impl MetricsActor {
             records[user.index()].test = Some(test);
         }
         Some(records)
+    }
+
+    /// Returns every item, in the order of items.
+    pub(super) fn item_records(&self) -> Vec<ItemRecord> {
+        let dataset = &self.world.dataset;
+        let record = |(item, ratings): (u32, u32)| ItemRecord {
+            item,
+            name: dataset.item_name(item).into_owned(),
+            ratings,
+            popularity: f64::from(ratings) / dataset.users() as f64,
+        };
+        (0..).zip(dataset.popularity()).map(record).collect()
     }
 
     /// Takes over the accounts of a checkpoint.

@@ -29,7 +29,7 @@ pub use self::{
     losses::Losses,
     model::{Sparsity, VersionsCost},
     network::{Gauges, GaugesSince, Level, NetworkRecord, Waits},
-    users::{DeviceBytes, UserAccount, UserRecord, UserTest, handled_bytes},
+    users::{DeviceBytes, ItemRecord, UserAccount, UserRecord, UserTest, handled_bytes},
 };
 pub(crate) use losses::LossCause;
 pub use {
@@ -67,6 +67,8 @@ pub struct Outcome {
     /// The totals of every user, in the order of users, if the scenario has them kept for this many
     /// users.
     pub users: Option<Vec<UserRecord>>,
+    /// Every item, in the order of items.
+    pub items: Vec<ItemRecord>,
     /// The size of the problem.
     pub size: ProblemSize,
     /// The server's model after the last finished round, or the initial one if there is none.

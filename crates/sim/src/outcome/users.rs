@@ -10,6 +10,8 @@ use fedrecsim_core::UserId;
 pub struct UserRecord {
     /// The user.
     pub user: UserId,
+    /// The user's name in the ratings file; that of a generated user is its number.
+    pub name: String,
     /// The bytes that the user's device exchanged with all peers.
     pub bytes: ByDirection<Flow>,
     /// What else is counted of the user.
@@ -17,6 +19,19 @@ pub struct UserRecord {
     /// What was found on the user's test part at the selected round; `None` if the user was not
     /// evaluated.
     pub test: Option<UserTest>,
+}
+
+/// An item of the catalogue.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ItemRecord {
+    /// The number, from 0.
+    pub item: u32,
+    /// The name in the ratings file; that of a generated item is its number.
+    pub name: String,
+    /// The number of training positives.
+    pub ratings: u32,
+    /// The same for each user.
+    pub popularity: f64,
 }
 
 /// What was found on the test part of one user.

@@ -58,7 +58,7 @@ fn keep_all(user: u32, row: Interaction) -> Option<(u32, Interaction)> {
 type Keep<'a> = dyn FnMut(u32, Interaction) -> Option<(u32, Interaction)> + 'a;
 
 /// Reads the first `most` rows of `text`, as [`parse`] does, and holds what `keep` makes of a
-/// user's row. All users are named and all items counted, even those that are not kept.
+/// user's row. All users and items are named, even those that are not kept.
 fn parse_rows<'a>(
     text: Box<dyn BufRead + 'a>,
     path: &'a Path,
@@ -285,6 +285,11 @@ impl Rows {
                 .push(String::from_utf8_lossy(user_name).into());
         }
         let item = self.items.number(item_name)?;
+        if item as usize == self.ratings.item_names.len() {
+            self.ratings
+                .item_names
+                .push(String::from_utf8_lossy(item_name).into());
+        }
         self.count += 1;
         let row = Interaction {
             item,
@@ -304,10 +309,7 @@ impl Rows {
     /// Returns what is kept of all rows, with their times in nanoseconds.
     fn finish(mut self) -> Result<Ratings, String> {
         self.times.finish(&mut self.ratings.interactions)?;
-        Ok(Ratings {
-            items: self.items.0.len() as u32,
-            ..self.ratings
-        })
+        Ok(self.ratings)
     }
 }
 

@@ -14,7 +14,7 @@ use fedrecsim_scenario::DelimitedSpec;
 
 /// The ratings of some users, with the totals of the file.
 pub(crate) struct OwnRatings {
-    /// Their ratings. The names are those of all users, and the number of items that of all.
+    /// Their ratings. The names are those of all users and items.
     pub ratings: Ratings,
     /// The users, by their numbers.
     pub own: Range<u32>,
@@ -81,7 +81,7 @@ pub(crate) fn read_own(
     }
     let own = own_of(rows.len());
     let before: u64 = rows[..own.start as usize].iter().sum();
-    let mut items = Numbering::of(all.items as usize);
+    let mut items = Numbering::of(all.item_names.len());
     let mut keep = |user: u32, row: Interaction| {
         let user = numbers[user as usize];
         if user == Numbering::NONE {
@@ -94,7 +94,7 @@ pub(crate) fn read_own(
     let read = parse_rows(compressed::open(path)?, path, layout, usize::MAX, &mut keep)?;
     let ratings = Ratings {
         user_names,
-        items: items.count(),
+        item_names: items.names(all.item_names),
         ..read
     };
     Ok(Some(OwnRatings {

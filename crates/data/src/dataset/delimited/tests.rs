@@ -62,8 +62,8 @@ fn separators_of_any_length_read_alike() {
             [30, -10, 20]
         );
         assert_eq!(
-            (ratings.user_names, ratings.items),
-            (vec!["b".into(), "a".into()], 2)
+            (ratings.user_names, ratings.item_names),
+            (vec!["b".into(), "a".into()], vec!["x".into(), "y".into()])
         );
     }
 }

@@ -2,6 +2,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::dataset::ratings::names;
 use fedrecsim_core::{Timestamp, UserId};
 use fedrecsim_scenario::{Cut, GlobalTimeSpec, Targets};
 
@@ -16,7 +17,7 @@ fn one_user(rows: &[(u32, i64)], validation_item: bool) -> Result<Dataset> {
         users: vec![0; rows.len()],
         interactions,
         user_names: vec!["ann".into()],
-        items: 100,
+        item_names: names(100),
     };
     split(
         ratings,
@@ -105,7 +106,7 @@ fn four_users(rows_each: u32) -> Ratings {
         users,
         interactions,
         user_names: (0..4).map(|user| format!("u{user}").into()).collect(),
-        items: 100,
+        item_names: names(100),
     }
 }
 
@@ -227,10 +228,8 @@ fn timed(rows: &[(u32, u32, i64)]) -> Ratings {
     Ratings {
         users: rows.iter().map(|row| row.0).collect(),
         interactions: rows.iter().map(interaction).collect(),
-        user_names: (0..users)
-            .map(|user| format!("name-{user}").into())
-            .collect(),
-        items: 1 + rows.iter().map(|row| row.1).max().unwrap(),
+        user_names: names(users),
+        item_names: names(1 + rows.iter().map(|row| row.1).max().unwrap()),
     }
 }
 
@@ -514,7 +513,7 @@ proptest! {
         prop_assume!(!users.is_empty());
         let interactions = rows.iter().map(|row| Interaction::new(row.1, 1.0, row.2)).collect();
         let user_names = (0..6).map(|user| user.to_string().into()).collect();
-        let ratings = Ratings { users, interactions, user_names, items: 30 }.keep_active_users(3).unwrap();
+        let ratings = Ratings { users, interactions, user_names, item_names: names(30) }.keep_active_users(3).unwrap();
         let dataset = split(ratings.clone(), &SplitSpec::leave_one_out(validation_item), Streams::new(1)).unwrap();
         prop_assert_eq!(dataset.has_validation_items(), validation_item);
         for user in (0..dataset.users()).map(UserId::from) {
