@@ -78,18 +78,7 @@ pub(crate) fn carry_out(
         ..
     } = job;
     let saved = users_named(&options.save_users, &world.dataset)?;
-    let show = match options.progress {
-        ProgressArg::Off => Show::Nothing,
-        ProgressArg::Rounds => Show::Lines(Duration::ZERO),
-        ProgressArg::Auto if session.visible => Show::Bar(screen::of_stderr()),
-        ProgressArg::Auto => Show::Lines(LINES_EVERY),
-    };
-    let headline = scenario.evaluation.headline();
-    let mut watch = Watch {
-        progress: Progress::new(scenario.training.rounds, headline, show),
-        last: Instant::now(),
-        laps: Vec::new(),
-    };
+    let mut watch = Watch::new(&scenario, options.progress, session);
     let control = RunControl {
         threads,
         interrupted: Arc::clone(&session.interrupted),
@@ -221,12 +210,30 @@ fn without_report(error: Error, stopped_by: Option<Error>, folder: &ReportFolder
 }
 
 /// Shows progress and measures wall-clock time; neither reaches the result.
-struct Watch {
+pub(super) struct Watch {
     progress: Progress,
     /// When the last round ended, or the first one began.
     last: Instant,
     /// Wall-clock time between the ends of rounds.
     laps: Vec<Duration>,
+}
+
+impl Watch {
+    /// Begins to watch a run of this scenario.
+    pub(super) fn new(scenario: &Scenario, how: ProgressArg, session: &Session) -> Self {
+        let show = match how {
+            ProgressArg::Off => Show::Nothing,
+            ProgressArg::Rounds => Show::Lines(Duration::ZERO),
+            ProgressArg::Auto if session.visible => Show::Bar(screen::of_stderr()),
+            ProgressArg::Auto => Show::Lines(LINES_EVERY),
+        };
+        let headline = scenario.evaluation.headline();
+        Self {
+            progress: Progress::new(scenario.training.rounds, headline, show),
+            last: Instant::now(),
+            laps: Vec::new(),
+        }
+    }
 }
 
 impl RoundObserver for Watch {

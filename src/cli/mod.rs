@@ -19,6 +19,7 @@ mod memory;
 mod output_file;
 mod program;
 mod ranks;
+mod recommend;
 mod reports;
 mod resume;
 mod run;

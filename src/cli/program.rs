@@ -13,8 +13,8 @@ use super::run::run;
 use super::stage_times::StageTimes;
 use super::study::{search, study};
 use super::{
-    Finished, Session, codec_bench, data, events, explain, follow, inspect, reports, resume,
-    screen, signals, table,
+    Finished, Session, codec_bench, data, events, explain, follow, inspect, recommend, reports,
+    resume, screen, signals, table,
 };
 use crate::method::Entry;
 use crate::{Error, Result};
@@ -114,6 +114,7 @@ fn execute(
         Command::Compare(arguments) => reports::compare(&arguments, &vocabulary)?.into(),
         Command::Html(arguments) => Finished::in_files(reports::html(&arguments, &vocabulary)?),
         Command::Events(arguments) => events::events(&arguments, session)?,
+        Command::Recommend(arguments) => recommend::recommend(&arguments, session)?.into(),
         Command::Replay(arguments) => events::replay(&arguments, session)?,
         Command::Validate(arguments) => inspect::validate(&arguments, session),
         Command::Migrate(arguments) => inspect::migrate(&arguments)?.into(),

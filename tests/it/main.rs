@@ -98,6 +98,8 @@ mod modes;
 /// The program in several processes, which mpirun has started, comes to one result, and survives
 /// what becomes of them.
 mod mpi;
+/// Users and items go by the names of the ratings file wherever a person reads or writes them.
+mod names;
 /// Clients that download the rows that they need learn the same for fewer bytes.
 mod needed_rows;
 /// The rule that nobody is heard twice in a row is kept, or refused where it cannot be.

@@ -78,6 +78,29 @@ pub(crate) fn user_accuracy(
     Ok(accuracy)
 }
 
+/// Returns the score of every item for `user`, by `client` with `model`, which is what the user's
+/// device has decoded.
+///
+/// # Errors
+/// Any error of the method.
+pub(crate) fn scores(
+    world: &World,
+    user: UserId,
+    client: &dyn Client,
+    model: &Model,
+) -> Result<Vec<f32>> {
+    BUFFERS.with_borrow_mut(|(_, scratch)| {
+        let dataset = &world.dataset;
+        let own = dataset.own_data(user);
+        let mut context = ScoringContext::new(user, model, own, world.streams, scratch);
+        context.negatives = Some((dataset, &world.scenario.dataset.negatives));
+        let items: Vec<u32> = (0..dataset.items() as u32).collect();
+        let mut scores = vec![0.0; items.len()];
+        client.scorer(context)?.score(&items, &mut scores)?;
+        Ok(scores)
+    })
+}
+
 /// Returns the accuracy as [`user_accuracy`] does. If the held-out items can be ranked in the whole
 /// catalogue together with those of other users, these ranks are missing, and the products that
 /// [`place_in_catalogue`] needs are there.

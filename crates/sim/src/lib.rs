@@ -121,7 +121,7 @@ pub use self::{
     observer::RoundObserver,
     outcome::Outcome,
     run::{run, run_from, run_to_end},
-    simulation::{RunControl, Simulation, Until},
+    simulation::{Recommended, RunControl, Simulation, Until},
     stop::Stop,
     world::World,
 };

@@ -208,6 +208,11 @@ pub(crate) struct RoundBooked {
 #[rtype(result = "Result<Model>")]
 pub(crate) struct GetModel;
 
+/// Owner -> server: give the model, and what devices would download of it in order to score.
+#[derive(Message)]
+#[rtype(result = "Result<(Model, Arc<Download>)>")]
+pub(crate) struct GetScoring;
+
 /// Simulation -> server and metrics: replace the model by this one. It is sent between two rounds.
 #[derive(Clone, Message)]
 #[rtype(result = "Result<()>")]

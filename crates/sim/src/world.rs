@@ -21,7 +21,9 @@ use fedrecsim_methods::registry::{self, Runnable};
 use fedrecsim_methods::{Entry, Exchange, Method, Phase, Placement, Problem};
 use fedrecsim_model::codec::{BlockCodecs, FrameParts};
 use fedrecsim_model::{BlockKind, Layout, ValueType};
-use fedrecsim_scenario::{ClientSelection, Participants, Policy, Scenario, Users, too_few_users};
+use fedrecsim_scenario::{
+    ClientSelection, FaultSpec, FaultUsers, Participants, Policy, Scenario, Users, too_few_users,
+};
 
 /// Everything about a run that does not change.
 #[derive(Debug)]
@@ -128,7 +130,11 @@ impl World {
         if trains {
             negatives::check(&dataset, &scenario.dataset.negatives)?;
         }
-        let population = Population::new(&scenario, dataset.users(), traces, streams)?;
+        let numbered = Scenario {
+            faults: with_numbers(&scenario.faults, &dataset)?,
+            ..scenario.clone()
+        };
+        let population = Population::new(&numbered, dataset.users(), traces, streams)?;
         let largest = layouts
             .iter()
             .map(|layouts| layouts.download.bytes())
@@ -418,4 +424,21 @@ fn check_users(scenario: &Scenario, policy: &Policy, users: usize, excluded: usi
         Some((key, _, message)) => Err(Error::Usage(format!("{key}: {message}"))),
         None => Ok(()),
     }
+}
+/// Returns fault rules with the numbers of the users whom they name.
+///
+/// # Errors
+/// [`Error::Usage`] for a user who is not there.
+fn with_numbers(rules: &[FaultSpec], dataset: &Dataset) -> Result<Vec<FaultSpec>> {
+    let with_number = |(place, rule): (usize, &FaultSpec)| {
+        let mut rule = rule.clone();
+        if let Some(FaultUsers::Names(names)) = &rule.users {
+            let number = |name: &String| dataset.user_named(name).map(|user| user.0);
+            let numbers: Result<_> = names.iter().map(number).collect();
+            let of_rule = |error| Error::Usage(format!("faults[{place}].users.names: {error}"));
+            rule.users = Some(FaultUsers::Numbers(numbers.map_err(of_rule)?));
+        }
+        Ok(rule)
+    };
+    rules.iter().enumerate().map(with_number).collect()
 }

@@ -98,6 +98,12 @@ pub(crate) enum Command {
     /// A participation is written whole, even if it ends in a later round. The run stops when
     /// nothing that is asked for can come any more.
     Events(EventsArgs),
+    /// Print what a trained run would show a user, beside what popularity would.
+    ///
+    /// The parameters of a run and its users are not part of its report. They are read from the
+    /// checkpoint that `run --keep-checkpoint` leaves; without one, the run is repeated and its
+    /// digest compared.
+    Recommend(RecommendArgs),
     /// Run a scenario up to an instant of virtual time and print its state there.
     Replay(ReplayArgs),
     /// Check scenario files without running them; every fault is shown with its line and column.
@@ -345,6 +351,26 @@ pub(crate) enum EventFormat {
     /// A Parquet file with a row for each event.
     #[cfg(feature = "parquet")]
     Parquet,
+}
+
+/// Arguments of `recommend`.
+#[derive(Debug, Args)]
+pub(crate) struct RecommendArgs {
+    /// The report folder of a complete run.
+    #[arg(value_name = "REPORT")]
+    pub report: PathBuf,
+    /// The user, named as in the ratings file; a generated one by its number, from 0.
+    #[arg(long, value_name = "NAME")]
+    pub user: String,
+    /// How many items.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = from_one())]
+    pub top: u32,
+    /// Folder with the data sets [default: $FEDRECSIM_DATA, then data, then ../shared/data].
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Worker threads; the result does not depend on them [default: all cores].
+    #[arg(long, value_name = "N", value_parser = threads())]
+    pub threads: Option<u16>,
 }
 
 /// Arguments of `replay`.

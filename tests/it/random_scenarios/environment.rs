@@ -190,6 +190,7 @@ fn faults() -> BoxedStrategy<Value> {
         real(0.01, 1.0).prop_map(table("share")),
         proptest::collection::vec(integer(0..=29), 1..=3)
             .prop_map(move |numbers| table("numbers")(Value::Array(numbers))),
+        integer(0..=29).prop_map(move |user| table("names")(Value::Array(vec![user]))),
         Just(table("device_classes")(Value::Array(Vec::new()))),
         Just(table("utc_offsets")(Value::Array(Vec::new()))),
     ];

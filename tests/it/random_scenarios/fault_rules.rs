@@ -24,6 +24,8 @@ impl Draft {
             .0
             .get("availability.pattern.daily.utc_offsets")
             .cloned();
+        let name = self.0.get("dataset.name").and_then(Value::as_str);
+        let is_generated = name == Some("generated");
         let Some(Value::Array(rules)) = self.0.get_mut("faults") else {
             return;
         };
@@ -44,14 +46,23 @@ impl Draft {
                     (None, _) => {}
                 }
             }
-            let Some(Value::Array(numbers)) = rule
-                .get_mut("users")
-                .and_then(|users| users.get_mut("numbers"))
-            else {
-                continue;
-            };
-            for number in numbers {
-                *number = Value::Integer(number.as_integer().unwrap().min(count - 1));
+            for key in ["numbers", "names"] {
+                let drawn = rule.get_mut("users").and_then(|users| users.get_mut(key));
+                for user in drawn.and_then(Value::as_array_mut).into_iter().flatten() {
+                    let number = user.as_integer().unwrap().min(count - 1);
+                    // The names of generated users are their numbers.
+                    *user = match key {
+                        "names" => Value::String(number.to_string()),
+                        _ => Value::Integer(number),
+                    };
+                }
+            }
+            if !is_generated
+                && rule
+                    .get("users")
+                    .is_some_and(|users| users.get("names").is_some())
+            {
+                rule.remove("users");
             }
         }
     }

@@ -83,6 +83,8 @@ pub enum FaultUsers {
     Share(#[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))] f64),
     /// Those with these numbers, counted from 0.
     Numbers(#[schemars(length(min = 1, max = 1000))] Vec<u32>),
+    /// Those with these names in the ratings file.
+    Names(#[schemars(length(min = 1, max = 1000))] Vec<String>),
     /// Those whose devices are of these classes (`devices.speed.classes`), by name.
     DeviceClasses(
         #[schemars(length(min = 1, max = 100), inner(length(min = 1, max = 64)))] Vec<String>,
@@ -138,7 +140,7 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
 fn nobody(users: Option<&FaultUsers>, scenario: &Scenario) -> Option<(&'static str, String)> {
     let listed = |names: Vec<String>| names.join(", ");
     Some(match users? {
-        FaultUsers::Share(_) => return None,
+        FaultUsers::Share(_) | FaultUsers::Names(_) => return None,
         FaultUsers::Numbers(numbers) => {
             let users = scenario.dataset.generated_users()?;
             let number = numbers.iter().find(|number| **number >= users)?;

@@ -302,6 +302,7 @@ fn faults() -> impl Strategy<Value = Vec<FaultSpec>> {
         (1e-3..=1.0).prop_map(|share| Some(FaultUsers::Share(share))),
         proptest::collection::vec(any::<u32>(), 1..4)
             .prop_map(|numbers| Some(FaultUsers::Numbers(numbers))),
+        Just(Some(FaultUsers::Names(vec!["O'Brien".to_owned()]))),
         Just(Some(FaultUsers::DeviceClasses(vec!["é".to_owned()]))),
         Just(Some(FaultUsers::UtcOffsets(Vec::new()))),
     ];

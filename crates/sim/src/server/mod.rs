@@ -15,8 +15,8 @@ use super::checkpoints::Save;
 use super::download::{Download, Versions};
 use super::invitation::{Invitation, Participant};
 use super::messages::{
-    AskServer, CloseStep, GetModel, Happened, News, Orders, Receipt, SetModel, StepOutcome,
-    UploadArrived,
+    AskServer, CloseStep, GetModel, GetScoring, Happened, News, Orders, Receipt, SetModel,
+    StepOutcome, UploadArrived,
 };
 use super::outcome::Ending;
 use super::resident::{Resident, unanswered};
@@ -321,6 +321,14 @@ impl Handler<GetModel> for ServerActor {
 
     fn handle(&mut self, _: GetModel, _context: &mut Self::Context) -> Result<Model> {
         Ok(self.server.model().clone())
+    }
+}
+
+impl Handler<GetScoring> for ServerActor {
+    type Result = Result<(Model, Arc<Download>)>;
+
+    fn handle(&mut self, _: GetScoring, _context: &mut Self::Context) -> Self::Result {
+        Ok((self.server.model().clone(), self.download_to_score()?))
     }
 }
 

@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, mpsc};
 
-use super::messages::{GetModel, RoundBooked};
+use super::messages::{GetModel, GetScoring, RoundBooked};
 use super::observer::RoundObserver;
 use super::outcome::{Booking, ByDirection, Flow, Outcome, RoundRecord, SplitAccuracy};
 use super::resident::Ask;
@@ -23,7 +23,11 @@ use fedrecsim_methods::PersonalTable;
 use fedrecsim_model::{ArchiveReader, Model};
 
 mod actors;
+mod recommended;
 mod thread;
+
+pub use recommended::Recommended;
+use recommended::best;
 
 use actors::{Advanced, Closed, Started};
 use thread::ActorThread;
@@ -340,6 +344,39 @@ impl Simulation {
         self.actors
             .ask(async move |actors| actors.workers.items_of(user))?
             .map_err(|error| self.with_way_on(error))
+    }
+
+    /// Returns the `top` items that `user` would be shown now and that it has not rated in training
+    /// or validation, the one with the highest score first; of equal scores, the item that comes
+    /// first in the catalogue.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a user who is not there, or is in training, [`Error::Unscorable`] for
+    /// scores that cannot be ranked, and defects of the simulator.
+    pub fn recommend(&self, user: UserId, top: usize) -> Result<Vec<Recommended>> {
+        let kept = self.items_of(user)?;
+        let scores = self
+            .actors
+            .ask(async move |actors| {
+                let (model, download) = actors.server.ask(GetScoring)?;
+                actors.workers.scores(user, download, model).await
+            })?
+            .map_err(|error| self.with_way_on(error))?;
+        best(scores, &kept, top).ok_or(Error::Unscorable {
+            user,
+            place: "a score".into(),
+        })
+    }
+
+    /// Returns the `top` items that popularity would show `user`, as [`Self::recommend`] does.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a user who is not there, and defects of the simulator.
+    pub fn recommend_popular(&self, user: UserId, top: usize) -> Result<Vec<Recommended>> {
+        let counts = self.world.dataset.popularity();
+        let scores = counts.into_iter().map(|count| count as f32).collect();
+        let shown = best(scores, &self.items_of(user)?, top);
+        Ok(shown.unwrap_or_default())
     }
 
     fn check_is_there(&self, user: UserId) -> Result<()> {

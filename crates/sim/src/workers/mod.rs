@@ -117,6 +117,20 @@ pub trait Workers {
     /// `Error::Unscorable` for scores that cannot be ranked.
     fn evaluate(&self, download: Arc<Download>, model: Model) -> Working<'_, Vec<Scored>>;
 
+    /// Returns the score of every item for `user`, with its own parameters and the model as in
+    /// [`Self::evaluate`].
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a user in training, and those of the workers themselves.
+    fn scores(
+        &self,
+        _user: UserId,
+        _download: Arc<Download>,
+        _model: Model,
+    ) -> Working<'_, Vec<f32>> {
+        Box::pin(async { Err(of_a_run_alone()) })
+    }
+
     /// Scores every evaluated user with each of the trivial baselines, in the order of users. The
     /// default is that nobody is scored.
     ///
@@ -157,5 +171,5 @@ pub trait Workers {
 }
 
 fn of_a_run_alone() -> Error {
-    Error::Usage("a rehearsal has no users of its own: only a run can do this".to_owned())
+    Error::Usage("only a run in one process that has users of its own can do this".to_owned())
 }

@@ -442,6 +442,29 @@ impl Workers for Threads {
         Box::pin(self.score_all(download, model))
     }
 
+    fn scores(&self, user: UserId, download: Arc<Download>, model: Model) -> Working<'_, Vec<f32>> {
+        let world = Arc::clone(&self.world);
+        let score = move |_, device: &mut Device| {
+            let client = device.client.as_ref();
+            if world.placement == Placement::Central {
+                return evaluation::scores(&world, user, client, &model);
+            }
+            let own = match download.makes_each() {
+                true => download.of_each(&[user])?.pop(),
+                false => None,
+            };
+            let received = own.as_ref().unwrap_or(&download).received(user)?;
+            evaluation::scores(&world, user, client, &received.model)
+        };
+        Box::pin(async move {
+            let scored = self.with_parameters(vec![user], score).await?;
+            scored
+                .into_iter()
+                .next()
+                .unwrap_or_else(|| Err(unlendable(user)))
+        })
+    }
+
     fn baselines(&self) -> Working<'_, UserAccuracies> {
         let (world, places) = (Arc::clone(&self.world), self.evaluated());
         Box::pin(async move {

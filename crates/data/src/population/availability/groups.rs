@@ -50,6 +50,8 @@ impl Rule {
         match &self.spec.users {
             None => true,
             Some(FaultUsers::Numbers(numbers)) => numbers.contains(&user.0),
+            // A world has a number for each name.
+            Some(FaultUsers::Names(_)) => false,
             Some(FaultUsers::Share(share)) => {
                 let (user, number) = (u64::from(user.0), u64::from(self.number));
                 streams

@@ -1,0 +1,133 @@
+//! Carries out `recommend`, which prints what a trained run would show a user.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Session;
+use super::args::{InputArgs, ProgressArg, RecommendArgs};
+use super::carry_out::Watch;
+use super::inputs::{Inputs, threads_of};
+use super::task::Task;
+use crate::{Error, Result};
+use fedrecsim_data::dataset::Dataset;
+use fedrecsim_report::SavedRun;
+use fedrecsim_report::words::{counted, thousands};
+use fedrecsim_scenario::Strictness;
+use fedrecsim_sim::checkpoint::{self, Build, Opened, SCENARIO_FILE};
+use fedrecsim_sim::{self as sim, Checkpoints, Recommended, RunControl, Simulation};
+
+/// Returns the lists of the method and of popularity, side by side.
+///
+/// # Errors
+/// [`Error::Usage`] for a user who is not there and for a run that is not complete, those of reading
+/// a report, and an error if the repeated run has another digest.
+pub(crate) fn recommend(arguments: &RecommendArgs, session: &Session) -> Result<String> {
+    session.listen()?;
+    let run = SavedRun::read(&arguments.report)?;
+    let folder = arguments.report.display();
+    if !run.complete {
+        return Err(Error::Usage(format!(
+            "the run in {folder} stopped early; go on with it first: fedrecsim resume {folder}"
+        )));
+    }
+    let input = InputArgs {
+        scenario: arguments.report.join(SCENARIO_FILE),
+        data_dir: arguments.data_dir.clone(),
+        threads: arguments.threads,
+        ..InputArgs::default()
+    };
+    let task = Task::of(&input, Strictness::Lenient, session)?;
+    let inputs = task.inputs(None, session.methods)?;
+    let user = inputs.world.dataset.user_named(&arguments.user)?;
+    let simulation = trained(&run, (&arguments.report, &input), &task, &inputs, session)?;
+    let top = arguments.top as usize;
+    let [own, popular] = [
+        simulation.recommend(user, top)?,
+        simulation.recommend_popular(user, top)?,
+    ];
+    let outcome = simulation.finish()?;
+    if let Some(error) = outcome.stopped_by {
+        return Err(error);
+    }
+    if outcome.digest != run.digest {
+        return Err(Error::Usage(format!(
+            "the run in {folder} has the digest {}, and repeated it comes to {}: the ratings or the \
+             program are not those of the report",
+            run.digest, outcome.digest
+        )));
+    }
+    let method = &task.scenario.method.name;
+    let after = counted(run.rounds.into(), "round");
+    let head = format!(
+        "{} would be shown by {method} after {after}, and by popularity. What the user has rated is left out.\n",
+        arguments.user
+    );
+    Ok(head + &table(&inputs.world.dataset, method, &own, &popular))
+}
+
+/// Returns the simulation at the end of a run: from its checkpoint or, without one, by training once
+/// more.
+fn trained(
+    run: &SavedRun,
+    (report, input): (&Path, &InputArgs),
+    task: &Task,
+    inputs: &Inputs,
+    session: &Session,
+) -> Result<Simulation> {
+    let mut checkpoints = Checkpoints::none();
+    if checkpoint::is_in(report) {
+        let Opened { header, world } = checkpoint::find(report)?.checkpoint;
+        if header.rounds == run.rounds {
+            let running = Build::running(&crate::PROGRAM, &inputs.world.method.version())?;
+            header.check_build(&running)?;
+            header.check(&task.scenario, &inputs.fingerprint())?;
+            checkpoints.resumed = Some(world);
+        }
+    }
+    if checkpoints.resumed.is_none() && run.rounds > 0 {
+        session.line(&format!(
+            "the report does not hold the parameters of users, so that its {} are trained once more; \
+             `run --keep-checkpoint` keeps them",
+            counted(run.rounds.into(), "round")
+        ));
+    }
+    let control = RunControl {
+        threads: threads_of(input.threads),
+        interrupted: Arc::clone(&session.interrupted),
+    };
+    let mut watch = Watch::new(&task.scenario, ProgressArg::Auto, session);
+    let world = Arc::clone(&inputs.world);
+    sim::run_to_end(world, &control, &mut watch, checkpoints, None)
+}
+
+/// Returns both lists as a table in columns, with a mark at test items.
+fn table(dataset: &Dataset, method: &str, own: &[Recommended], popular: &[Recommended]) -> String {
+    let name = |shown: &Recommended| {
+        let mark = if shown.is_test_item { " *" } else { "" };
+        format!("{}{mark}", dataset.item_name(shown.item).escape_debug())
+    };
+    let mut rows = vec![["", method, "score", "popularity", "ratings"].map(str::to_owned)];
+    let both = (1..).zip(own.iter().zip(popular));
+    rows.extend(both.map(|(place, (own, popular))| {
+        [
+            format!("{place}"),
+            name(own),
+            format!("{:.4}", own.score),
+            name(popular),
+            thousands(popular.score as u64),
+        ]
+    }));
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: [usize; 5] = std::array::from_fn(|column| width(column).unwrap_or(0));
+    let mut text = String::new();
+    for row in &rows {
+        let [place, own, score, popular, ratings] = row;
+        let [w0, w1, w2, w3, w4] = widths;
+        text +=
+            &format!("{place:>w0$}  {own:<w1$}  {score:>w2$}  {popular:<w3$}  {ratings:>w4$}\n");
+    }
+    if own.iter().chain(popular).any(|shown| shown.is_test_item) {
+        text += "* held out for the test: the user did take it\n";
+    }
+    text
+}

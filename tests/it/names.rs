@@ -1,0 +1,178 @@
+use std::fs;
+
+use crate::support::{Words, Workshop, assert_refusal};
+
+/// A scenario with ratings whose users and items have names that a person gives.
+const SCENARIO: &str = r#"
+seed = 3
+method.fedmf.latent_dimension = 8
+
+[dataset]
+name = "delimited"
+path = "ratings.csv"
+minimum_interactions = 3
+columns = { separator = ",", header = true, user = "user", item = "item", timestamp = "time" }
+
+[training]
+rounds = 3
+
+[evaluation]
+ranking.sampled.candidates = 10
+"#;
+
+const USERS: [&str; 4] = ["O'Brien 0140", "\"Ann, Bea\"", "Zoë", "42"];
+
+/// Returns a workshop with these ratings: everybody has rated ten of twenty films.
+fn workshop() -> Workshop {
+    let workshop = Workshop::new();
+    let mut text = "user,item,time\n".to_owned();
+    for row in 0..40 {
+        let (user, film) = (row % 4, (row * 7 + row / 20) % 20);
+        text += &format!("{},Film {film:02},{row}\n", USERS[user]);
+    }
+    workshop.write("ratings.csv", &text);
+    workshop.write(
+        "named.toml",
+        &SCENARIO.replace("ratings.csv", &path(&workshop)),
+    );
+    workshop
+}
+
+fn path(workshop: &Workshop) -> String {
+    workshop.path("ratings.csv").display().to_string()
+}
+
+fn run(workshop: &Workshop, more: &[&str]) {
+    let arguments = workshop
+        .arguments(workshop.path("named.toml"), &[])
+        .and(more);
+    assert!(arguments.carry_out().unwrap().errors.is_empty());
+}
+
+fn recommended(workshop: &Workshop, user: &str) -> fedrecsim_core::Result<String> {
+    let words = Words::new(&["recommend", "--top", "4", "--user", user]);
+    let finished = words.path(&workshop.report()).carry_out()?;
+    Ok(finished.output)
+}
+
+fn column(workshop: &Workshop, file: &str, name: &str) -> Vec<String> {
+    let mut reader = csv::Reader::from_path(workshop.report().join(file)).unwrap();
+    let place = reader
+        .headers()
+        .unwrap()
+        .iter()
+        .position(|column| column == name);
+    let rows = reader
+        .records()
+        .map(|row| row.unwrap()[place.unwrap()].to_owned());
+    rows.collect()
+}
+
+/// If this fails, nobody knows whom user 17 of a report is.
+#[test]
+fn a_report_names_users_and_items() {
+    let workshop = workshop();
+    run(&workshop, &[]);
+    let users = column(&workshop, "users.csv", "name");
+    assert_eq!(users, ["O'Brien 0140", "Ann, Bea", "Zoë", "42"]);
+    let items = column(&workshop, "items.csv", "name");
+    assert_eq!(items.len(), 20);
+    assert_eq!(items[..2], ["Film 00", "Film 07"]);
+    let ratings: u32 = column(&workshop, "items.csv", "ratings")
+        .iter()
+        .map(|cell| cell.parse::<u32>().unwrap())
+        .sum();
+    assert_eq!(
+        ratings,
+        4 * 8,
+        "a test and a validation item of each user are held out"
+    );
+}
+
+/// If this fails, the tables of a user cannot be saved by its name, or a wrong name is found out after
+/// the run.
+#[cfg(feature = "npz")]
+#[test]
+fn users_are_saved_by_their_names() {
+    let workshop = workshop();
+    let model = workshop.path("model.npz");
+    let saved = model.display().to_string();
+    let both = [
+        "--save-users",
+        "O'Brien 0140,Zoë",
+        "--save-users",
+        "Ann, Bea",
+        "--save-model",
+    ];
+    run(&workshop, &[&both[..], &[&saved]].concat());
+    let mut reader = ndarray_npy::NpzReader::new(fs::File::open(&model).unwrap()).unwrap();
+    let names = ["V", "items-O'Brien 0140", "items-Zoë", "items-Ann, Bea"];
+    assert_eq!(reader.names().unwrap(), names);
+    let arguments = workshop.arguments(workshop.path("named.toml"), &["training.rounds=1000000"]);
+    let wrong = [
+        "--overwrite",
+        "--save-model",
+        "other.npz",
+        "--save-users",
+        "OBrien 0140",
+    ];
+    let error = arguments.and(&wrong).carry_out().unwrap_err();
+    assert_refusal(
+        &error,
+        &[
+            "there is no user \"OBrien 0140\"",
+            "did you mean \"O'Brien 0140\"?",
+        ],
+    );
+}
+
+/// If this fails, a user is shown what it has rated, or something else from a checkpoint than from
+/// training once more, or from other ratings than those of the report.
+#[test]
+fn a_trained_run_says_what_it_would_show_a_user() {
+    let workshop = workshop();
+    run(&workshop, &[]);
+    let trained = recommended(&workshop, "Ann, Bea").unwrap();
+    run(&workshop, &["--overwrite", "--keep-checkpoint"]);
+    assert_eq!(recommended(&workshop, "Ann, Bea").unwrap(), trained);
+    assert!(
+        trained.contains("fedmf after 3 rounds") && trained.contains("popularity"),
+        "{trained}"
+    );
+    let rated = fs::read_to_string(workshop.path("ratings.csv")).unwrap();
+    let rated: Vec<&str> = rated.lines().filter(|line| line.contains("Ann")).collect();
+    for line in &rated[..8] {
+        let film = line.split(',').nth(2).unwrap();
+        assert!(!trained.contains(film), "{film} in {trained}");
+    }
+    let error = recommended(&workshop, "Ann").unwrap_err();
+    assert_refusal(
+        &error,
+        &["there is no user \"Ann\"", "did you mean \"Ann, Bea\"?"],
+    );
+    run(&workshop, &["--overwrite"]);
+    let ratings = fs::read_to_string(workshop.path("ratings.csv")).unwrap();
+    workshop.write("ratings.csv", &ratings.replace("42,Film 01", "42,Film 02"));
+    let error = recommended(&workshop, "Zoë").unwrap_err();
+    assert_refusal(
+        &error,
+        &["the ratings or the program are not those of the report"],
+    );
+}
+
+/// If this fails, a fault hits somebody else than the user who is named.
+#[test]
+fn a_fault_hits_the_users_whom_it_names() {
+    let workshop = workshop();
+    let rule =
+        |name: &str| format!("faults=[{{ effect = \"drop\", users = {{ names = [{name:?}] }} }}]");
+    let arguments = workshop.arguments(workshop.path("named.toml"), &[&rule("Zoë")]);
+    assert!(arguments.carry_out().unwrap().errors.is_empty());
+    assert_eq!(column(&workshop, "users.csv", "lost"), ["0", "0", "3", "0"]);
+    let arguments = workshop.arguments(workshop.path("named.toml"), &[&rule("Zoe")]);
+    let error = arguments.and(&["--overwrite"]).carry_out().unwrap_err();
+    assert_refusal(
+        &error,
+        &["faults[0].users.names", "\"Zoe\"", "did you mean \"Zoë\"?"],
+    );
+}
