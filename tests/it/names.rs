@@ -176,3 +176,17 @@ fn a_fault_hits_the_users_whom_it_names() {
         &["faults[0].users.names", "\"Zoe\"", "did you mean \"Zoë\"?"],
     );
 }
+
+/// If this fails, a run that diverges names a user whom nobody can look up.
+#[test]
+fn an_error_says_the_number_and_the_name_of_a_user() {
+    let workshop = workshop();
+    let rate = "method.fedmf.learning_rate_user=1e30";
+    let finished = workshop.run(workshop.path("named.toml"), &[rate]).unwrap();
+    let error = finished.errors[0].to_string();
+    let is_named = |(number, name): (usize, &&str)| {
+        let name = name.trim_matches('"');
+        error.contains(&format!("user {number} ({name:?} in the ratings file)"))
+    };
+    assert!(USERS.iter().enumerate().any(is_named), "{error}");
+}

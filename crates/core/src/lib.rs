@@ -13,7 +13,7 @@ pub mod units;
 pub mod work;
 
 pub use {
-    error::{Error, ErrorKind, Result},
+    error::{Error, ErrorKind, Result, Who},
     ids::{InvitationId, ItemId, Round, Step, UserId},
     rng::{PortableDraws, Purpose, Stream, Streams},
     timestamp::Timestamp,

@@ -139,7 +139,7 @@ impl<'a> LocalTask<'a> {
         let (round, user, limit) = (self.round, self.user, self.divergence_limit);
         Err(Error::Diverged {
             round,
-            user: Some(user),
+            user: Some(user.into()),
             parameter: parameter.into(),
             value: largest,
             limit,

@@ -99,7 +99,7 @@ pub(super) fn solved_to_score(user: UserId, x: algebra::Result<Vec<f64>>) -> Res
 fn singular(round: Option<Round>, user: UserId, cause: &AlgebraError) -> Error {
     Error::Singular {
         round,
-        user: Some(user),
+        user: Some(user.into()),
         system: "the user vector".into(),
         cause: cause.to_string(),
     }

@@ -58,18 +58,18 @@ mod tests {
         let errors = [
             Error::Diverged {
                 round: Round(3),
-                user: Some(UserId(7)),
+                user: Some(UserId(7).into()),
                 parameter: "C".into(),
                 value: f32::INFINITY,
                 limit: 1e6,
             },
             Error::Unscorable {
-                user: UserId(2),
+                user: UserId(2).into(),
                 place: "a score".into(),
             },
             Error::Singular {
                 round: None,
-                user: Some(UserId(4)),
+                user: Some(UserId(4).into()),
                 system: "the user vector".into(),
                 cause: "pivot 3 is 0".to_owned(),
             },

@@ -328,7 +328,7 @@ impl Probe<'_> {
 /// Returns the error of a score that is NaN.
 fn unscorable(world: &World, position: usize) -> Error {
     Error::Unscorable {
-        user: world.candidates.evaluated_users()[position],
+        user: world.candidates.evaluated_users()[position].into(),
         place: "a score".into(),
     }
 }

@@ -130,7 +130,7 @@ fn train(
     if !loss.is_finite() {
         return Err(Error::Diverged {
             round: task.round,
-            user: Some(user),
+            user: Some(user.into()),
             parameter: "the local loss".into(),
             value: loss as f32,
             limit: task.divergence_limit,

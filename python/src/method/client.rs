@@ -190,7 +190,7 @@ impl Scorer for PythonScorer<'_> {
             Some((item, _)) => Err(Error::MethodFailed {
                 method: self.shared.name.to_owned(),
                 round: None,
-                user: Some(self.user),
+                user: Some(self.user.into()),
                 reason: format!("the score of item {item} is NaN"),
             }),
         }

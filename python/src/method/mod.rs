@@ -123,7 +123,7 @@ impl Shared {
         Error::MethodFailed {
             method: self.name.to_owned(),
             round,
-            user,
+            user: user.map(Into::into),
             reason: in_words(py, raised),
         }
     }

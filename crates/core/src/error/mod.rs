@@ -4,6 +4,7 @@
 //! failed. The exit code of a command follows from it.
 
 mod kind;
+mod who;
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 use crate::ids::{Round, UserId};
 
 pub use kind::ErrorKind;
+pub use who::Who;
 
 /// Result with the crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -75,13 +77,13 @@ pub enum Error {
     #[error(
         "training diverged in round {} ({}): {parameter} reached {value:e} (limit {limit:e}); lower the learning rates or the regulariser's weight",
         round.0 + 1,
-        user.map_or_else(|| "at the server".to_owned(), |user| user.to_string())
+        who(user)
     )]
     Diverged {
         /// The round, numbered from zero.
         round: Round,
         /// The user whose training produced the value; `None` for a step of the server.
-        user: Option<UserId>,
+        user: Option<Who>,
         /// The parameter, by its name in the papers.
         parameter: Cow<'static, str>,
         /// The offending value (its magnitude, or NaN).
@@ -96,7 +98,7 @@ pub enum Error {
     )]
     Unscorable {
         /// The user.
-        user: UserId,
+        user: Who,
         /// What cannot be computed.
         place: Cow<'static, str>,
     },
@@ -104,13 +106,13 @@ pub enum Error {
     /// for what it is added to, or because training has diverged.
     #[error(
         "the system of equations of {system} has no solution {}: {cause}; give the regulariser more weight, or lower the learning rates",
-        place_of(*round, *user)
+        place_of(*round, user)
     )]
     Singular {
         /// The round, numbered from zero; `None` where a device scores.
         round: Option<Round>,
         /// The user whose device has the system; `None` for a step of the server.
-        user: Option<UserId>,
+        user: Option<Who>,
         /// The system of equations.
         system: Cow<'static, str>,
         /// Why that cannot be done.
@@ -118,14 +120,14 @@ pub enum Error {
     },
     /// The code of a method that cannot go on, such as an exception of one that is written in
     /// another language.
-    #[error("the method `{method}` failed {}: {reason}", place_of(*round, *user))]
+    #[error("the method `{method}` failed {}: {reason}", place_of(*round, user))]
     MethodFailed {
         /// The method's name.
         method: String,
         /// The round, numbered from zero, if it is known.
         round: Option<Round>,
         /// The user that the method was at work for; `None` for a step of the server.
-        user: Option<UserId>,
+        user: Option<Who>,
         /// What went wrong.
         reason: String,
     },
@@ -242,13 +244,36 @@ impl Error {
         }
         self
     }
+
+    /// Has the message say the user's name beside its number.
+    #[must_use]
+    pub fn naming(mut self, name_of: impl Fn(UserId) -> String) -> Self {
+        let user = match &mut self {
+            Self::Unscorable { user, .. } => Some(user),
+            Self::Diverged { user, .. }
+            | Self::Singular { user, .. }
+            | Self::MethodFailed { user, .. } => user.as_mut(),
+            _ => None,
+        };
+        if let Some(Who { id, name }) = user {
+            let found = name_of(*id);
+            *name = (found != id.0.to_string()).then(|| found.into());
+        }
+        self
+    }
 }
 
 /// Returns in words where a method was at work.
-fn place_of(round: Option<Round>, user: Option<UserId>) -> String {
-    let who = user.map_or_else(|| "at the server".to_owned(), |user| user.to_string());
+fn place_of(round: Option<Round>, user: &Option<Who>) -> String {
+    let who = who(user);
     round.map_or_else(
         || format!("({who})"),
         |round| format!("in round {} ({who})", round.0 + 1),
     )
+}
+
+/// Returns in words for whom a method was at work.
+fn who(user: &Option<Who>) -> String {
+    let at_the_server = || "at the server".to_owned();
+    user.as_ref().map_or_else(at_the_server, Who::to_string)
 }

@@ -363,7 +363,7 @@ impl Simulation {
             })?
             .map_err(|error| self.with_way_on(error))?;
         best(scores, &kept, top).ok_or(Error::Unscorable {
-            user,
+            user: user.into(),
             place: "a score".into(),
         })
     }
@@ -484,6 +484,8 @@ impl Simulation {
     /// # Errors
     /// `error` itself, if it is a defect.
     pub(super) fn stop_for(&mut self, error: Error) -> Result<()> {
+        let dataset = &self.world.dataset;
+        let error = error.naming(|user| dataset.user_name(user).into_owned());
         if !error.leaves_a_result() {
             return Err(error);
         }
