@@ -14,6 +14,8 @@ from .table import Table
 if TYPE_CHECKING:
     import numpy as np
 
+    from .simulation import Simulation
+
 
 class RunStopped(UserWarning):
     """Says that a run ended before its last round, and why. Its finished rounds are its result."""
@@ -32,6 +34,7 @@ class Run:
         #: `run.json` of the report, as a dictionary.
         self.record: dict[str, Any] = json.loads(report.json)
         self._events: Table | None = None
+        self._trained: Simulation | None = None
 
     @property
     def name(self) -> str:
@@ -109,17 +112,7 @@ class Run:
 
     def events_of(self, from_round: int = 1, to_round: int | None = None) -> Table:
         """Returns what happened in the participations that began in these rounds."""
-        rounds = self.record["scenario"]["training"]["rounds"]
-        if not self.scenario:
-            raise _native.ScenarioError("the scenario of the run cannot be written as TOML")
-        if self._source.get("by_hand"):
-            raise _native.ScenarioError("the model was set by hand, so that no other run of the scenario does the same")
-        # Evaluation takes no virtual time, so it is not among the events.
-        fewer = {"evaluation.every_rounds": rounds, "evaluation.users": 1}
-        source = _inputs.given(self.scenario, fewer, data_dir=self._source.get("data_dir"), name=self.name)
-        # It uses the methods of the run, even if their names now belong to other classes. Another process has only
-        # those by name.
-        source["methods"] = self._source.get("methods", source["methods"])
+        source = self._again()
         events, sent, model = _native.events(source, from_round, to_round or max(self.record["rounds"], 1))
         whole = self.complete and to_round is None
         if whole and (sent != (self.bytes["up"]["sent"], self.bytes["down"]["sent"]) or not self._has(model)):
@@ -128,6 +121,37 @@ class Run:
                 "does not do the same each time, or the model was set by hand before a state was saved"
             )
         return Table(events)
+
+    def _again(self) -> dict[str, Any]:
+        """Returns what runs the scenario once more, with as few evaluations as possible: they take no virtual time."""
+        if not self.scenario:
+            raise _native.ScenarioError("the scenario of the run cannot be written as TOML")
+        if self._source.get("by_hand"):
+            raise _native.ScenarioError("the model was set by hand, so that no other run of the scenario does the same")
+        rounds = self.record["scenario"]["training"]["rounds"]
+        fewer = {"evaluation.every_rounds": rounds, "evaluation.users": 1}
+        source = _inputs.given(self.scenario, fewer, data_dir=self._source.get("data_dir"), name=self.name)
+        # It uses the methods of the run, even if their names now belong to other classes. Another process has only
+        # those by name.
+        source["methods"] = self._source.get("methods", source["methods"])
+        return source
+
+    def recommend(self, user: str | int, top: int = 10) -> list[dict[str, Any]]:
+        """Returns the `top` items that the trained run would show a user, as `Simulation.recommend` does.
+
+        A run does not keep its users' parameters. When they are first asked for, it is trained once more. Raises
+        FedrecsimError where that does not end with the same model.
+        """
+        if self._trained is None:
+            from .simulation import Simulation
+
+            source = self._again()
+            simulation = Simulation._of(source, _native.Simulation(source))
+            simulation.step_until(round=self.record["rounds"])
+            if not self._has(simulation.model):
+                raise _native.FedrecsimError("training once more ends with another model than that of the run")
+            self._trained = simulation
+        return self._trained.recommend(user, top)
 
     def _has(self, model: Mapping[str, Any]) -> bool:
         """Returns whether this is the run's model, bit by bit."""

@@ -66,9 +66,14 @@ class Simulation:
         if isinstance(saved, (str, os.PathLike)):
             with open(saved, "rb") as file:
                 saved = file.read()
+        source = _inputs.given(scenario, set, seed, data_dir)
+        return cls._of(source, _native.Simulation.restore(source, bytes(saved), _inputs.threads_of(threads)))
+
+    @classmethod
+    def _of(cls, source: dict[str, Any], native: _native.Simulation) -> Simulation:
         self = cls.__new__(cls)
-        self._source = _inputs.given(scenario, set, seed, data_dir)
-        self._native = _native.Simulation.restore(self._source, bytes(saved), _inputs.threads_of(threads))
+        self._source = source
+        self._native = native
         _alive.add(self)
         return self
 
@@ -93,6 +98,13 @@ class Simulation:
             with open(path, "wb") as file:
                 file.write(saved)
         return saved
+
+    def recommend(self, user: str | int, top: int = 10) -> list[dict[str, Any]]:
+        """Returns the `top` items that a user would be shown now, best first: `item`, `score`, and whether it is
+        `held_out` for the test. Items of its training and validation part are left out. Users and items have the
+        names of the ratings file; generated ones are numbered from 0."""
+        shown = self._native.recommend(str(user), top)
+        return [{"item": item, "score": score, "held_out": held_out} for item, score, held_out in shown]
 
     @property
     def model(self) -> dict[str, np.ndarray]:

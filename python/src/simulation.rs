@@ -180,6 +180,24 @@ impl Simulation {
         Ok(PyBytes::new(py, &saved))
     }
 
+    /// Returns name, score and whether it is held out of the `top` items that a user would be shown.
+    fn recommend(
+        &self,
+        py: Python<'_>,
+        user: String,
+        top: usize,
+    ) -> PyResult<Vec<(String, f32, bool)>> {
+        self.look(py, |simulation| {
+            let dataset = &simulation.world().dataset;
+            let shown = simulation.recommend(dataset.user_named(&user)?, top)?;
+            let named = shown.into_iter().map(|shown| {
+                let name = dataset.item_name(shown.item).into_owned();
+                (name, shown.score, shown.is_test_item)
+            });
+            Ok(named.collect())
+        })
+    }
+
     /// The blocks of the server's model by their names.
     #[getter]
     fn model<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

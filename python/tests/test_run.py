@@ -135,3 +135,17 @@ def test_progress_is_shown_to_whoever_looks(small, monkeypatch, capsys) -> None:
     monkeypatch.setattr("fedrecsim._progress.is_visible", lambda: True)
     fedrecsim.run(small)
     assert "round 4/4" in capsys.readouterr().err
+
+
+def test_a_run_recommends_what_its_simulation_would(small) -> None:
+    """If this fails, a user is shown what another training has learned, or what it has rated."""
+    simulation = fedrecsim.Simulation(small)
+    for _ in simulation:
+        pass
+    shown = simulation.recommend(3, 5)
+    assert len(shown) == 5 and [row["score"] for row in shown] == sorted((row["score"] for row in shown), reverse=True)
+    run = fedrecsim.run(small, progress=False)
+    assert run.recommend("3", 5) == shown
+    assert len({row["item"] for row in run.recommend(3, 1000)}) < run.record["size"]["items"]
+    with pytest.raises(fedrecsim.FedrecsimError, match='there is no user "nobody"'):
+        run.recommend("nobody")
