@@ -122,6 +122,43 @@ fn a_transfer_goes_on_at_the_rate_that_its_link_has_by_then() {
     );
 }
 
+/// If this fails, frames pass through links that carry nothing, on a link of their own or on the
+/// server's.
+#[test]
+fn a_transfer_waits_until_its_link_carries_something_again() {
+    let still = [
+        "network.rtt_ms=0",
+        "training.rounds=1",
+        "devices.speed.lognormal.median_ns_per_row_visit=1e-3",
+    ];
+    // What each user could send and receive in the first 20 ms is done, and the rest a day later.
+    for (more, bytes_per_s) in [
+        (&[][..], 1e6),
+        (&["network.sharing=\"tcp\""], 0.97e6),
+        (&["network.server.connections=40"], 1e6),
+        (
+            &["network.server={ uplink_mbit_per_s = 100, downlink_mbit_per_s = 100 }"],
+            0.3125e6,
+        ),
+        (
+            &[
+                "network.sharing=\"tcp\"",
+                "network.server.uplink_mbit_per_s=4000",
+            ],
+            0.97e6,
+        ),
+    ] {
+        let lines = "0,0,8,8\n0,0.02,0,0\n0,86400,8,8\n";
+        let outcome = traced(&[&still[..], more].concat(), lines);
+        let expected = 86_400.0 + (2.0 * FRAME_BYTES - 0.02 * bytes_per_s) / bytes_per_s;
+        let found = outcome.rounds[0].duration_s;
+        assert!(
+            (found - expected).abs() < 1e-6,
+            "{found} s instead of {expected} s, {more:?}"
+        );
+    }
+}
+
 /// If this fails, a transfer that is cut off has carried other bytes than its link could by then.
 #[test]
 fn what_a_cut_off_loses_is_what_the_changing_link_has_carried() {

@@ -164,25 +164,20 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// The rate of a link, in bits per second; never zero.
+/// The rate of a link, in bits per second. At zero nothing moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BitsPerSecond(u64);
 
 impl BitsPerSecond {
-    /// Returns a rate of `bits_per_second` bit/s. Zero is raised to one so that every transfer
-    /// ends.
+    /// Returns a rate of `bits_per_second` bit/s.
     pub const fn new(bits_per_second: u64) -> Self {
-        Self(if bits_per_second == 0 {
-            1
-        } else {
-            bits_per_second
-        })
+        Self(bits_per_second)
     }
 
-    /// Returns a rate of `mbit` Mbit/s (10^6 bit/s), rounded to the nearest bit/s and at least 1
-    /// bit/s.
+    /// Returns a rate of `mbit` Mbit/s (10^6 bit/s), rounded to the nearest bit/s. A rate above
+    /// zero has at least 1 bit/s, so that it does not become an outage.
     pub fn from_mbit_f64(mbit: f64) -> Self {
-        Self::new((mbit * 1e6 + 0.5) as u64)
+        Self(((mbit * 1e6 + 0.5) as u64).max(u64::from(mbit > 0.0)))
     }
 
     /// Returns the rate as a plain integer.
@@ -190,8 +185,12 @@ impl BitsPerSecond {
         self.0
     }
 
-    /// Returns how long `size` takes at this rate, rounded up to a whole nanosecond.
+    /// Returns how long `size` takes at this rate, rounded up to a whole nanosecond. What the clock
+    /// cannot show, and any byte at a rate of zero, takes all of its 64 bits.
     pub fn time_for(self, size: Bytes) -> SimDuration {
+        if self.0 == 0 {
+            return SimDuration(if size.0 == 0 { 0 } else { u64::MAX });
+        }
         // Up to 2 GB in 64 bits, which divide many times as fast.
         if let Some(bit_nanoseconds) = size.0.checked_mul(8 * NANOSECONDS_PER_SECOND) {
             return SimDuration(bit_nanoseconds.div_ceil(self.0));
@@ -219,7 +218,10 @@ mod tests {
             BitsPerSecond::new(3).time_for(Bytes::new(1)).as_nanos(),
             2_666_666_667
         );
-        assert_eq!(BitsPerSecond::new(0).get(), 1);
+        let none = BitsPerSecond::new(0);
+        let never = SimDuration::from_nanos(u64::MAX);
+        assert_eq!(none.time_for(Bytes::new(1)), never, "nothing moves");
+        assert_eq!(none.time_for(Bytes::ZERO), SimDuration::ZERO);
         // On both sides of what 64 bits hold, and beyond what the clock shows.
         let gigabytes = |bytes| rate.time_for(Bytes::new(bytes)).as_nanos();
         assert_eq!(
@@ -336,5 +338,7 @@ mod tests {
         );
         assert_eq!(BitsPerSecond::from_mbit_f64(2.000_000_6).get(), 2_000_001);
         assert_eq!(BitsPerSecond::from_mbit_f64(2.000_000_4).get(), 2_000_000);
+        let least = [0.0, 1e-9, f64::NAN].map(|mbit| BitsPerSecond::from_mbit_f64(mbit).get());
+        assert_eq!(least, [0, 1, 0], "only an outage has a rate of zero");
     }
 }

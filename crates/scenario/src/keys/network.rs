@@ -37,7 +37,7 @@ variants! {
         Lognormal(LognormalRatesSpec),
         /// Measured rates of every user, from a file with a line per change of a user's rates:
         /// `user,time_s,down_mbit_per_s,up_mbit_per_s`.
-        /// The rates of a line hold until the user's next line. A user's first line is of time 0.
+        /// The rates of a line hold until the user's next line; at 0 nothing moves. A user's first line is of time 0.
         /// Users are numbered from 0 without gaps; those beyond the last one start again with the
         /// first.
         Trace {

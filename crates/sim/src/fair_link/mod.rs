@@ -414,6 +414,9 @@ impl FairLink {
             }
             .time_for(mark - group.clock);
             let time = SimTime::from_nanos(group.since.as_nanos().saturating_add(nanoseconds));
+            // The clock of a group without a rate stands still, and a transfer without bytes that
+            // begins later ends when it begins.
+            let time = time.max(self.now);
             self.capped_ends.insert((time, class));
             group.next = Some(NextEnd::Capped(time));
         } else {

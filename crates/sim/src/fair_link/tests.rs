@@ -227,9 +227,11 @@ enum Operation {
 
 fn operations() -> impl Strategy<Value = Vec<(u64, Operation)>> {
     let size = prop_oneof![1 => Just(0u64), 4 => 1u64..2_000, 4 => 1u64..5_000_000];
-    // There are few classes of caps, odd rates, and caps that the fair share hits exactly.
+    // There are few classes of caps, odd rates, caps that the fair share hits exactly, and links
+    // that carry nothing for a while.
     let cap = prop_oneof![
-        Just(1_000_000u64),
+        Just(0u64),
+        Just(1_000_000),
         Just(2_000_000),
         1u64..5_000_000,
         Just(500_000),
@@ -304,6 +306,12 @@ proptest! {
             both.check_rates();
         }
         if capacity != Some(1) {
+            let now = at(both.now);
+            for flow in both.flows.iter_mut().filter(|flow| flow.cap == 0) {
+                flow.cap = 1_000_000;
+                flow.most.0 = flow.most.0.max(flow.cap);
+                prop_assert!(both.link.change(now, flow.flow, weighted(flow.cap, flow.weight)));
+            }
             both.run_to(both.now + 1_000_000_000_000_000_000);
             prop_assert!(both.link.is_empty(), "everything ends");
         }

@@ -59,10 +59,13 @@ impl SharingModel for Tcp {
         server: Option<BitsPerSecond>,
         latency: SimDuration,
     ) -> LinkShare {
+        if rate.get() == 0 {
+            return LinkShare::equal(rate);
+        }
         let latency_ns = u128::from(latency.as_nanos());
         let window = (WINDOW_BYTES * 8 * 1_000_000_000)
             .checked_div(2 * latency_ns)
-            .map(bits_per_second);
+            .map(at_least_one);
         let cap = self.capacity(window.map_or(rate, |window| window.min(rate)));
         let queue_ps =
             |rate: BitsPerSecond| QUEUE_BYTES * 8 * 1_000_000_000_000 / u128::from(rate.get());
@@ -75,12 +78,16 @@ impl SharingModel for Tcp {
 
     /// Returns the rate at which a link of `rate` carries payload, rounded down.
     fn capacity(&self, rate: BitsPerSecond) -> BitsPerSecond {
-        bits_per_second(u128::from(rate.get()) * PAYLOAD_PERCENT / 100)
+        match u128::from(rate.get()) {
+            0 => rate,
+            rate => at_least_one(rate * PAYLOAD_PERCENT / 100),
+        }
     }
 }
 
-fn bits_per_second(rate: u128) -> BitsPerSecond {
-    BitsPerSecond::new(u64::try_from(rate).unwrap_or(u64::MAX))
+/// Returns a rate of so many bit/s, and at least 1: what is slow does not stand still.
+fn at_least_one(rate: u128) -> BitsPerSecond {
+    BitsPerSecond::new(u64::try_from(rate).unwrap_or(u64::MAX).max(1))
 }
 
 #[cfg(test)]
@@ -123,7 +130,13 @@ mod tests {
         assert_eq!(
             far,
             LinkShare::equal(BitsPerSecond::new(1)),
-            "no rate is zero, and no weight"
+            "the slowest link is not an outage, and no weight is zero"
+        );
+        let none = BitsPerSecond::new(0);
+        let latency = SimDuration::from_millis_f64(20.0);
+        assert_eq!(
+            Tcp.share(none, Some(far.cap), latency),
+            LinkShare::equal(none)
         );
         let near = Tcp.share(BitsPerSecond::new(u64::MAX), None, SimDuration::ZERO);
         assert_eq!(near.weight, NonZeroU32::MAX);

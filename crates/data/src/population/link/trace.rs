@@ -23,7 +23,7 @@ pub(super) enum Rates {
     },
 }
 
-/// The rate at an instant, and the first instant after it when the rate may change; `None` if it
+/// The rate at an instant, which may be zero, and the first instant after it when the rate may change; `None` if it
 /// never does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
@@ -258,10 +258,8 @@ fn check(user: usize, lines: &[(u64, Line)]) -> Result<(), (String, u64)> {
             return Err((message, number));
         }
     }
-    // A rate of zero stands as 1 bit/s.
-    let none = BitsPerSecond::new(0);
     let is_idle =
-        |rate: fn(&Line) -> BitsPerSecond| lines.iter().all(|(_, line)| rate(line) == none);
+        |rate: fn(&Line) -> BitsPerSecond| lines.iter().all(|(_, line)| rate(line).get() == 0);
     let column = match (is_idle(|line| line.down), is_idle(|line| line.up)) {
         (true, _) => "down_mbit_per_s",
         (_, true) => "up_mbit_per_s",
