@@ -264,17 +264,25 @@ fn a_run_that_reaches_the_end_of_the_clock_says_so_and_keeps_its_rounds() {
         "training.client_selection=\"round-robin\"",
         "training.rounds=25",
     ];
+    // With work of 1e5 s, 51417 s are left for the twentieth round.
+    let before_work = delays.replace("443_800_000.0", "441_870_000.0");
+    let work = "devices.fixed_ms_per_participation=1e8";
+    let deadline = "training.mode={ semi-synchronous = { deadline_s = 1e9 } }";
     for server in [&[][..], &["network.server.uplink_mbit_per_s=1e-6"]] {
-        // The end of the clock is passed by the transfer itself, or by a delay after it.
-        for (faults, whole_rounds) in [
-            (&*delays, 19),
-            ("faults=[{ effect = { delay_s = 1e9 } }]", 9),
+        // The end of the clock is passed by the transfer itself, by a delay after it, by work, or by
+        // a deadline.
+        for (more, whole_rounds) in [
+            (&[&*delays][..], 19),
+            (&["faults=[{ effect = { delay_s = 1e9 } }]"], 9),
+            (&[&*before_work, work], 19),
+            (&[deadline, "faults=[{ effect = { delay_s = 1e9 } }]"], 18),
         ] {
-            let world = world(small_with("fedmf", &[&slow, server, &[faults]].concat()));
+            let world = world(small_with("fedmf", &[&slow, server, more].concat()));
             let outcome = sim::run(world, &RunControl::with_threads(1), &mut ()).unwrap();
             let stopped_by = outcome.stopped_by.as_ref();
             assert!(
-                matches!(stopped_by.and_then(Error::ended_by), Some(Stop::TimeOverflow { round, .. }) if round.0 == whole_rounds)
+                matches!(stopped_by.and_then(Error::ended_by), Some(Stop::TimeOverflow { round, .. }) if round.0 == whole_rounds),
+                "{more:?}, {server:?}: {stopped_by:?}"
             );
             assert_eq!(outcome.rounds.len(), whole_rounds as usize, "{server:?}");
             assert_balanced(&outcome);

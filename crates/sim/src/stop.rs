@@ -25,12 +25,15 @@ pub enum Stop {
         source: std::io::Error,
     },
     /// Virtual time beyond what 64 bits of nanoseconds hold, which is 584 years.
-    #[error("round {} takes longer than 584 years of virtual time ({user}); check the network's and the devices' speeds", round.0 + 1)]
+    #[error(
+        "round {} goes on beyond 584 years of virtual time, where the clock ends{}; check the speeds of the network, of the devices and of the server, the delays and the deadline, or run fewer rounds",
+        round.0 + 1, user.map_or_else(String::new, |user| format!(" ({user})"))
+    )]
     TimeOverflow {
         /// The round, numbered from zero.
         round: Round,
-        /// The user whose participation takes so long.
-        user: UserId,
+        /// A user whose participation goes on beyond the end, if one is under way.
+        user: Option<UserId>,
     },
     /// A number of steps of the server in a row had no update that arrived in time.
     #[error(

@@ -126,7 +126,7 @@ impl Network {
     fn failed(&mut self, participation: &Participation, transfer: Transfer) -> Result<Orders> {
         let ended = transfer.ended(self.now(), Ending::Lost, transfer.size);
         let cause = self.cause_of_failure(participation, &transfer)?;
-        self.lose(participation, ended, cause)
+        self.lose(participation, Some(ended), cause)
     }
 
     /// Handles the end of a job, which is making a request, making a reply or training.
@@ -223,11 +223,11 @@ impl Network {
     }
 
     /// Ends a participation that is lost for this cause, and tells the server. `interrupted_at` is
-    /// the end of the activity that it was at.
+    /// the end of the activity that it was at, if it was at one.
     fn lose(
         &mut self,
         participation: &Participation,
-        interrupted_at: LinkEvent,
+        interrupted_at: Option<LinkEvent>,
         cause: LossCause,
     ) -> Result<Orders> {
         self.break_off(participation, interrupted_at)?;
@@ -279,32 +279,36 @@ impl Network {
         let participation = self.taking_part.get(user);
         participation.is_some_and(|participation| match participation.activity {
             Activity::Transfer(transfer) => matches!(transfer.way, Way::InLine(_)),
-            Activity::Work { .. } => false,
+            Activity::Work { .. } | Activity::None => false,
         })
     }
 
     /// Ends a participation before its last leg has ended. `interrupted_at` is the end of the
-    /// activity that it was at.
+    /// activity that it was at, if it was at one.
     fn break_off(
         &mut self,
         participation: &Participation,
-        interrupted_at: LinkEvent,
+        interrupted_at: Option<LinkEvent>,
     ) -> Result<()> {
         self.traffic.cancel(participation.next);
         self.traffic
             .cancel(participation.loss.and_then(|loss| loss.appointment));
-        self.traffic.book(participation, interrupted_at);
+        if let Some(ended) = interrupted_at {
+            self.traffic.book(participation, ended);
+        }
         self.peers.workers.break_off(participation.user)
     }
 
-    /// Stops the activity of a participation, and returns the event of its end.
+    /// Stops the activity of a participation, and returns the event of its end; `None` if it is at
+    /// none.
     fn interrupt(
         &mut self,
         now: SimTime,
         participation: &Participation,
         ending: Ending,
-    ) -> Result<LinkEvent> {
+    ) -> Result<Option<LinkEvent>> {
         Ok(match &participation.activity {
+            Activity::None => None,
             Activity::Work { began } => {
                 let elapsed = now.since(*began);
                 let job = match participation.leg_in(&self.world) {
@@ -312,17 +316,17 @@ impl Network {
                     _ => Job::Training,
                 };
                 let speed = participation.speed_of(job, &self.world);
-                LinkEvent::WorkEnded {
+                Some(LinkEvent::WorkEnded {
                     job,
                     ending,
                     work: speed.done_in(elapsed, participation.work_of(job).unwrap_or_default()),
                     took_ns: elapsed.as_nanos(),
-                }
+                })
             }
             Activity::Transfer(transfer) => {
                 let traffic = &mut self.traffic;
                 let carried = traffic.stop(participation, transfer, &mut self.taking_part)?;
-                transfer.ended(now, ending, carried)
+                Some(transfer.ended(now, ending, carried))
             }
         })
     }
@@ -334,8 +338,10 @@ impl Network {
             server.line.clear();
         }
         for (_, participation) in self.taking_part.drain() {
-            let interrupted_at = self.interrupt(self.now(), &participation, Ending::Unfinished)?;
-            self.traffic.book(&participation, interrupted_at);
+            let unfinished = self.interrupt(self.now(), &participation, Ending::Unfinished)?;
+            if let Some(ended) = unfinished {
+                self.traffic.book(&participation, ended);
+            }
         }
         Ok(())
     }

@@ -34,7 +34,6 @@ impl Network {
             legs.first(),
             Some(Leg::Work(_) | Leg::Transfer(Route::ROW_REQUEST))
         );
-        let now = self.now();
         for (&user, conditions) in cohort.iter().zip(conditions) {
             self.peers.workers.submit(Invited {
                 user,
@@ -44,7 +43,7 @@ impl Network {
             })?;
             // The place of a dropout can be told only if the durations of all legs are known.
             is_effort_needed |= conditions.dropout_at.is_some();
-            let participation = Participation::new(user, invitation.clone(), conditions, now);
+            let participation = Participation::new(user, invitation.clone(), conditions);
             self.taking_part.insert(user, Box::new(participation));
         }
         if is_effort_needed {

@@ -23,6 +23,7 @@ use super::messages::{
 };
 use super::outcome::{Booking, GaugesSince, RoundRecord};
 use super::resident::{answer_of_metrics, unanswered};
+use super::stop::Stop;
 use super::workers::{Pool, Workers};
 use super::world::World;
 use fedrecsim_core::stages::{Stage, enter};
@@ -60,6 +61,20 @@ enum Event {
     Lost(UserId),
     /// The server is woken, as it has asked.
     Alarm,
+}
+
+impl Event {
+    /// Returns the user whom it concerns alone.
+    fn user(&self) -> Option<UserId> {
+        match *self {
+            Self::FrameArrived(user)
+            | Self::WorkEnded(user)
+            | Self::StartUpEnded(user)
+            | Self::RateChanges(user)
+            | Self::Lost(user) => Some(user),
+            Self::TransfersEnded(_) | Self::Alarm => None,
+        }
+    }
 }
 
 /// Prefetching runs ahead by this number of events, or of invited users.
@@ -218,9 +233,7 @@ impl Network {
             if !self.next_is_by(until) {
                 return Ok(false);
             }
-            let Some((now, event)) = self.traffic.calendar.pop() else {
-                return Err(self.without_end(step));
-            };
+            let (now, event) = self.next_event(step)?;
             self.prefetch_upcoming();
             self.watch_time_until(now);
             if self.needs_trainings(event) {
@@ -242,16 +255,30 @@ impl Network {
         answer_of_metrics(self.peers.book.send(Book(bookings))).await
     }
 
-    /// Returns the error for a step that is not due although no event is left, which is so if a
-    /// transfer never ends.
-    fn without_end(&self, step: Step) -> Error {
-        match self.taking_part.keys().first() {
-            Some(&user) => self.traffic.endless(user, step),
-            None => {
-                let reason = "it waits for participations that nobody takes part in";
-                unanswered("server", reason)
-            }
+    /// Moves the clock to the next event, for which `step` waits.
+    ///
+    /// # Errors
+    /// [`Stop::TimeOverflow`] if it is beyond what the clock can show. Durations saturate, so that
+    /// everything beyond the end stands at the end, and nothing else does. The clock does not move
+    /// to it: what is under way is booked at the instant of the last event.
+    fn next_event(&mut self, step: Step) -> Result<(SimTime, Event)> {
+        let calendar = &mut self.traffic.calendar;
+        let is_beyond_the_end = calendar.next_time() == Some(SimTime::END);
+        if is_beyond_the_end {
+            let mut users = calendar
+                .pending()
+                .into_iter()
+                .filter_map(|(_, event)| event.user());
+            let round = self.world.scenario.training.round_of(step);
+            let user = users.next();
+            return Err(Stop::TimeOverflow { round, user }.into());
         }
+        calendar.pop().ok_or_else(|| {
+            unanswered(
+                "server",
+                "it waits for participations that nobody takes part in",
+            )
+        })
     }
 
     fn check_interrupted(&self) -> Result<()> {
@@ -359,16 +386,11 @@ impl Network {
         let Some(event) = self.traffic.calendar.upcoming(AHEAD) else {
             return;
         };
-        match *event {
-            Event::WorkEnded(user) => {
-                self.peers.workers.expect_end_of_training(user);
-                self.prefetch(user);
-            }
-            Event::FrameArrived(user)
-            | Event::StartUpEnded(user)
-            | Event::RateChanges(user)
-            | Event::Lost(user) => self.prefetch(user),
-            Event::TransfersEnded(_) | Event::Alarm => {}
+        if let Event::WorkEnded(user) = *event {
+            self.peers.workers.expect_end_of_training(user);
+        }
+        if let Some(user) = event.user() {
+            self.prefetch(user);
         }
     }
 

@@ -55,6 +55,8 @@ pub(super) enum Activity {
     Transfer(Transfer),
     /// The device or the third party works.
     Work { began: SimTime },
+    /// Nothing, since the leg has not begun. No checkpoint is written then.
+    None,
 }
 
 /// A frame on its way.
@@ -135,18 +137,13 @@ impl Transfer {
 
 impl Participation {
     /// Makes a participation that is about to begin.
-    pub(crate) fn new(
-        user: UserId,
-        invitation: Invitation,
-        conditions: Conditions,
-        now: SimTime,
-    ) -> Self {
+    pub(crate) fn new(user: UserId, invitation: Invitation, conditions: Conditions) -> Self {
         Self {
             user,
             invitation,
             conditions,
             leg: 0,
-            activity: Activity::Work { began: now },
+            activity: Activity::None,
             effort: None,
             upload: None,
             next: None,
@@ -298,7 +295,7 @@ impl Participation {
     pub(crate) fn transfer_mut(&mut self) -> Option<&mut Transfer> {
         match &mut self.activity {
             Activity::Transfer(transfer) => Some(transfer),
-            Activity::Work { .. } => None,
+            Activity::Work { .. } | Activity::None => None,
         }
     }
 }

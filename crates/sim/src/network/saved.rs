@@ -126,7 +126,7 @@ impl Network {
         let count: u64 = archive.take()?;
         let mut is_effort_needed = false;
         for _ in 0..count {
-            let participation = self.restored(archive, downloads, now)?;
+            let participation = self.restored(archive, downloads)?;
             // If a participation is at its first transfer, its training is worked out when that has
             // arrived.
             let works = matches!(participation.activity, Activity::Work { .. });
@@ -149,7 +149,6 @@ impl Network {
         &mut self,
         archive: &mut ArchiveReader,
         downloads: &mut RestoredDownloads,
-        now: SimTime,
     ) -> Result<Box<Participation>> {
         let saved: Saved = archive.take()?;
         let (user, leg) = (saved.user, saved.leg);
@@ -197,7 +196,7 @@ impl Network {
             upload,
             dropout: saved.dropout,
             loss: saved.loss,
-            ..Participation::new(user, invitation, conditions, now)
+            ..Participation::new(user, invitation, conditions)
         };
         if let Activity::Transfer(transfer) = &participation.activity {
             let arrives = participation.arrival(transfer);

@@ -17,10 +17,9 @@ use crate::calendar::{Appointment, Calendar};
 use crate::fair_link::FlowId;
 use crate::outcome::{Booking, Gauges, LinkEvent, LossCause};
 use crate::resident::unanswered;
-use crate::stop::Stop;
 use crate::world::World;
 use fedrecsim_core::legs::{Job, Leg, Peer, Route};
-use fedrecsim_core::{Bytes, Direction, Error, Result, SimDuration, SimTime, Step, UserId};
+use fedrecsim_core::{Bytes, Direction, Error, Result, SimDuration, SimTime, UserId};
 use fedrecsim_data::population::Verdict;
 use fedrecsim_model::codec::FrameParts;
 
@@ -41,6 +40,8 @@ impl Traffic {
     /// Begins the leg that a participation is at. By now, the frame that it sends has been made, or
     /// its work has been worked out.
     pub(crate) fn begin_leg(&mut self, participation: &mut Participation) -> Result<()> {
+        // If this fails, the run ends. What was under way before has been booked, and is not again.
+        participation.activity = Activity::None;
         participation.activity = match participation.leg_in(&self.world) {
             Some(Leg::Transfer(route)) => {
                 let parts = participation.parts_of(route, &self.world)?;
@@ -67,7 +68,6 @@ impl Traffic {
             .work_of(job)
             .ok_or_else(|| unanswered("network", "work began out of turn"))?;
         let ends = began + participation.speed_of(job, &self.world).time_for(work);
-        self.check_time(ends, participation)?;
         let ended = Event::WorkEnded(participation.user);
         participation.next = Some(self.calendar.schedule(ends, ended));
         if let Some(elapsed) = participation.dropout_now() {
@@ -122,7 +122,6 @@ impl Traffic {
         match server_link {
             None => {
                 let arrives = participation.arrival(&transfer);
-                self.check_time(arrives, participation)?;
                 let arrived = Event::FrameArrived(user);
                 participation.next = Some(self.calendar.schedule(arrives, arrived));
                 self.unshared.enter(&transfer, arrives);
@@ -174,7 +173,6 @@ impl Traffic {
             if let Some(change) = participation.next.replace(arrival) {
                 self.calendar.cancel(change);
             }
-            self.check_time(arrives, participation)?;
             self.free_connection(taking_part)?;
         }
         self.reschedule(direction);
@@ -317,9 +315,7 @@ impl Traffic {
             return;
         };
         let lane = server.lanes.of_mut(direction);
-        // A transfer that ends beyond what the clock can show has no end; nor has anything that
-        // waits for it.
-        let next = lane.link.next_end().filter(|end| *end < SimTime::END);
+        let next = lane.link.next_end();
         if lane.next_end.as_ref().map(|(time, _)| *time) == next {
             return;
         }
@@ -360,20 +356,6 @@ impl Traffic {
     /// Cancels an appointment, unless its event has happened.
     pub(crate) fn cancel(&mut self, appointment: Option<Appointment>) {
         appointment.map(|appointment| self.calendar.cancel(appointment));
-    }
-
-    /// Checks that `time` is not beyond what the clock can show.
-    fn check_time(&self, time: SimTime, participation: &Participation) -> Result<()> {
-        match time < SimTime::END {
-            true => Ok(()),
-            false => Err(self.endless(participation.user, participation.invitation.step)),
-        }
-    }
-
-    /// Returns the error of a participation that goes on beyond what the clock can show.
-    pub(crate) fn endless(&self, user: UserId, step: Step) -> Error {
-        let round = self.world.scenario.training.round_of(step);
-        Stop::TimeOverflow { round, user }.into()
     }
 
     /// Counts the time until `now`, before anything changes at that instant. The server has waited
