@@ -97,6 +97,36 @@ fn bits(table: &Table) -> Vec<u32> {
         .collect()
 }
 
+/// If this fails, a round that nobody can be invited to ends at the instant at which it begins, and
+/// the updates that are under way are late for all rounds.
+#[test]
+fn a_round_with_a_deadline_that_draws_nobody_waits_for_it() {
+    // Everybody is busy for some seconds, or nobody is drawn.
+    let slow = "network.rates.lognormal.uplink_median_mbit_per_s=0.05";
+    for drawn in ["1.0", "1e-9"] {
+        let outcome = run(
+            small_with(
+                "fedmf",
+                &[
+                    slow,
+                    "training.rounds=5",
+                    "training.mode={ semi-synchronous = { deadline_s = 1, maximum_staleness = 9 } }",
+                    &format!("training.participation.poisson={drawn}"),
+                ],
+            ),
+            2,
+        );
+        let ends = outcome.rounds.iter().map(|round| round.virtual_time_s);
+        assert_eq!(
+            ends.collect::<Vec<_>>(),
+            [1.0, 2.0, 3.0, 4.0, 5.0],
+            "{drawn}"
+        );
+        let used: u32 = outcome.rounds.iter().map(|round| round.aggregated).sum();
+        assert_eq!(used, if drawn == "1.0" { 40 } else { 0 });
+    }
+}
+
 /// Trains users one by one, as a program without a clock would do.
 struct Loop {
     world: Arc<World>,

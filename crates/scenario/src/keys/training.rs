@@ -75,8 +75,8 @@ variants! {
         /// This many users, uniformly without replacement.
         Cohort(#[schemars(range(min = 1))] u32),
         /// Each user by itself with this probability, so that a round may have any number of
-        /// participants, or none. It needs uniform selection and a mode whose rounds take any
-        /// number of participants.
+        /// participants, or none. A round without any ends at once, or at its deadline if it has
+        /// one. It needs uniform selection and a mode whose rounds take any number of participants.
         Poisson(#[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))] f64),
     }
 }

@@ -21,7 +21,7 @@ pub(super) struct OpenStep {
     needed: Option<usize>,
     /// Whether the step's cohort has been invited.
     invited: bool,
-    /// Whether each user was drawn by itself, and nobody was.
+    /// Whether each user was drawn by itself, and nobody who could be invited was.
     pub drew_nobody: bool,
     /// The number of participations of this step that have not come to an end.
     pub open: usize,
@@ -107,10 +107,13 @@ impl ServerActor {
         };
         let cohort = self.cohorts.choose(places, at);
         if has_cohorts && cohort.is_empty() && self.cohorts.draws_each_apart() {
-            // Nobody was drawn, or nobody who is here, and nobody is waited for. The number of the
-            // invitation names the stream of the draw, so that the next step has another one.
+            // Nobody was drawn, or nobody who is here and idle, so only late updates are waited for,
+            // until the deadline. The number of the invitation names the stream of the draw, so that
+            // the next step has another one.
             self.invitations_sent += 1;
-            (self.step.invited, self.step.drew_nobody, orders.step_due) = (true, true, true);
+            (self.step.invited, self.step.drew_nobody) = (true, true);
+            orders.deadline = self.set_deadline(now);
+            orders.step_due = self.step.deadline.is_none();
             return Ok(orders);
         }
         let missing = places - cohort.len();
@@ -175,7 +178,8 @@ impl ServerActor {
         if !self.world.trains {
             return true;
         }
-        let cohort_is_done = self.world.policy.has_cohorts() && step.invited && step.open == 0;
+        let has_cohort = self.world.policy.has_cohorts() && step.invited && !step.drew_nobody;
+        let cohort_is_done = has_cohort && step.open == 0;
         cohort_is_done
             || step
                 .needed
