@@ -178,6 +178,31 @@ fn what_a_cut_off_loses_is_what_the_changing_link_has_carried() {
     }
 }
 
+/// If this fails, a dropout that was planned at other rates than its transfer has comes after the
+/// arrival, and costs nothing.
+#[test]
+fn a_dropout_is_where_its_transfer_is_and_not_where_it_was_planned_to_be() {
+    // Uploads are planned for the first second, which is slow, and begin after it.
+    let late = [
+        "network.rtt_ms=0",
+        "training.rounds=1",
+        "devices.speed.lognormal.median_ns_per_row_visit=1e-3",
+        "network.dropout=1",
+        "faults=[{ effect = { delay_s = 2 }, direction = \"down\" }]",
+    ];
+    for server in [&[][..], &["network.server.connections=40"]] {
+        let lines = "0,0,8,0.008\n0,1,8,8\n0,1000000,8,8\n";
+        let outcome = traced(&[&late[..], server].concat(), lines);
+        let round = &outcome.rounds[0];
+        assert_eq!((round.lost, round.aggregated), (40, 0), "{server:?}");
+        let share = outcome.bytes.up.lost as f64 / (40.0 * FRAME_BYTES);
+        assert!(
+            (share - 0.5).abs() < 0.15,
+            "{share} of the bytes, {server:?}"
+        );
+    }
+}
+
 /// If this fails, a run whose links change loses its place in the trace in a checkpoint.
 #[test]
 fn runs_over_a_trace_end_alike_from_every_checkpoint() {

@@ -86,12 +86,26 @@ pub(super) enum Way {
     Sent,
 }
 
-/// The place where a participation drops out: a leg, and the time since the leg began, if the
-/// server's link holds nobody back.
+/// The place where a participation drops out: a leg, and the part of it that is done by then.
+///
+/// The plan assumes that nobody holds a leg back. A leg that begins at another time may have another
+/// rate in a trace, so that only the part, and not the time that it was planned to take, is sure to
+/// be within the leg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Dropout {
     pub leg: u8,
-    pub elapsed: SimDuration,
+    elapsed: SimDuration,
+    /// The length of the leg as it was planned, which is greater than `elapsed`.
+    of: SimDuration,
+}
+
+impl Dropout {
+    /// Returns the time since the leg began after which the participation drops out, if the leg
+    /// takes `length`.
+    pub(crate) fn after(self, length: SimDuration) -> SimDuration {
+        self.elapsed
+            .fraction(length.as_nanos(), self.of.as_nanos().max(1))
+    }
 }
 
 impl Transfer {
@@ -166,11 +180,9 @@ impl Participation {
         self.legs(world).get(usize::from(self.leg)).copied()
     }
 
-    /// Returns the time since the present leg began after which it drops out, if it does in this
-    /// leg.
-    pub(crate) fn dropout_now(&self) -> Option<SimDuration> {
-        let dropout = self.dropout.filter(|dropout| dropout.leg == self.leg)?;
-        Some(dropout.elapsed)
+    /// Returns where in the present leg it drops out, if it does in this leg.
+    pub(crate) fn dropout_now(&self) -> Option<Dropout> {
+        self.dropout.filter(|dropout| dropout.leg == self.leg)
     }
 
     /// Returns the user's link in one direction.
@@ -215,6 +227,7 @@ impl Participation {
                 self.dropout = Some(Dropout {
                     leg,
                     elapsed: instant.since(began),
+                    of: ends.since(began),
                 });
                 break;
             }

@@ -70,8 +70,9 @@ impl Traffic {
         let ends = began + participation.speed_of(job, &self.world).time_for(work);
         let ended = Event::WorkEnded(participation.user);
         participation.next = Some(self.calendar.schedule(ends, ended));
-        if let Some(elapsed) = participation.dropout_now() {
-            self.schedule_loss(participation, began + elapsed, LossCause::Dropout);
+        if let Some(dropout) = participation.dropout_now() {
+            let at = began + dropout.after(ends.since(began));
+            self.schedule_loss(participation, at, LossCause::Dropout);
         }
         if participation.leg == 0 {
             self.book(participation, LinkEvent::WorkBegan(job));
@@ -86,16 +87,19 @@ impl Traffic {
         route: Route,
         parts: FrameParts,
     ) -> Result<Transfer> {
-        let size = Bytes::new(parts.total());
+        let whole = Bytes::new(parts.total());
         let (now, user) = (self.calendar.now(), participation.user);
         let faults = &self.world.population.faults;
         let hit = faults.verdict(user, participation.invitation.id, route, now);
         let (size, fault) = match hit.map(|hit| hit.verdict) {
-            Some(Verdict::CutAt(bytes)) if bytes < size => (bytes, Some(Verdict::CutAt(bytes))),
-            Some(Verdict::CutAt(_)) => (size, None),
-            verdict => (size, verdict),
+            Some(Verdict::CutAt(bytes)) if bytes < whole => (bytes, Some(Verdict::CutAt(bytes))),
+            Some(Verdict::CutAt(_)) => (whole, None),
+            verdict => (whole, verdict),
         };
-        let dropout = participation.dropout_now();
+        let dropout = participation.dropout_now().map(|dropout| {
+            let alone = participation.link(route.direction).arrival(now, whole);
+            dropout.after(alone.since(now))
+        });
         // The third party's link has no limit.
         let server_link = self
             .server_link
