@@ -47,7 +47,7 @@ pub(crate) struct Stretch {
     pub to: SimTime,
     /// How it ended.
     pub ending: Ending,
-    /// Length of the frame, in bytes; 0 in training.
+    /// Length of the frame and of the modelled bytes that travel with it; 0 in training.
     pub frame_bytes: u64,
     /// Bytes of the frame that had been carried by then.
     pub carried_bytes: u64,
@@ -100,7 +100,7 @@ impl Participations {
         let begun = match event {
             LinkEvent::Sent(route, parts) => Some((
                 Phase::Transfer(route),
-                parts.header + parts.index + parts.values,
+                parts.total(),
                 matches!(route, Route::DOWNLOAD | Route::ROW_REQUEST),
             )),
             LinkEvent::WorkBegan(job) => Some((Phase::Work(job), 0, true)),
@@ -186,6 +186,7 @@ impl Participations {
 mod tests {
     use super::*;
     use crate::tests::events::{Scene, ended, parts, trained};
+    use fedrecsim_model::codec::FrameParts;
 
     #[test]
     fn a_participation_is_a_download_a_training_and_an_upload_without_a_gap() {
@@ -239,6 +240,25 @@ mod tests {
             None,
             "it has come to its end"
         );
+    }
+
+    /// If this fails, the end of a transfer tells fewer bytes than its beginning.
+    #[test]
+    fn what_travels_with_a_frame_counts_at_its_end_as_at_its_beginning() {
+        let sent = FrameParts {
+            modelled: 7,
+            ..parts(100)
+        };
+        let bookings = Scene::default()
+            .at(0, 7, LinkEvent::Sent(Route::DOWNLOAD, sent))
+            .at(9, 7, ended(Route::DOWNLOAD, Ending::Lost, 60, 9))
+            .bookings;
+        let mut participations = Participations::default();
+        let stretches = bookings
+            .iter()
+            .filter_map(|booking| participations.follow(1, booking));
+        let bytes: Vec<u64> = stretches.map(|stretch| stretch.frame_bytes).collect();
+        assert_eq!(bytes, [sent.total()]);
     }
 
     #[test]
