@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::evaluation::CANDIDATES;
-use super::{EvaluationSpec, Ranking, Scenario, without_default};
+use super::{Ranking, Scenario, without_default};
 use crate::Traffic;
 use crate::check::Checker;
 use crate::sizes::{ProblemSize, block_too_large, candidates_too_many, too_large};
@@ -503,7 +503,7 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
     }
     check_split(dataset, checker);
     if let Some(generator) = dataset.generator.as_ref().filter(|_| is_generated) {
-        check_population(generator, &scenario.evaluation, checker);
+        check_population(generator, scenario, checker);
         check_sizes(generator, scenario, checker);
     }
     if let Some(columns) = dataset.columns.as_ref().filter(|_| is_delimited) {
@@ -677,11 +677,8 @@ const RATINGS: &str = "dataset.generator.ratings_per_user";
 
 /// Checks numbers that must fit into a generated population. The size of a population from a file
 /// is known only when it is read.
-fn check_population(
-    generator: &GeneratorSpec,
-    evaluation: &EvaluationSpec,
-    checker: &mut Checker<'_>,
-) {
+fn check_population(generator: &GeneratorSpec, scenario: &Scenario, checker: &mut Checker<'_>) {
+    let evaluation = &scenario.evaluation;
     let (users, items) = (generator.users, generator.items);
     if evaluation.users > users {
         let evaluated = evaluation.users;
@@ -691,8 +688,9 @@ fn check_population(
             format!("`users` is {evaluated}, but the population (`{USERS}`) is {users}"),
         );
     }
-    // The held-out item is ranked against items that its user never rated.
+    // A held-out item is ranked against items that its user never rated, and a rating is not.
     if let Ranking::Sampled(sampled) = evaluation.ranking
+        && !scenario.dataset.split.is_k_fold()
         && sampled.candidates >= items
     {
         checker.contradiction(
@@ -751,7 +749,9 @@ fn check_sizes(generator: &GeneratorSpec, scenario: &Scenario, checker: &mut Che
             format!("{users} users with {ratings_per_user} ratings each take {size}"),
         );
     }
-    if let Ranking::Sampled(sampled) = scenario.evaluation.ranking {
+    if let Ranking::Sampled(sampled) = scenario.evaluation.ranking
+        && !scenario.dataset.split.is_k_fold()
+    {
         let evaluated = match scenario.evaluation.users {
             0 => users,
             some => some,

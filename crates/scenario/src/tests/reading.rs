@@ -155,6 +155,20 @@ fn keys_beside_a_preset_are_put_over_its_own() {
     );
 }
 
+/// If this fails, a split that ranks nothing asks for candidates to rank against.
+#[test]
+fn ratings_that_are_held_out_need_no_candidates() {
+    let split = |split: &str| {
+        let text = MINIMAL.replace("[training]", &format!("split = \"{split}\"\n[training]"));
+        read(&format!(
+            "{text}[dataset.generator]\nitems = 99\nratings_per_user = 9\n"
+        ))
+    };
+    split("k-fold").unwrap();
+    let refused = split("leave-one-out").unwrap_err().to_string();
+    assert!(refused.contains("99 candidates"), "{refused}");
+}
+
 /// If this fails, the name of a choice cannot be written where all of its keys have defaults.
 #[test]
 fn the_name_of_a_choice_stands_for_its_defaults() {
