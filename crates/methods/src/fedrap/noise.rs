@@ -137,11 +137,12 @@ impl<'a> Disturbance<'a> {
                 before.copy_from_slice(after);
                 continue;
             }
-            // Where there is no noise, all draws are 0.
-            if is_noisy {
-                let dimension = self.downloaded.shape().dimension;
-                self.draws.fill(&mut self.row_draws[..dimension]);
+            if !is_noisy {
+                shorten(after, before, factor);
+                continue;
             }
+            let dimension = self.downloaded.shape().dimension;
+            self.draws.fill(&mut self.row_draws[..dimension]);
             shorten_and_disturb(after, before, factor, deviation, &self.row_draws);
         }
     }
@@ -191,6 +192,27 @@ per_instruction_set! {
 }
 
 per_instruction_set! {
+    /// Makes a row end `factor` times the way from `before` to `after`, rounded towards `before`, in
+    /// both. Rounded to the nearest, a step that is short beside its values would be longer than it
+    /// may be.
+    fn shorten(after: &mut [Lanes], before: &mut [Lanes], factor: f32) {
+        for (after, before) in after.iter_mut().zip(before) {
+            for (after, before) in after.0.iter_mut().zip(&mut before.0) {
+                let step = factor * (*after - *before);
+                let end = *before + step;
+                let is_too_far = (end - *before).abs() > step.abs();
+                *after = match is_too_far {
+                    true if step > 0.0 => end.next_down(),
+                    true => end.next_up(),
+                    false => end,
+                };
+                *before = *after;
+            }
+        }
+    }
+}
+
+per_instruction_set! {
     /// Makes a row end `factor` times the way from `before` to `after`, moved by `deviation` times
     /// the draws, in both.
     fn shorten_and_disturb(after: &mut [Lanes], before: &mut [Lanes], factor: f32, deviation: f32, draws: &[f32]) {
@@ -199,6 +221,32 @@ per_instruction_set! {
                 *before += factor * (*after - *before) + deviation * draw;
                 *after = *before;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// If this fails, a step that is clipped is longer than the noise is made for.
+    #[test]
+    fn a_step_that_is_shortened_is_within_its_limit() {
+        let begins: [f32; LANES] = std::array::from_fn(|lane| 0.3 + 0.1 * lane as f32);
+        let ends: [f32; LANES] =
+            std::array::from_fn(|lane| begins[lane] + 0.01 * (lane as f32 - 6.5));
+        let length = |values: &[f32; LANES]| {
+            let moved = values
+                .iter()
+                .zip(&begins)
+                .map(|(end, begin)| f64::from(*end) - f64::from(*begin));
+            math::sqrt(moved.map(|moved| moved * moved).sum())
+        };
+        for limit in [1e-2, 1e-6, 1e-7, 1e-12] {
+            let (mut after, mut before) = ([Lanes(ends)], [Lanes(begins)]);
+            shorten(&mut after, &mut before, (limit / length(&ends)) as f32);
+            assert!(length(&after[0].0) <= limit * (1.0 + 1e-6), "{limit}");
+            assert_eq!(after[0].0, before[0].0);
         }
     }
 }
