@@ -29,6 +29,7 @@ variants! {
         /// In stays of random length with random gaps between them.
         OnOff(OnOffSpec),
         /// In the stays that a file lists, with a line for each: `user,on,off`, both in seconds.
+        /// A user whose only line has nothing in these two columns is never there.
         /// Users are numbered from 0 without gaps; those beyond the last one start again with the
         /// first.
         Trace {

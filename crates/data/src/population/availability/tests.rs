@@ -190,6 +190,18 @@ fn a_trace_is_repeated_from_its_period_on() {
     );
 }
 
+/// If this fails, a trace cannot leave a user out who never comes, or has it come after all.
+#[test]
+fn a_user_without_a_stay_is_never_there() {
+    let mut clock = trace("user,on,off\n0,0,5\n1,,\n2,3,9\n", Some(10.0));
+    for at in [0.0, 4.0, 9.5, 1e9] {
+        assert_eq!(asked(&mut clock, 1, at), (false, None, Some(at)));
+    }
+    assert_eq!(asked(&mut clock, 2, 11.0), (false, Some(13.0), Some(11.0)));
+    let mut nobody = trace("user,on,off\n0,,\n", None);
+    assert_eq!(asked(&mut nobody, 0, 7.0), (false, None, Some(7.0)));
+}
+
 #[test]
 fn stays_without_a_gap_are_one_also_over_the_end_of_the_period() {
     let mut clock = trace("user,on,off\n0,0,3\n0,7,9\n0,9,10\n1,0,4\n1,4,10\n", None);
@@ -328,6 +340,10 @@ fn every_wrong_line_of_a_trace_is_named() {
         (
             "1,,2",
             "a.csv:3: expected a number from 0 to 1e9 in column `on`, found nothing",
+        ),
+        (
+            "0,,",
+            "a.csv:3: user 0 has a line without `on` and `off`, which says that it is never there, and 1 more",
         ),
         (
             "1,1,2,",

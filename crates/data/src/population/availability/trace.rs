@@ -10,16 +10,18 @@ use fedrecsim_core::{Result, SimDuration, UserId};
 /// Stays by user within one period, in nanoseconds.
 #[derive(Debug, PartialEq)]
 pub(crate) struct AvailabilityTrace {
-    /// Beginning and end of each user's stays, which are in order and have gaps between them.
+    /// Beginning and end of each user's stays, which are in order and have gaps between them. A user
+    /// without any is never there.
     users: Vec<Vec<(u64, u64)>>,
     period: u64,
 }
 
 impl AvailabilityTrace {
-    /// Reads `text`, whose faults are reported under `path`.
+    /// Reads `text`, whose faults are reported under `path`. A user whose only line has neither a
+    /// beginning nor an end is never there.
     ///
     /// # Errors
-    /// The errors of the columns, and one for a stay that ends before it begins, begins before the
+    /// The errors of the columns, and one for such a line beside others, for a stay that ends before it begins, begins before the
     /// user's last one in the file has ended, or ends after the period.
     pub(crate) fn parse(
         text: impl AsRef<[u8]>,
@@ -29,6 +31,9 @@ impl AvailabilityTrace {
         let nanoseconds = |seconds: f64| SimDuration::from_secs_f64(seconds).as_nanos();
         let period = period_s.map(nanoseconds);
         let lines = columns::read_users(text.as_ref(), path, ["user", "on", "off"], 3, |row| {
+            if !row.has(1) && !row.has(2) {
+                return Ok(None);
+            }
             let (on_s, off_s) = (
                 row.not_negative(1, columns::LAST_SECOND)?,
                 row.not_negative(2, columns::LAST_SECOND)?,
@@ -41,17 +46,28 @@ impl AvailabilityTrace {
                 (Some(period_s), Some(period)) if off > period => Err(format!(
                     "the stay ends at {off_s} s, after the period of {period_s} s (`period_s`)"
                 )),
-                _ => Ok((on, off)),
+                _ => Ok(Some((on, off))),
             }
         })?;
-        let ends = lines.iter().flatten().map(|(_, (_, off))| *off);
+        let stays = lines.iter().flatten().filter_map(|(_, stay)| *stay);
+        let ends = stays.map(|(_, off)| off);
         let mut trace = Self {
             period: period.unwrap_or(ends.max().unwrap_or(1)),
             users: Vec::new(),
         };
         for (user, lines) in lines.iter().enumerate() {
             let mut stays: Vec<(u64, u64)> = Vec::new();
-            for (index, &(line, (on, off))) in lines.iter().enumerate() {
+            for (index, &(line, stay)) in lines.iter().enumerate() {
+                let Some((on, off)) = stay else {
+                    if lines.len() == 1 {
+                        continue;
+                    }
+                    let message = format!(
+                        "user {user} has a line without `on` and `off`, which says that it is never there, and {} more",
+                        lines.len() - 1
+                    );
+                    return Err(malformed(path, line, message));
+                };
                 match stays.last_mut() {
                     Some(before) if on < before.1 => {
                         let [begin_s, end_s] =
@@ -86,7 +102,7 @@ impl AvailabilityTrace {
     /// Returns the first stay that ends after `at`.
     pub(super) fn stay_after(&self, user: UserId, at: u64) -> Option<Stay> {
         let stays = &self.users[user.index() % self.users.len()];
-        let (first, last) = (stays[0], stays[stays.len() - 1]);
+        let (first, last) = (*stays.first()?, *stays.last()?);
         let next = stays.partition_point(|(_, off)| *off <= at % self.period);
         let (start, next) = match at - at % self.period {
             start if next < stays.len() => (start, next),
