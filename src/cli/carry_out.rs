@@ -94,7 +94,11 @@ pub(crate) fn carry_out(
     let wall = Wall {
         total_s: session.started.elapsed().as_secs_f64(),
         per_round_ms: median(&watch.laps).as_secs_f64() * 1e3,
-        peak_rss_bytes: memory::peak_resident_bytes(),
+        // Within another program, it is the peak of all that the process has ever done.
+        peak_rss_bytes: session
+            .is_program
+            .then(memory::peak_resident_bytes)
+            .flatten(),
         threads: threads as u32,
     };
     let (mut record, stopped_by) =

@@ -75,6 +75,17 @@ fn one_object_is_printed_and_nothing_else() {
     assert_eq!(number(&json, "/wall/threads"), 2.0);
 }
 
+/// If this fails, a run that is a thread of another program, as in a study from Python, is said to
+/// take what the whole program has taken.
+#[test]
+fn a_run_that_shares_its_process_tells_no_peak_memory() {
+    let workshop = Workshop::new();
+    let scenario = workshop.small();
+    workshop.arguments(scenario, &[]).carry_out().unwrap();
+    let wall = &workshop.run_json()["wall"];
+    assert!(wall["peak_rss_bytes"].is_null() && number(wall, "/total_s") > 0.0);
+}
+
 /// If this fails, the table of rounds lacks one, has one twice, or does not add up to the run.
 #[test]
 fn rounds_csv_has_one_row_per_round() {

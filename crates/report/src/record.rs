@@ -308,7 +308,7 @@ pub struct Wall {
     pub total_s: f64,
     /// Median wall time of a round in milliseconds, evaluation included.
     pub per_round_ms: f64,
-    /// Peak resident memory; absent if the system does not tell.
+    /// Peak resident memory; absent if the system does not tell, or if the run shares its process.
     pub peak_rss_bytes: Option<u64>,
     /// Number of worker threads.
     pub threads: u32,
