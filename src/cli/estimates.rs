@@ -25,7 +25,7 @@ const SHORT_REHEARSAL: RehearsalLength = RehearsalLength {
 /// The memory that any run takes beside its data, devices, uploads and what its rehearsal has left
 /// in use: more buffers of the threads, bookings, and the report with its charts. Measured over the
 /// scenarios of this repository.
-const BYTES_OF_ANY_RUN: u64 = 12 << 20;
+const BYTES_OF_ANY_RUN: u64 = 32 << 20;
 
 /// The expected cost of a run on this machine.
 pub(crate) struct Expected {
@@ -33,6 +33,9 @@ pub(crate) struct Expected {
     pub estimate: Estimate,
     /// The memory of this process with its data, before the first round.
     resident_bytes: u64,
+    /// The most that the process has had so far, as the reading of the data may take more than the
+    /// run.
+    peak_so_far_bytes: u64,
     /// The memory that the run may take beside that; `None` where the system does not tell.
     free_bytes: Option<u64>,
     users: usize,
@@ -52,6 +55,7 @@ impl Expected {
         Ok(Self {
             estimate: sim::estimate(world, threads, rehearsal)?,
             resident_bytes: memory::resident_bytes().unwrap_or(0),
+            peak_so_far_bytes: memory::peak_resident_bytes().unwrap_or(0),
             free_bytes: memory::free_bytes(),
             users: world.dataset.users(),
             threads,
@@ -78,7 +82,7 @@ impl Expected {
             duration(estimate.virtual_time_per_round_s),
             duration(estimate.wall_time_per_round_s),
             counted(self.threads as u64, "thread"),
-            Bytes::new(self.peak_bytes()),
+            Bytes::new(self.peak_bytes().max(self.peak_so_far_bytes)),
         )
     }
 
@@ -141,6 +145,7 @@ mod tests {
         Expected {
             estimate,
             resident_bytes: 50_000_000,
+            peak_so_far_bytes: 0,
             free_bytes,
             users: 1000,
             threads: 2,
@@ -185,9 +190,14 @@ mod tests {
             "2.00 MB down",
             "12.0 s of virtual time",
             "250 ms here on 2 threads",
-            "72.6 MB",
+            "93.6 MB",
         ] {
             assert!(line.contains(part), "{line}");
         }
+        let reading = Expected {
+            peak_so_far_bytes: 283_000_000,
+            ..expected(1_000_000, 9_000_000, None)
+        };
+        assert!(reading.line().contains("283 MB"), "{}", reading.line());
     }
 }
