@@ -12,7 +12,7 @@ use super::screen::warn;
 use super::{Finished, Session, memory, screen};
 use crate::UserId;
 use crate::scenario::Scenario;
-use fedrecsim_core::{Error, ErrorKind, Result};
+use fedrecsim_core::{Error, ErrorKind, Result, shell_word};
 use fedrecsim_data::dataset::{Dataset, KeptItems};
 use fedrecsim_ranks::{self as ranks, Crew};
 use fedrecsim_report::progress::{LINES_EVERY, Progress, Show};
@@ -202,9 +202,10 @@ fn without_report(error: Error, stopped_by: Option<Error>, folder: &ReportFolder
         }
         _ => {
             if checkpoint::is_in(folder.path()) {
+                let command = shell_word(&folder.path().to_string_lossy());
                 let folder = folder.path().display();
                 warn(&format!(
-                    "the checkpoints in {folder} are left; `fedrecsim resume {folder}` makes the \
+                    "the checkpoints in {folder} are left; `fedrecsim resume {command}` makes the \
                      report"
                 ));
             }

@@ -14,6 +14,7 @@ use super::task::Task;
 use super::{Finished, Session, leftovers, screen};
 use crate::scenario::Scenario;
 use crate::{Error, Result};
+use fedrecsim_core::shell_word;
 use fedrecsim_ranks::Crew;
 #[cfg(feature = "parquet")]
 use fedrecsim_report::arrow;
@@ -107,9 +108,10 @@ pub(crate) fn folder_of(arguments: &RunArgs, scenario: &Scenario) -> PathBuf {
 fn claim(arguments: &RunArgs, scenario: &Scenario) -> Result<ReportFolder> {
     let path = folder_of(arguments, scenario);
     if !arguments.overwrite && leftovers::stopped_run_is_in(&path)? {
+        let command = shell_word(&path.to_string_lossy());
         let path = path.display();
         return Err(Error::Usage(format!(
-            "a run that was stopped left a checkpoint in {path}; go on with it by `fedrecsim resume {path}`, name another folder with --out, or begin anew with --overwrite"
+            "a run that was stopped left a checkpoint in {path}; go on with it by `fedrecsim resume {command}`, name another folder with --out, or begin anew with --overwrite"
         )));
     }
     let mut folder = ReportFolder::create(path, arguments.overwrite)?;

@@ -7,6 +7,7 @@ pub mod math;
 pub mod memory;
 pub mod metric;
 pub mod rng;
+mod shell;
 pub mod stages;
 mod timestamp;
 pub mod units;
@@ -16,6 +17,7 @@ pub use {
     error::{Error, ErrorKind, Result, Who},
     ids::{InvitationId, ItemId, Round, Step, UserId},
     rng::{PortableDraws, Purpose, Stream, Streams},
+    shell::shell_word,
     timestamp::Timestamp,
     units::{BitsPerSecond, Bytes, Direction, SimDuration, SimTime},
 };

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fedrecsim_core::{Error, Round, SimDuration, SimTime, UserId};
+use fedrecsim_core::{Error, Round, SimDuration, SimTime, UserId, shell_word};
 
 /// The reasons why a run ends before its last round, or ends in vain.
 #[derive(Debug, thiserror::Error)]
@@ -149,7 +149,7 @@ impl From<Stop> for Error {
 
 /// Returns in words what to do after a checkpoint could not be written to `path`.
 fn way_on(path: &Path, left: Option<u32>) -> String {
-    let folder = path.parent().unwrap_or(path).display();
+    let folder = shell_word(&path.parent().unwrap_or(path).to_string_lossy());
     match left {
         Some(rounds) => format!(
             "the one after round {rounds} is still there: remove the cause, then go on with `fedrecsim resume {folder}`"

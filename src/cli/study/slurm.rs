@@ -10,6 +10,7 @@ use crate::cli::Finished;
 use crate::cli::inputs::{absolute, threads_of};
 use crate::cli::output_file::write_file;
 use crate::{Bytes, Error, Result};
+use fedrecsim_core::shell_word;
 use fedrecsim_report::study::{RunId, Shard, StudyRecord};
 use fedrecsim_report::words::{counted, duration};
 
@@ -81,10 +82,11 @@ pub(super) fn write(work: &OpenStudy, record: &mut StudyRecord) -> Result<Finish
         ),
         None => "no limits, since the rounds of an arm could not be rehearsed".to_owned(),
     };
+    let command = shell_word(&script.to_string_lossy());
     let (runs, tasks, script) = (runs.len(), tasks.len(), script.display());
     let cores = counted(cores as u64, "core");
     Ok(Finished::in_files(format!(
-        "written to {script}: {runs} runs in {tasks} tasks with {cores}, {limits}\n`bash {script}` submits them, and a \
+        "written to {script}: {runs} runs in {tasks} tasks with {cores}, {limits}\n`bash {command}` submits them, and a \
          job that puts them together\n"
     )))
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::public::{KnownDataset, known};
 use crate::records::as_given_or_below;
-use fedrecsim_core::{Error, Result};
+use fedrecsim_core::{Error, Result, shell_word};
 use fedrecsim_scenario::{DatasetSpec, DelimitedSpec};
 
 /// A ratings file that was found.
@@ -121,7 +121,7 @@ pub(crate) fn missing(
     if let Some(set) = known {
         // A single folder is one that was named, and not the first of those that are usual.
         let folder = match data_directories {
-            [folder] => format!(" --data-dir {}", folder.display()),
+            [folder] => format!(" --data-dir {}", shell_word(&folder.to_string_lossy())),
             _ => String::new(),
         };
         let checksum = set

@@ -18,8 +18,8 @@ use super::record::{RunRecord, SPARSITY_THRESHOLDS, SplitAccuracy};
 use super::rounds::{self, share_column};
 use super::words::{self, counted, share, thousands, threshold};
 use super::{check, metrics, read, setup};
-use fedrecsim_core::Result;
 use fedrecsim_core::metric::Metric;
+use fedrecsim_core::{Result, shell_word};
 use fedrecsim_scenario::MethodVocabulary;
 
 /// The most rounds that the table of rounds shows at first.
@@ -387,7 +387,7 @@ fn reproduce(record: &RunRecord) -> Result<Vec<Block>> {
             "The run was not started from a command line; the scenario as resolved is in `scenario.toml`.",
         ));
     } else {
-        let arguments: Vec<String> = record.command.iter().map(|word| quoted(word)).collect();
+        let arguments: Vec<String> = record.command.iter().map(|word| shell_word(word)).collect();
         blocks.push(Block::Code {
             line: "The command that repeats the run".to_owned(),
             language: "sh",
@@ -421,16 +421,6 @@ fn reproduce(record: &RunRecord) -> Result<Vec<Block>> {
         text: record.scenario.to_toml()?,
     });
     Ok(blocks)
-}
-
-/// Returns an argument quoted so that a POSIX shell reads it back.
-fn quoted(argument: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
-    if !argument.is_empty() && argument.chars().all(plain) {
-        argument.to_owned()
-    } else {
-        format!("'{}'", argument.replace('\'', r"'\''"))
-    }
 }
 
 #[cfg(test)]

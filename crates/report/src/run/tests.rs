@@ -324,14 +324,6 @@ fn a_method_that_sends_nothing_has_no_table_of_bytes() {
 }
 
 #[test]
-fn arguments_survive_a_shell() {
-    assert_eq!(quoted("scenarios/ml100k.toml"), "scenarios/ml100k.toml");
-    assert_eq!(quoted("method.mu = 0.1"), "'method.mu = 0.1'");
-    assert_eq!(quoted("it's"), r"'it'\''s'");
-    assert_eq!(quoted(""), "''");
-}
-
-#[test]
 fn nan_is_refused() {
     let mut record = sample::run(2);
     record.durations.get_mut("upload").unwrap().p99_s = f64::NAN;

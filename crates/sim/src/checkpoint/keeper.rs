@@ -8,7 +8,7 @@ use super::file::{Checksum, Header, Writing, checksums, name_of_part};
 use super::folder::{PARTIAL, name_of, numbered, remove, rounds_of};
 use super::scenario_file;
 use crate::{CheckpointStore, Stop};
-use fedrecsim_core::{Error, Result};
+use fedrecsim_core::{Error, Result, shell_word};
 
 /// The number of checkpoints that are kept: one to go on from, and one in case that the first
 /// cannot be read.
@@ -136,7 +136,7 @@ impl CheckpointStore for Keeper {
     }
 
     fn way_on(&self) -> Option<String> {
-        let (rounds, folder) = (self.left?, self.folder.display());
+        let (rounds, folder) = (self.left?, shell_word(&self.folder.to_string_lossy()));
         Some(format!(
             "the last checkpoint is after round {rounds}: `fedrecsim resume {folder}`, on any number of ranks, goes on from \
              there"
