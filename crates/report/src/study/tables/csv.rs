@@ -151,19 +151,38 @@ fn text<T: ToString>(value: Option<T>) -> Option<String> {
     value.map(|value| value.to_string())
 }
 
-/// Returns lines, which are tuples, as the CSV file `name`.
+/// Returns lines, which are tuples, as the CSV file `name`. No cell of it is a formula.
 pub(super) fn written(name: &str, header: &[&str], lines: &[impl Serialize]) -> Result<String> {
-    let write = || -> io::Result<String> {
+    let writer = || {
         let mut writer = csv::WriterBuilder::new();
-        let mut writer = writer.has_headers(false).from_writer(Vec::new());
-        writer.write_record(header)?;
-        for line in lines {
-            writer.serialize(line)?;
+        writer.has_headers(false).from_writer(Vec::new())
+    };
+    let write = || -> io::Result<String> {
+        let mut plain = writer();
+        lines.iter().try_for_each(|line| plain.serialize(line))?;
+        let plain = plain.into_inner().map_err(|error| error.into_error())?;
+        let mut reader = csv::ReaderBuilder::new();
+        let mut reader = reader.has_headers(false).from_reader(&plain[..]);
+        let mut safe = writer();
+        safe.write_record(header)?;
+        for line in reader.records() {
+            safe.write_record(line?.iter().map(without_formula))?;
         }
-        let bytes = writer.into_inner().map_err(|error| error.into_error())?;
+        let bytes = safe.into_inner().map_err(|error| error.into_error())?;
         String::from_utf8(bytes).map_err(io::Error::other)
     };
     write().map_err(|reason| Error::write(name, reason))
+}
+
+/// Returns a cell behind an apostrophe if a spreadsheet would carry it out as a formula, as names of
+/// arms and reasons of failures may have it. Numbers are left as they are.
+fn without_formula(cell: &str) -> String {
+    let begins_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']);
+    let is_number = cell.parse::<f64>().is_ok_and(f64::is_finite);
+    match begins_formula && !is_number {
+        true => format!("'{cell}"),
+        false => cell.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -171,6 +190,32 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::tests::results as sample;
+
+    /// If this fails, a spreadsheet carries out what somebody has named an arm, or shows a number as
+    /// text.
+    #[test]
+    fn no_cell_is_a_formula() {
+        let mut results = sample::results();
+        results.arms[0].name = "=HYPERLINK(\"http://x\",\"a\")".to_owned();
+        results.arms[1].runs[2].state = RunState::Failed("@SUM(A1)".to_owned());
+        results.arms[1].runs[2].report = None;
+        for text in [runs(&results).unwrap(), arms(&results).unwrap()] {
+            let mut reader = csv::Reader::from_reader(text.as_bytes());
+            for record in reader.records().map(Result::unwrap) {
+                for cell in record.iter().filter(|cell| cell.parse::<f64>().is_err()) {
+                    assert!(!cell.starts_with(['=', '+', '-', '@']), "{cell}");
+                }
+            }
+            assert!(text.contains("'=HYPERLINK"), "{text}");
+        }
+        let cells = ["-0.5", "-1e-5", "-x", "+x", "@x", "\t=x", "a=b", "", "-inf"];
+        let safe = [
+            "-0.5", "-1e-5", "'-x", "'+x", "'@x", "'\t=x", "a=b", "", "'-inf",
+        ];
+        assert_eq!(cells.map(without_formula), safe);
+        let formulas = written("x.csv", &["a", "b"], &[["=1+1", "1"]]).unwrap();
+        assert_eq!(formulas, "a,b\n'=1+1,1\n");
+    }
 
     /// If this fails, the CSV files have other values than our pictures.
     #[test]
