@@ -5,6 +5,7 @@
 
 use super::chart::Chart;
 use super::column::Cell;
+use super::markdown::{escaped, fenced};
 use super::words;
 
 /// A document.
@@ -196,7 +197,7 @@ impl Table {
     /// to the right.
     fn markdown(&self) -> String {
         let line = |cells: &mut dyn Iterator<Item = &str>| {
-            let cells = cells.map(|cell| words::one_line(cell).replace('|', "\\|"));
+            let cells = cells.map(|cell| escaped(&words::one_line(cell)).replace('|', "\\|"));
             format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
         };
         let mut rule = (0..self.header.len()).map(|place| if place == 0 { "---" } else { "---:" });
@@ -221,23 +222,26 @@ impl Document {
 
     /// Returns the document as Markdown.
     pub(crate) fn markdown(&self) -> String {
-        let mut parts = vec![format!("# {}", self.title)];
+        let line = |text: &str| escaped(&words::one_line(text));
+        let mut parts = vec![format!("# {}", line(&self.title))];
         let mut heading = "";
         for block in &self.blocks {
             match block {
                 Block::Heading(text) => {
                     heading = text;
-                    parts.push(format!("## {text}"));
+                    parts.push(format!("## {}", line(text)));
                 }
-                Block::Text(text) => parts.push(text.clone()),
+                Block::Text(text) => parts.push(escaped(text)),
                 Block::Note { title, text } if title.is_empty() => {
-                    parts.push(format!("> {text}"));
+                    parts.push(format!("> {}", line(text)));
                 }
-                Block::Note { title, text } => parts.push(format!("> **{title}** {text}")),
+                Block::Note { title, text } => {
+                    parts.push(format!("> **{}** {}", line(title), line(text)));
+                }
                 Block::List(terms) => {
-                    let lines = terms
-                        .iter()
-                        .map(|(term, text)| format!("- **{term}:** {text}"));
+                    let terms = terms.iter();
+                    let lines =
+                        terms.map(|(term, text)| format!("- **{}:** {}", line(term), line(text)));
                     parts.push(lines.collect::<Vec<_>>().join("\n"));
                 }
                 Block::Pictures(files) => parts.extend(files.iter().map(|file| {
@@ -246,12 +250,12 @@ impl Document {
                 })),
                 Block::Table(table) => {
                     if !table.caption.starts_with(heading) {
-                        parts.push(table.caption.clone());
+                        parts.push(escaped(&table.caption));
                     }
                     parts.push(table.markdown());
                 }
                 Block::Code { language, text, .. } => {
-                    parts.push(format!("```{language}\n{text}```"));
+                    parts.push(fenced(language, text));
                 }
                 Block::Facts(_) | Block::Chart(_) | Block::Folded { .. } => {}
             }

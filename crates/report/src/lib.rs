@@ -32,6 +32,7 @@ pub mod html;
 mod ledger_lines;
 mod load;
 mod lock;
+mod markdown;
 pub(crate) mod metrics;
 #[cfg(feature = "npz")]
 mod model_file;
