@@ -53,7 +53,8 @@ impl RunOptions {
     /// Begins the file for the parameters, if one is asked for.
     pub(crate) fn model_file(&self, overwrite: bool) -> Result<Option<(OutputFile, File)>> {
         let path = self.save_model.as_ref();
-        path.map(|path| OutputFile::create(path, overwrite))
+        let is_private = !self.save_users.is_empty();
+        path.map(|path| OutputFile::create(path, overwrite, is_private))
             .transpose()
     }
 

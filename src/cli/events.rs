@@ -54,7 +54,7 @@ pub(crate) fn events(arguments: &EventsArgs, session: &Session) -> Result<Finish
     };
     let (file, sink, place): (_, Sink, _) = match &arguments.out {
         Some(path) => {
-            let (file, sink) = OutputFile::create(path, arguments.overwrite)?;
+            let (file, sink) = OutputFile::create(path, arguments.overwrite, false)?;
             (Some(file), Box::new(sink), path.as_path())
         }
         None => (None, Box::new(io::stdout()), Path::new("standard output")),

@@ -4,7 +4,10 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use tempfile::TempPath;
+
 use crate::{Error, Result};
+use fedrecsim_core::begin_file;
 use fedrecsim_report::study::tables::Files;
 
 /// A file that is written under a temporary name beside its own.
@@ -16,42 +19,61 @@ use fedrecsim_report::study::tables::Files;
 pub(crate) struct OutputFile {
     path: PathBuf,
     /// The temporary name; `None` for a device or a pipe, which is written to as it is.
-    partial: Option<PathBuf>,
+    partial: Option<TempPath>,
     overwrite: bool,
+    is_private: bool,
 }
 
 impl OutputFile {
-    /// Begins the file `path`, and returns it with what is to be written to. If it exists, that is
-    /// an error unless `overwrite` is true.
+    /// Begins the file `path`, which a user has named, and returns it with what is to be written to.
+    /// If it exists, that is an error unless `overwrite` is true. A link stays, and the file that it
+    /// leads to is replaced.
     ///
     /// # Errors
     /// [`Error::Usage`] if the file exists, and [`Error::Write`] if it cannot be written.
-    pub(crate) fn create(path: &Path, overwrite: bool) -> Result<(Self, File)> {
+    pub(crate) fn create(path: &Path, overwrite: bool, is_private: bool) -> Result<(Self, File)> {
         if !overwrite && fs::symlink_metadata(path).is_ok() {
             return Err(is_there(path, ""));
         }
-        let is_special = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
-        // A link stays, and the file that it leads to is replaced.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let is_special = fs::metadata(&path).is_ok_and(|found| !found.is_file() && !found.is_dir());
+        if !is_special {
+            return Self::beside(path, overwrite, is_private);
+        }
+        let file = File::options().write(true).open(&path);
+        let file = file.map_err(|reason| Error::write(&path, reason))?;
+        let output = Self {
+            path,
+            partial: None,
+            overwrite,
+            is_private,
+        };
+        Ok((output, file))
+    }
+
+    /// Begins the file `path` of a folder. A link that somebody has put there is replaced, and not
+    /// followed.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    fn beside(path: PathBuf, overwrite: bool, is_private: bool) -> Result<(Self, File)> {
+        if !overwrite && fs::symlink_metadata(&path).is_ok() {
+            return Err(is_there(&path, ""));
+        }
         let Some(name) = path.file_name().filter(|_| !path.is_dir()) else {
             return Err(Error::Usage(format!(
                 "{} is not the name of a file; name another one",
                 path.display()
             )));
         };
-        let (partial, file) = if is_special {
-            (None, File::options().write(true).open(&path))
-        } else {
-            let name = format!(".fedrecsim-{}.partial", name.to_string_lossy());
-            let partial = path.with_file_name(name);
-            let file = File::create(&partial);
-            (Some(partial), file)
-        };
-        let file = file.map_err(|reason| Error::write(&path, reason))?;
+        let name = format!(".fedrecsim-{}.partial", name.to_string_lossy());
+        let begun = begin_file(&path.with_file_name(name), is_private);
+        let (file, partial) = begun.map_err(|reason| Error::write(&path, reason))?;
         let output = Self {
             path,
-            partial,
+            partial: Some(partial),
             overwrite,
+            is_private,
         };
         Ok((output, file))
     }
@@ -71,51 +93,63 @@ impl OutputFile {
             return Ok(());
         };
         if !self.overwrite && fs::symlink_metadata(&self.path).is_ok() {
-            return Err(is_there(
-                &self.path,
-                &format!("what was written is in {}; ", partial.display()),
-            ));
+            let kept = partial.keep().map_err(|refused| refused.error);
+            let kept = kept.map_err(|reason| self.unwritten(reason))?;
+            let kept = format!("what was written is in {}; ", kept.display());
+            return Err(is_there(&self.path, &kept));
         }
-        // A file that is replaced keeps its permissions, if the system lets it.
-        if let Ok(replaced) = fs::metadata(&self.path) {
+        // A file that is replaced keeps its permissions, if the system lets it and they let nobody
+        // read what is private.
+        if let Ok(replaced) = fs::symlink_metadata(&self.path)
+            && !self.is_private
+            && replaced.is_file()
+        {
             let _ = fs::set_permissions(&partial, replaced.permissions());
         }
-        fs::rename(&partial, &self.path).map_err(|reason| {
-            // The first error is the one to report. What may be left over is a hidden file with a
-            // telling name.
-            let _ = fs::remove_file(&partial);
-            self.unwritten(reason)
-        })
+        let published = partial.persist(&self.path);
+        published.map_err(|refused| self.unwritten(refused.error))
     }
 }
 
-impl Drop for OutputFile {
-    fn drop(&mut self) {
-        if let Some(partial) = &self.partial {
-            // What may be left over is a hidden file with a telling name.
-            let _ = fs::remove_file(partial);
-        }
-    }
-}
-
-/// Writes a file whole or not at all.
+/// Writes a file that a user has named, whole or not at all.
 ///
 /// # Errors
 /// As [`OutputFile::create`] and [`OutputFile::publish`].
 pub(crate) fn write_file(path: &Path, bytes: &[u8], overwrite: bool) -> Result<()> {
-    let (output, mut file) = OutputFile::create(path, overwrite)?;
-    file.write_all(bytes)
-        .map_err(|reason| Error::write(path, reason))?;
+    write(OutputFile::create(path, overwrite, false)?, bytes)
+}
+
+/// Writes files to a folder, each whole or not at all, and none of them through a link.
+///
+/// # Errors
+/// As [`write_file`].
+pub(crate) fn write_files(folder: &Path, files: Files, overwrite: bool) -> Result<()> {
+    let mut files = files.into_iter();
+    files.try_for_each(|(name, bytes)| {
+        let output = OutputFile::beside(folder.join(name), overwrite, false)?;
+        write(output, &bytes)
+    })
+}
+
+/// Copies a file to one of a folder, with its permissions.
+///
+/// # Errors
+/// As [`write_file`], also for a file that cannot be read.
+pub(crate) fn copy_file(from: &Path, to: &Path) -> Result<()> {
+    let (output, mut file) = OutputFile::beside(to.to_owned(), true, true)?;
+    let mut copy = || {
+        let mut source = File::open(from)?;
+        io::copy(&mut source, &mut file)?;
+        file.set_permissions(source.metadata()?.permissions())
+    };
+    copy().map_err(|reason| output.unwritten(reason))?;
     output.publish()
 }
 
-/// Writes files to a folder, each as [`write_file`] does.
-///
-/// # Errors
-/// Those of [`write_file`].
-pub(crate) fn write_files(folder: &Path, files: Files, overwrite: bool) -> Result<()> {
-    let mut files = files.into_iter();
-    files.try_for_each(|(name, bytes)| write_file(&folder.join(name), &bytes, overwrite))
+fn write((output, mut file): (OutputFile, File), bytes: &[u8]) -> Result<()> {
+    let written = file.write_all(bytes);
+    written.map_err(|reason| output.unwritten(reason))?;
+    output.publish()
 }
 
 /// Removes a file if it is there.
@@ -155,12 +189,12 @@ mod tests {
         let path = folder.path().join("events.jsonl");
         fs::write(&path, "before").unwrap();
         assert!(
-            OutputFile::create(&path, false)
+            OutputFile::create(&path, false, false)
                 .unwrap_err()
                 .to_string()
                 .contains("--overwrite")
         );
-        let (output, mut file) = OutputFile::create(&path, true).unwrap();
+        let (output, mut file) = OutputFile::create(&path, true, false).unwrap();
         file.write_all(b"half").unwrap();
         assert_eq!(
             names(folder.path()),
@@ -171,7 +205,7 @@ mod tests {
             (names(folder.path()), fs::read_to_string(&path).unwrap()),
             (vec!["events.jsonl".into()], "before".into())
         );
-        let (output, mut file) = OutputFile::create(&path, true).unwrap();
+        let (output, mut file) = OutputFile::create(&path, true, false).unwrap();
         file.write_all(b"whole").unwrap();
         output.publish().unwrap();
         assert_eq!(
@@ -186,7 +220,7 @@ mod tests {
     fn a_file_that_has_come_into_being_meanwhile_stays() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.jsonl");
-        let (output, mut file) = OutputFile::create(&path, false).unwrap();
+        let (output, mut file) = OutputFile::create(&path, false, false).unwrap();
         file.write_all(b"ours").unwrap();
         fs::write(&path, "theirs").unwrap();
         let told = output.publish().unwrap_err().to_string();
@@ -196,6 +230,32 @@ mod tests {
             fs::read_to_string(folder.path().join(".fedrecsim-events.jsonl.partial")).unwrap(),
             "ours"
         );
+    }
+
+    /// If this fails, a file of somebody else is written through a link in the folder of a study.
+    #[cfg(unix)]
+    #[test]
+    fn no_link_in_a_folder_is_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let [other, from, to] = ["other", "from", "study.md"].map(|name| folder.path().join(name));
+        fs::write(&other, "before").unwrap();
+        fs::write(&from, "copied").unwrap();
+        for (name, text) in [
+            ("study.md", "made"),
+            (".fedrecsim-study.md.partial", "copied"),
+        ] {
+            std::os::unix::fs::symlink(&other, folder.path().join(name)).unwrap();
+            if text == "made" {
+                let file = ("study.md".to_owned(), b"made".to_vec());
+                write_files(folder.path(), vec![file], true).unwrap();
+            } else {
+                copy_file(&from, &to).unwrap();
+            }
+            assert!(!to.is_symlink());
+            assert_eq!(fs::read_to_string(&to).unwrap(), text);
+        }
+        assert_eq!(fs::read_to_string(&other).unwrap(), "before");
+        assert_eq!(names(folder.path()), ["from", "other", "study.md"]);
     }
 
     /// If this fails, `--out /dev/null --overwrite` replaces the device, and a link is replaced in
@@ -213,7 +273,7 @@ mod tests {
         std::os::unix::fs::symlink(&file, &link).unwrap();
         fs::write(&file, "before").unwrap();
         for (path, is_file) in [(&device, false), (&link, true)] {
-            let (output, mut out) = OutputFile::create(path, true).unwrap();
+            let (output, mut out) = OutputFile::create(path, true, false).unwrap();
             out.write_all(b"whole").unwrap();
             output.publish().unwrap();
             assert!(path.is_symlink());

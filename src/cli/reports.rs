@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::Finished;
 use super::args::{CompareArgs, DiffArgs, HtmlArgs};
-use super::output_file::{write_file, write_files};
+use super::output_file::write_files;
 use crate::scenario::MethodVocabulary;
 use crate::{Error, Result};
 use fedrecsim_report::study::compare::{self, Wanted};
@@ -61,8 +61,9 @@ pub(crate) fn html(arguments: &HtmlArgs, vocabulary: &[MethodVocabulary]) -> Res
     let mut written = String::new();
     for folder in &arguments.folders {
         let page = page(folder, vocabulary)?;
+        let file = (html::FILE_NAME.to_owned(), page.into_bytes());
+        write_files(folder, vec![file], true)?;
         let path = folder.join(html::FILE_NAME);
-        write_file(&path, page.as_bytes(), true)?;
         written += &format!("written to {}\n", path.display());
     }
     Ok(written)

@@ -8,6 +8,7 @@ use ndarray::Array2;
 use ndarray_npy::{NpzReader, ReadNpzError};
 
 use super::args::TableArgs;
+use super::output_file::write_file;
 use crate::{Error, Result};
 use fedrecsim_report::plot::table::heat_map;
 use fedrecsim_report::table::{Summary, THRESHOLDS};
@@ -43,7 +44,7 @@ pub(crate) fn table(arguments: &TableArgs) -> Result<String> {
     if let Some(picture) = &arguments.heat_map {
         let from = format!("From {}.", path.display());
         let svg = heat_map(&format!("{name}: values"), &from, &values.view())?;
-        std::fs::write(picture, svg).map_err(|reason| Error::write(picture, reason))?;
+        write_file(picture, svg.as_bytes(), true)?;
     }
     Ok(text(&described))
 }

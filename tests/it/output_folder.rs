@@ -81,6 +81,27 @@ fn a_folder_where_nobody_may_write_is_refused_before_the_run() {
 
 /// If this fails, the check above proves nothing: the data set is at hand, or missing data is not
 /// refused.
+/// If this fails, a full disk keeps an empty file, and with it a folder that nobody wants.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_disk_without_room_is_said_before_the_run_and_keeps_nothing() {
+    let workshop = Workshop::new();
+    let scenario = workshop.write("without-data.toml", WITHOUT_DATA);
+    // Files may have no block, and the signal is ignored, so that writing fails with an error as it
+    // does on a full disk.
+    let output = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""])
+        .arg(env!("CARGO_BIN_EXE_fedrecsim"))
+        .arg("run")
+        .arg(scenario)
+        .arg("--out")
+        .arg(workshop.report())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(!workshop.report().exists());
+}
+
 #[test]
 fn with_a_good_folder_the_missing_data_set_is_what_is_said() {
     let workshop = Workshop::new();

@@ -1,5 +1,6 @@
 //! The ground layer: units, numbers, randomness, errors, portable math, metrics.
 
+mod begin_file;
 pub mod error;
 pub mod ids;
 pub mod legs;
@@ -14,6 +15,7 @@ pub mod units;
 pub mod work;
 
 pub use {
+    begin_file::begin_file,
     error::{Error, ErrorKind, Result, Who},
     ids::{InvitationId, ItemId, Round, Step, UserId},
     rng::{PortableDraws, Purpose, Stream, Streams},

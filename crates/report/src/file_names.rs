@@ -9,6 +9,9 @@ pub(crate) const PAGE: &str = "report.html";
 /// The tables of a run for Parquet.
 pub(crate) const PARQUET: [&str; 2] = ["rounds.parquet", "users.parquet"];
 
+/// The files with a line for every user, which only their owner may read.
+pub(crate) const OF_USERS: [&str; 2] = ["users.csv", PARQUET[1]];
+
 /// The pictures; the last one is left out where no round has figures of sparsity.
 pub(crate) const PICTURES: [&str; 5] = [
     "accuracy-by-round.svg",

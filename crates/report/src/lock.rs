@@ -42,6 +42,10 @@ impl FolderLock {
         let path = folder.join(FILE_NAME);
         let unwritten = |reason: io::Error| Error::write(&path, reason);
         loop {
+            // What a link leads to is another file, which must not be made or locked.
+            if path.is_symlink() {
+                fs::remove_file(&path).map_err(unwritten)?;
+            }
             let file = File::options()
                 .create(true)
                 .append(true)

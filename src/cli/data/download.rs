@@ -222,6 +222,10 @@ impl Partial {
 
     /// Returns the version that they are of, if it is known.
     fn version(&self) -> Option<String> {
+        // Bytes that a link leads to are another file's.
+        if self.path.is_symlink() {
+            return None;
+        }
         fs::read_to_string(&self.version)
             .ok()
             .filter(|version| !version.is_empty())
@@ -232,7 +236,7 @@ impl Partial {
         // The version goes first, so that no bytes are ever taken for those of another one.
         self.discard()?;
         let unwritten = |reason| Error::write(&self.path, reason);
-        let file = File::create(&self.path).map_err(unwritten)?;
+        let file = File::create_new(&self.path).map_err(unwritten)?;
         fs::write(&self.version, version.unwrap_or_default()).map_err(unwritten)?;
         Ok(file)
     }

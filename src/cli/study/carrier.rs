@@ -74,11 +74,12 @@ impl Start {
         let unwritten = |reason| Error::write(&log, reason);
         fs::create_dir_all(self.folder.parent().unwrap_or(Path::new("."))).map_err(unwritten)?;
         remove_if_there(&failure_of(&self.folder))?;
-        match self.to_do {
-            ToDo::Resume => File::options().create(true).append(true).open(&log),
-            _ => File::create(&log),
+        // A link that somebody has put there is not followed.
+        if self.to_do != ToDo::Resume || log.is_symlink() {
+            remove_if_there(&log)?;
         }
-        .map_err(unwritten)
+        let opened = File::options().create(true).append(true).open(&log);
+        opened.map_err(unwritten)
     }
 
     /// Starts a process. `program` are the words that start this program, and what comes before

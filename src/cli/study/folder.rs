@@ -230,5 +230,7 @@ fn beside(folder: &Path, extension: &str) -> PathBuf {
 /// [`Error::Write`].
 pub(crate) fn note_failure(folder: &Path, reason: &str) -> Result<()> {
     let path = failure_of(folder);
-    fs::write(&path, format!("{reason}\n")).map_err(|error| Error::write(path, error))
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let file = (name.into_owned(), format!("{reason}\n").into_bytes());
+    write_files(path.parent().unwrap_or(Path::new("")), vec![file], true)
 }

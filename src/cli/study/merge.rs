@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::OpenStudy;
 use super::folder::{ToDo, failure_of, log_of};
-use crate::cli::output_file::remove_if_there;
+use crate::cli::output_file::{copy_file, remove_if_there};
 use crate::method::{Entry, METHODS};
 use crate::{Error, Result};
 use fedrecsim_report::SavedRun;
@@ -95,8 +95,8 @@ fn copy_if_there(from: &Path, to: &Path) -> Result<()> {
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let folder = to.parent().unwrap_or(Path::new("."));
-    let copied = fs::create_dir_all(folder).and_then(|()| fs::copy(from, to));
-    copied.map(drop).map_err(|reason| Error::write(to, reason))
+    fs::create_dir_all(folder).map_err(|reason| Error::write(to, reason))?;
+    copy_file(from, to)
 }
 
 /// Copies those of `runs` that are still to begin from the folders of other studies, and returns

@@ -8,7 +8,7 @@ use super::execute::own_words;
 use super::folder::arms_of;
 use crate::cli::Finished;
 use crate::cli::inputs::{absolute, threads_of};
-use crate::cli::output_file::write_file;
+use crate::cli::output_file::write_files;
 use crate::{Bytes, Error, Result};
 use fedrecsim_core::shell_word;
 use fedrecsim_report::study::{RunId, Shard, StudyRecord};
@@ -73,7 +73,11 @@ pub(super) fn write(work: &OpenStudy, record: &mut StudyRecord) -> Result<Finish
     let limits = limits(work, record, &parts, jobs);
     let text = script(work, (count, &tasks), cores, limits)?;
     let script = work.path.join(SCRIPT);
-    write_file(&script, text.as_bytes(), true)?;
+    write_files(
+        &work.path,
+        vec![(SCRIPT.to_owned(), text.into_bytes())],
+        true,
+    )?;
     let limits = match limits {
         Some((minutes, megabytes)) => format!(
             "{} and {} each",

@@ -5,10 +5,10 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::exporter::{self, EXPORTERS, Exporter};
-use super::file_names::RUN_JSON;
+use super::file_names::{self, RUN_JSON};
 use super::lock::{self, FolderLock};
 use super::record::RunRecord;
-use fedrecsim_core::{Error, Result};
+use fedrecsim_core::{Error, Result, begin_file};
 use fedrecsim_sim::checkpoint;
 
 #[cfg(test)]
@@ -218,21 +218,21 @@ impl ReportFolder {
     }
 
     fn try_writing(&self) -> io::Result<()> {
+        // It is removed when its path is dropped, also if the disk is full.
         let probe = self.path.join(partial_name("probe"));
-        fs::File::create(&probe)?.write_all(b"probe")?;
-        fs::remove_file(&probe)
+        let (mut file, _probe) = begin_file(&probe, false)?;
+        file.write_all(b"probe")
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        let (path, partial) = (self.path.join(name), self.path.join(partial_name(name)));
-        fs::write(&partial, bytes)
-            .and_then(|()| fs::rename(&partial, &path))
-            .map_err(|error| {
-                // The first error is the one to report. What may be left over is a hidden file with
-                // a telling name.
-                let _ = fs::remove_file(&partial);
-                Error::write(path, error)
-            })
+        let path = self.path.join(name);
+        let is_private = file_names::OF_USERS.contains(&name);
+        let write = || {
+            let (mut file, partial) = begin_file(&self.path.join(partial_name(name)), is_private)?;
+            file.write_all(bytes)?;
+            partial.persist(&path).map_err(|refused| refused.error)
+        };
+        write().map_err(|error| Error::write(path.clone(), error))
     }
 
     fn if_there(&self, name: &str, what: impl Fn(&Path) -> io::Result<()>) -> Result<()> {

@@ -201,6 +201,40 @@ fn a_report_that_cannot_be_forced_to_the_disk_is_named() {
     }
 }
 
+/// If this fails, a file of somebody else is written through a link in the folder, or others read
+/// what single users have done.
+#[cfg(unix)]
+#[test]
+fn no_link_is_followed_and_the_lines_of_users_are_private() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let root = tempfile::tempdir().unwrap();
+    let (path, other) = (root.path().join("report"), root.path().join("other"));
+    fs::write(&other, "before").unwrap();
+    fs::create_dir(&path).unwrap();
+    let planted = [lock::FILE_NAME, ".fedrecsim-probe.partial"];
+    let plant = |name: &str| symlink(&other, path.join(name)).unwrap();
+    planted.into_iter().for_each(plant);
+    let folder = ReportFolder::create(&path, true).unwrap();
+    [
+        "rounds.csv",
+        ".fedrecsim-users.csv.partial",
+        ".fedrecsim-run.json.partial",
+    ]
+    .into_iter()
+    .for_each(plant);
+    folder.write(&sample::with_users(2)).unwrap();
+    assert_eq!(fs::read_to_string(&other).unwrap(), "before");
+    let mode = |name: &str| {
+        let found = fs::symlink_metadata(path.join(name)).unwrap();
+        assert!(found.is_file(), "{name}");
+        found.permissions().mode() & 0o777
+    };
+    assert_eq!(mode("users.csv"), 0o600);
+    // The others are as the user has all files made.
+    assert_eq!(mode("rounds.csv"), mode("run.json"));
+    assert_eq!(mode("../other"), mode("run.json"));
+}
+
 /// If this fails, what a killed run has left half written stays forever, or keeps the next one
 /// from starting.
 #[test]

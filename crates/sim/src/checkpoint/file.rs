@@ -1,14 +1,15 @@
 //! Writes a checkpoint file piece by piece, and reads one only if all of it is sound.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::build::Build;
-use fedrecsim_core::{Error, Result};
+use fedrecsim_core::{Error, Result, begin_file};
 use fedrecsim_model::{Archive, ArchiveReader};
+use tempfile::TempPath;
 
 const MAGIC: [u8; 8] = *b"FEDRECSC";
 /// The magic number of a part that another process of the run has written.
@@ -74,17 +75,19 @@ pub struct Opened {
 /// A checkpoint that is being written under another name. It is removed again unless it is
 /// published, since what is left of it would only take the room that is missing.
 pub(super) struct Writing {
-    partial: PathBuf,
+    partial: TempPath,
     file: BufWriter<File>,
     digest: blake3::Hasher,
     length: u64,
 }
 
 impl Writing {
-    /// Begins a checkpoint with this header, or a part of one, at `partial`.
-    pub(crate) fn create(partial: PathBuf, header: Option<&Header>) -> io::Result<Self> {
+    /// Begins a checkpoint with this header, or a part of one, at `partial`. It holds what devices
+    /// keep for themselves.
+    pub(crate) fn create(partial: &Path, header: Option<&Header>) -> io::Result<Self> {
+        let (file, partial) = begin_file(partial, true)?;
         let mut writing = Self {
-            file: BufWriter::with_capacity(1 << 16, File::create(&partial)?),
+            file: BufWriter::with_capacity(1 << 16, file),
             partial,
             digest: blake3::Hasher::new(),
             length: 0,
@@ -97,6 +100,13 @@ impl Writing {
             writing.append(&archive.take().map_err(io::Error::other)?)?;
         }
         Ok(writing)
+    }
+
+    /// Goes on as if the disk had become full.
+    #[cfg(test)]
+    pub(crate) fn fill_disk(&mut self) -> io::Result<()> {
+        *self.file.get_mut() = File::options().write(true).open("/dev/full")?;
+        Ok(())
     }
 
     /// Appends bytes of the archive.
@@ -119,20 +129,15 @@ impl Writing {
 
     /// Gives the finished checkpoint its name, and returns when that is on the disk.
     pub(crate) fn publish(self, path: &Path) -> io::Result<()> {
-        fs::rename(&self.partial, path)?;
+        self.partial
+            .persist(path)
+            .map_err(|refused| refused.error)?;
         sync_names(path.parent().unwrap_or(path))
     }
 
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.digest.update(bytes);
         self.file.write_all(bytes)
-    }
-}
-
-impl Drop for Writing {
-    fn drop(&mut self) {
-        // A checkpoint that was published is no longer there.
-        let _ = fs::remove_file(&self.partial);
     }
 }
 

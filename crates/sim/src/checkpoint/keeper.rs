@@ -55,6 +55,13 @@ impl Keeper {
         self
     }
 
+    /// Goes on with the open checkpoint as if the disk had become full.
+    #[cfg(test)]
+    pub(super) fn fill_disk(&mut self) {
+        let filled = self.writing.as_mut().map(Writing::fill_disk);
+        assert!(filled.is_some_and(|filled| filled.is_ok()));
+    }
+
     fn path(&self) -> PathBuf {
         self.folder.join(name_of(self.header.rounds))
     }
@@ -152,7 +159,7 @@ impl CheckpointStore for Keeper {
 
     fn begin(&mut self, rounds: u32) -> Result<()> {
         self.header.rounds = rounds;
-        let writing = Writing::create(self.folder.join(PARTIAL), Some(&self.header));
+        let writing = Writing::create(&self.folder.join(PARTIAL), Some(&self.header));
         self.writing = Some(self.checked(writing)?);
         Ok(())
     }

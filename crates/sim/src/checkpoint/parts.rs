@@ -58,7 +58,7 @@ impl CheckpointStore for PartKeeper {
     fn begin(&mut self, rounds: u32) -> Result<()> {
         self.rounds = rounds;
         let partial = format!("{PARTIAL_START}{}{PARTIAL_END}", self.rank);
-        let writing = Writing::create(self.folder.join(partial), None);
+        let writing = Writing::create(&self.folder.join(partial), None);
         self.writing = Some(self.checked(writing)?);
         Ok(())
     }

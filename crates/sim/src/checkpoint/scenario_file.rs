@@ -1,13 +1,13 @@
 //! The file in a report folder that holds the scenario of the run. It tells a checkpoint of another
 //! run.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
 use serde_json::Value;
 
-use fedrecsim_core::{Error, Result};
+use fedrecsim_core::{Error, Result, begin_file};
 use fedrecsim_scenario as scenario;
 
 /// The name of the file.
@@ -42,17 +42,11 @@ pub fn is_in_the_way(folder: &Path) -> bool {
 
 /// Writes the file of the scenario `resolved`, and returns when it is on the disk.
 pub(super) fn write(folder: &Path, resolved: &str) -> io::Result<()> {
-    let partial = folder.join(PARTIAL);
-    let written = File::create(&partial)
-        .and_then(|mut file| {
-            file.write_all(text_of(resolved).as_bytes())
-                .and_then(|()| file.sync_all())
-        })
-        .and_then(|()| fs::rename(&partial, folder.join(FILE_NAME)));
-    written.inspect_err(|_| {
-        // The rest of the file would only take the room that is missing.
-        let _ = fs::remove_file(&partial);
-    })
+    let (mut file, partial) = begin_file(&folder.join(PARTIAL), false)?;
+    file.write_all(text_of(resolved).as_bytes())?;
+    file.sync_all()?;
+    let published = partial.persist(folder.join(FILE_NAME));
+    published.map_err(|refused| refused.error)
 }
 
 /// Returns the file's text; `None` if there is none that a run has written.

@@ -110,6 +110,11 @@ impl Bench {
 /// Writes a checkpoint after this many rounds, which holds that number over and over.
 fn write_with(keeper: &mut Keeper, rounds: u32) -> Result<()> {
     keeper.begin(rounds)?;
+    go_on(keeper, rounds)
+}
+
+/// Writes a checkpoint that has begun to its end.
+fn go_on(keeper: &mut Keeper, rounds: u32) -> Result<()> {
     let mut archive = fedrecsim_model::archive::Archive::default();
     archive.put(&vec![rounds; WORLD]);
     keeper.write(&archive.take()?)?;
@@ -266,13 +271,15 @@ fn another_scenario_or_other_data_are_refused_by_name() {
 fn a_full_disk_is_an_error_and_costs_no_checkpoint_but_the_new_one() {
     let bench = Bench::new();
     let mut keeper = bench.keeper(header());
-    let fail = |keeper: &mut Keeper, rounds: u32| {
-        let error = write_with(keeper, rounds).unwrap_err();
+    let told = |error: Error| {
         assert_eq!(error.exit_code(), 1);
         error.to_string()
     };
-    let full = || std::os::unix::fs::symlink("/dev/full", bench.path().join(PARTIAL)).unwrap();
-    full();
+    let fail = |keeper: &mut Keeper, rounds: u32| {
+        keeper.begin(rounds).unwrap();
+        keeper.fill_disk();
+        told(go_on(keeper, rounds).unwrap_err())
+    };
     let first = fail(&mut keeper, 5);
     assert!(
         first.contains("checkpoint-5.bin") && first.contains("there is none before it"),
@@ -280,7 +287,6 @@ fn a_full_disk_is_an_error_and_costs_no_checkpoint_but_the_new_one() {
     );
     assert!(bench.names().is_empty(), "nothing is left of it");
     write_with(&mut keeper, 10).unwrap();
-    full();
     let second = fail(&mut keeper, 15);
     let resume = format!("`fedrecsim resume {}`", bench.path().display());
     for part in [
@@ -304,11 +310,12 @@ fn a_full_disk_is_an_error_and_costs_no_checkpoint_but_the_new_one() {
         rounds: 10,
         ..header()
     });
-    assert!(fail(&mut resumed, 15).contains("the one after round 10 is still there"));
+    let third = told(write_with(&mut resumed, 15).unwrap_err());
+    assert!(third.contains("the one after round 10 is still there"));
     fs::remove_dir(bench.path().join(PARTIAL)).unwrap();
     // This is more than is buffered, so it is a piece of the world that cannot be written.
-    full();
     keeper.begin(15).unwrap();
+    keeper.fill_disk();
     assert!(matches!(
         keeper.write(&[0; 1 << 17]).unwrap_err().ended_by(),
         Some(Stop::CheckpointUnwritten {
@@ -346,6 +353,24 @@ fn checkpoints_that_were_passed_over_do_not_count_among_the_last_two() {
         write_with(&mut keeper, rounds).unwrap();
     }
     assert_eq!(bench.names(), ["checkpoint-20.bin", "checkpoint-25.bin"]);
+}
+
+/// If this fails, others read what devices keep for themselves, or a checkpoint is written through a
+/// link to another file.
+#[cfg(unix)]
+#[test]
+fn a_checkpoint_is_its_owners_alone_and_a_file_of_its_own() {
+    use std::os::unix::fs::PermissionsExt;
+    let bench = Bench::new();
+    let other = bench.path().with_file_name("other");
+    for link in [PARTIAL, "checkpoint-5.bin"] {
+        std::os::unix::fs::symlink(&other, bench.path().join(link)).unwrap();
+    }
+    bench.leave(header(), 5);
+    assert_eq!(bench.found().unwrap().0, 5);
+    assert!(!other.exists());
+    let found = fs::symlink_metadata(bench.file(5)).unwrap();
+    assert_eq!(found.permissions().mode() & 0o777, 0o600);
 }
 
 #[test]
