@@ -121,6 +121,34 @@ fn users_without_a_table_of_their_own_are_saved_with_their_items() {
     );
 }
 
+/// If this fails, the items of ratings that are held out look as if nobody had rated them.
+#[test]
+fn saved_users_have_the_items_of_the_ratings_that_are_held_out() {
+    let workshop = Workshop::new();
+    let path = workshop.path("model.npz");
+    let scenario = workshop.small_of_ratings();
+    let arguments = workshop.arguments(scenario, &["method=\"user-mean\""]);
+    // A user may have none in the fold that is tested.
+    let arguments = arguments.and(&["--save-users", "0,1,2,3,4,5,6,7", "--save-model"]);
+    arguments.path(&path).carry_out().unwrap();
+    let mut saved = NpzReader::new(File::open(&path).unwrap()).unwrap();
+    let mut counts = [0; 4];
+    for user in 0..8 {
+        let items: Array1<u8> = saved.by_name(&format!("items-{user}")).unwrap();
+        items
+            .iter()
+            .for_each(|item| counts[usize::from(*item)] += 1);
+    }
+    let [_, training, validation, test] = counts;
+    assert!(training > test && test > 5 && validation == 0, "{counts:?}");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "others read what a device keeps: {mode:o}");
+    }
+}
+
 /// If this fails, a picture shows another user's table, or marks items that the user has not rated.
 #[test]
 fn saved_users_are_described_and_drawn() {

@@ -276,7 +276,10 @@ impl Dataset {
         KeptItems {
             training: self.train_items(user).to_vec(),
             validation: self.validation(user).items.to_vec(),
-            test: self.test(user).items.to_vec(),
+            test: match self.test_ratings(user) {
+                Some(held_out) => held_out.items.to_vec(),
+                None => self.test(user).items.to_vec(),
+            },
         }
     }
 
