@@ -29,25 +29,48 @@ impl Timestamp {
     }
 
     /// Reads a date, a date and a time (with a blank or a `T` between them), or a date of an e-mail
-    /// (RFC 2822). Without an offset the time is UTC. `None` for anything else, and for other
-    /// centuries.
+    /// (RFC 2822). Slashes may stand for the hyphens, and `UTC` or a blank before the offset. Without
+    /// an offset the time is UTC. `None` for anything else, and for other centuries.
     pub fn parse(text: &str) -> Option<Self> {
         let of = |instant: jiff::Timestamp| i64::try_from(instant.as_nanosecond()).ok().map(Self);
-        if let Ok(instant) = text.parse() {
-            return of(instant);
-        }
-        if let Ok(local) = text.parse::<DateTime>() {
+        let usual = |text: &str| {
+            if let Ok(instant) = text.parse() {
+                return of(instant);
+            }
             // A text with an offset or a zone that was not read above is no local time.
-            let utc = TimeZone::fixed(Offset::UTC);
-            return of(local.to_zoned(utc).ok()?.timestamp());
-        }
-        of(jiff::fmt::rfc2822::parse(text).ok()?.timestamp())
+            let local = text.parse::<DateTime>().ok()?;
+            of(local
+                .to_zoned(TimeZone::fixed(Offset::UTC))
+                .ok()?
+                .timestamp())
+        };
+        usual(text)
+            .or_else(|| usual(&in_usual_form(text)?))
+            .or_else(|| of(jiff::fmt::rfc2822::parse(text).ok()?.timestamp()))
     }
 
     /// Returns the days from `earlier` to here, with fractions.
     pub fn days_since(self, earlier: Self) -> f64 {
         (self.0 as f64 - earlier.0 as f64) / DAY_NS
     }
+}
+
+/// Returns a date as ISO 8601 has it, if it differs from that in its slashes or in what stands before
+/// its offset.
+fn in_usual_form(text: &str) -> Option<String> {
+    let (date, rest) = text.split_at_checked(10)?;
+    let is_date = date.bytes().enumerate().all(|(place, byte)| match place {
+        4 | 7 => b"-/".contains(&byte),
+        _ => byte.is_ascii_digit(),
+    });
+    let (time, offset) = match rest.trim_start_matches([' ', 'T']).split_once(' ') {
+        Some((time, "UTC" | "GMT" | "Z")) => (time, "Z"),
+        Some((time, offset)) if offset.starts_with(['+', '-']) => (time, offset),
+        Some(_) => return None,
+        None => (rest.trim_start_matches([' ', 'T']), ""),
+    };
+    let between = if time.is_empty() { "" } else { "T" };
+    is_date.then(|| format!("{}{between}{time}{offset}", date.replace('/', "-")))
 }
 
 /// Shows the date and the time to the second, in UTC.
@@ -93,6 +116,23 @@ mod tests {
                 Some(Timestamp(978_307_199_250_000_000)),
             ),
             ("Sun, 31 Dec 2000 23:59:59 +0000", second(978_307_199)),
+            ("31 Dec 2000 23:59:59 GMT", second(978_307_199)),
+            ("2000-12-31t23:59:59z", second(978_307_199)),
+            ("2000-12-31 23:59:59+00:00", second(978_307_199)),
+            ("2000-12-31T18:59:59-0500", second(978_307_199)),
+            ("2000-12-31 23:59:59 UTC", second(978_307_199)),
+            ("2001-01-01 01:59:59 +0200", second(978_307_199)),
+            ("2000/12/31 23:59:59", second(978_307_199)),
+            ("2000/12/31", second(978_220_800)),
+            ("2000-12-31T23:59Z", second(978_307_140)),
+            ("2000-12-31 23:59", second(978_307_140)),
+            ("20001231T235959Z", second(978_307_199)),
+            (
+                "2000-12-31T23:59:59.123456789Z",
+                Some(Timestamp(978_307_199_123_456_789)),
+            ),
+            ("2000-12-31 23:59:59 CET", None),
+            ("12/31/2000", None),
             ("31.12.2000", None),
             ("978307199", None),
             ("2000-13-01", None),
