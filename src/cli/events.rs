@@ -5,6 +5,8 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+#[cfg(not(feature = "parquet"))]
+use super::args::check_parquet;
 use super::args::{EventFormat, EventsArgs, InputArgs, ReplayArgs};
 use super::inputs::threads_of;
 use super::output_file::OutputFile;
@@ -51,6 +53,8 @@ pub(crate) fn events(arguments: &EventsArgs, session: &Session) -> Result<Finish
         EventFormat::Svg => Form::Picture(Timeline::of(scenario, &arguments.input.set)),
         #[cfg(feature = "parquet")]
         EventFormat::Parquet => Form::Table(Box::default()),
+        #[cfg(not(feature = "parquet"))]
+        EventFormat::Parquet => return check_parquet().map(|()| Finished::default()),
     };
     let (file, sink, place): (_, Sink, _) = match &arguments.out {
         Some(path) => {

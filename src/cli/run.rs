@@ -4,9 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-#[cfg(feature = "parquet")]
-use super::args::TableFormat;
-use super::args::{InputArgs, RunArgs};
+use super::args::{InputArgs, RunArgs, TableFormat, check_parquet};
 use super::carry_out::{Job, carry_out};
 use super::estimates::Expected;
 use super::inputs::{Inputs, absolute, strictness, threads_of};
@@ -35,6 +33,9 @@ pub(crate) fn run(
 ) -> Result<Finished> {
     let options = &arguments.options;
     options.check()?;
+    if arguments.format == TableFormat::Parquet {
+        check_parquet()?;
+    }
     let task = Task::of(&arguments.input, strictness(arguments.strict), session)?;
     // The folder is claimed before anything is read or computed, as a run whose report cannot be
     // written is not worth its time.

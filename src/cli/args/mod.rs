@@ -17,8 +17,7 @@ mod tests;
 pub(crate) use data::{DataCommand, DataDescribeArgs, DataFetchArgs, DataListArgs};
 pub(crate) use study::{CompareArgs, HtmlArgs, StudyArgs, StudyRunsArgs};
 pub(crate) use tables::{CodecBenchArgs, CodecCommand, TableArgs};
-#[cfg(feature = "parquet")]
-pub(crate) use values::TableFormat;
+pub(crate) use values::{TableFormat, check_parquet};
 
 use crate::{Error, Result};
 use values::{digest, from_one, seeds, threads, virtual_seconds};
@@ -191,7 +190,6 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with_all = ["out", "overwrite", "html", "checkpoint_every", "keep_checkpoint", "max_wall_time"])]
     pub no_report: bool,
     /// The format of the tables of rounds and users; those of Parquet stand beside the CSV files.
-    #[cfg(feature = "parquet")]
     #[arg(
         long,
         value_enum,
@@ -348,8 +346,7 @@ pub(crate) enum EventFormat {
     Trace,
     /// A picture: at most 60 participations as rows.
     Svg,
-    /// A Parquet file with a row for each event.
-    #[cfg(feature = "parquet")]
+    /// A Parquet file with a row for each event; takes the feature `parquet`.
     Parquet,
 }
 

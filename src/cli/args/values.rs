@@ -2,19 +2,30 @@
 
 use std::ops::RangeInclusive;
 
-#[cfg(feature = "parquet")]
 use clap::ValueEnum;
 use clap::builder::{RangedI64ValueParser, RangedU64ValueParser};
 
+use crate::{Error, Result};
+
 /// The formats of tables.
-#[cfg(feature = "parquet")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TableFormat {
     /// `rounds.csv` and `users.csv`.
     #[default]
     Csv,
-    /// `rounds.parquet` and `users.parquet` as well.
+    /// `rounds.parquet` and `users.parquet` as well; takes the feature `parquet`.
     Parquet,
+}
+
+/// Checks that this build can write Parquet files, before anything is done for one.
+///
+/// # Errors
+/// [`Error::Usage`] in a build without the feature.
+pub(crate) fn check_parquet() -> Result<()> {
+    match cfg!(feature = "parquet") {
+        true => Ok(()),
+        false => Err(Error::without_feature("parquet", "writes Parquet files")),
+    }
 }
 
 /// Takes a number of threads. Without a limit, more threads than any machine has would take minutes

@@ -25,10 +25,8 @@ use fedrecsim_data::dataset::registry;
 /// Says that this program was built without what it takes to fetch anything.
 #[cfg(not(feature = "fetch"))]
 pub(crate) fn fetch(_arguments: &super::args::DataFetchArgs, _visible: bool) -> super::Finished {
-    let message = "this program was built without the feature `fetch`: build it with `--features \
-                   fetch`, or unpack data sets by hand in a data folder; `data list` has their \
-                   addresses";
-    crate::Error::Usage(message.to_owned()).into()
+    let does = "fetches data sets (`data list` has their addresses for fetching by hand)";
+    crate::Error::without_feature("fetch", does).into()
 }
 
 /// Returns the public data sets with their providers, their licences and their places, in lines of

@@ -53,8 +53,9 @@ fn join_group(started: Option<u32>, _interrupted: &Arc<AtomicBool>) -> Result<(P
     let started = in_words(started);
     Err(Error::Usage(format!(
         "a launcher such as mpirun has started {started} processes, but the program was built \
-         without MPI, so each would carry out the whole run; build it with `cargo build \
-         --release --features mpi`, which takes OpenMPI and libclang (docs/scale.md), or start \
+         without the feature `mpi`, so each would carry out the whole run; build it with `cargo build \
+         --release --features mpi`, or a program of your own with `features = [\"mpi\"]` at \
+         `fedrecsim` in its Cargo.toml, which takes OpenMPI and libclang (docs/scale.md), or start \
          it without the launcher"
     )))
 }

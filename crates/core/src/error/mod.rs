@@ -216,6 +216,15 @@ impl Error {
         }
     }
 
+    /// Returns the refusal of a build without `feature`, which `does` what was asked for.
+    pub fn without_feature(feature: &str, does: &str) -> Self {
+        Self::Usage(format!(
+            "this program was built without the feature `{feature}`, which {does}; build the command with \
+             `cargo install --path . --features {feature}`, or a program of your own with \
+             `features = [\"{feature}\"]` at `fedrecsim` in its Cargo.toml"
+        ))
+    }
+
     /// Returns why a layer above ended a run early, if the reason is of type `R`.
     pub fn ended_by<R: std::error::Error + 'static>(&self) -> Option<&R> {
         match self {

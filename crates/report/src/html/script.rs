@@ -4,11 +4,7 @@ use fedrecsim_core::{Error, Result};
 
 /// Returns the refusal of a build that has no charting library.
 pub(super) fn absent() -> Error {
-    Error::Usage(
-        "this program was built without the feature `html`, which makes report.html; build it with \
-         `cargo install --path . --features html`"
-            .to_owned(),
-    )
+    Error::without_feature("html", "makes report.html")
 }
 
 /// Checks that this build can make pages, before anything is done for one.
