@@ -55,7 +55,7 @@ pub(crate) fn print(text: &str) {
 
 /// Prints a note, broken between words where the terminal ends.
 pub(crate) fn note(text: &str) {
-    print(&fitted(text, of_stderr()));
+    print(&fitted(&harmless(text), of_stderr()));
 }
 
 /// Prints an error, on a line of its own.
@@ -71,8 +71,19 @@ pub(crate) fn warn(text: &str) {
 /// Returns `text` after a coloured word.
 fn headed(head: &str, color: AnsiColor, text: &str, columns: Option<usize>) -> String {
     let style = Style::new().bold().fg_color(Some(color.into()));
-    let plain = fitted(&format!("{head} {text}"), columns);
+    let plain = fitted(&format!("{head} {}", harmless(text)), columns);
     format!("{style}{head}{style:#}{}", &plain[head.len()..])
+}
+
+/// Returns `text` with the characters escaped that command a terminal. A message quotes names of files
+/// and what stands in them.
+fn harmless(text: &str) -> String {
+    let turns_text = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let escaped = |c: char| match (c.is_control() || turns_text(c)) && !"\n\t".contains(c) {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    text.chars().map(escaped).collect()
 }
 
 /// Returns `text` in lines of this many columns. A text of several lines stays as it is, since it
@@ -101,6 +112,19 @@ mod tests {
             headed("error:", AnsiColor::Red, excerpt, Some(40)).ends_with(&format!(" {excerpt}\n"))
         );
         assert!(headed("error:", AnsiColor::Red, text, None).ends_with(&format!(" {text}\n")));
+    }
+
+    /// If this fails, the name of a file can clear the screen, or write another message there.
+    #[test]
+    fn what_commands_a_terminal_is_escaped() {
+        let text = headed(
+            "error:",
+            AnsiColor::Red,
+            "cannot read a\u{1b}[2J\r\u{202e}b:\n\tno",
+            None,
+        );
+        let expected = " cannot read a\\u{1b}[2J\\r\\u{202e}b:\n\tno\n";
+        assert!(text.ends_with(expected), "{text:?}");
     }
 
     #[test]

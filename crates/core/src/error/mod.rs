@@ -7,7 +7,7 @@ mod kind;
 mod who;
 
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::ids::{Round, UserId};
 
@@ -37,7 +37,7 @@ pub enum Error {
     #[error("{0}")]
     Memory(String),
     /// An input file that cannot be read.
-    #[error("cannot read {}: {reason}", path.display())]
+    #[error("cannot read {}: {reason}", shown(path))]
     Read {
         /// The file.
         path: PathBuf,
@@ -53,7 +53,7 @@ pub enum Error {
         reason: String,
     },
     /// A result that cannot be written.
-    #[error("cannot write {}: {source}", path.display())]
+    #[error("cannot write {}: {source}", shown(path))]
     Write {
         /// The file or folder.
         path: PathBuf,
@@ -61,7 +61,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A ratings file with content that cannot be used.
-    #[error("{}:{line}: {message}", path.display())]
+    #[error("{}:{line}: {message}", shown(path))]
     MalformedLine {
         /// The file.
         path: PathBuf,
@@ -270,6 +270,15 @@ impl Error {
         }
         self
     }
+}
+
+/// Returns a path on one line: a name may hold the end of one, and what commands a terminal.
+fn shown(path: &Path) -> String {
+    let escaped = |c: char| match c.is_control() {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    path.to_string_lossy().chars().map(escaped).collect()
 }
 
 /// Returns in words where a method was at work.
