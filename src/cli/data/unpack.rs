@@ -5,8 +5,9 @@
 //! for one of a stranger: no name in it may lead out of the folder, and what comes out of it has a
 //! limit.
 
+use std::fmt::Display;
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Component, Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
@@ -32,6 +33,9 @@ pub(crate) const LIMITS: Limits = Limits {
     bytes: 4 << 30,
     files: 1000,
 };
+
+/// The most bytes of a review. A few kilobytes of an archive may hold one of gigabytes.
+const LONGEST_REVIEW: u64 = 1 << 24;
 
 /// A review, as far as it is a rating.
 #[derive(Deserialize)]
@@ -197,18 +201,33 @@ fn safe(name: &str) -> Option<PathBuf> {
 /// Writes the ratings of compressed reviews as a csv with a header.
 fn take_ratings(archive: &Path, path: &Path, most: u64) -> Result<()> {
     let unwritten = |reason: csv::Error| Error::write(path, reason.into());
-    let text = Limited {
+    let mut text = BufReader::new(Limited {
         source: MultiGzDecoder::new(BufReader::new(open(archive)?)),
         left: most,
-    };
-    let reviews = serde_json::Deserializer::from_reader(BufReader::new(text)).into_iter::<Review>();
+    });
+    let mut line = Vec::new();
     let file = File::create_new(path).map_err(|reason| Error::write(path, reason))?;
     let mut csv = csv::Writer::from_writer(BufWriter::new(file));
     csv.write_record(["user", "item", "rating", "timestamp"])
         .map_err(unwritten)?;
-    for (index, review) in reviews.enumerate() {
-        let review = review
-            .map_err(|reason| Error::read(archive, format!("review {}: {reason}", index + 1)))?;
+    for number in 1.. {
+        line.clear();
+        let mut limited = text.by_ref().take(LONGEST_REVIEW + 1);
+        let read = limited.read_until(b'\n', &mut line);
+        let unreadable =
+            |reason: &dyn Display| Error::read(archive, format!("review {number}: {reason}"));
+        if read.map_err(|reason| unreadable(&reason))? == 0 {
+            break;
+        }
+        if line.len() as u64 > LONGEST_REVIEW {
+            return Err(unreadable(
+                &"it is longer than any review, of which one stands in each line",
+            ));
+        }
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let review: Review = serde_json::from_slice(&line).map_err(|reason| unreadable(&reason))?;
         let row = [
             review.user,
             review.item,
