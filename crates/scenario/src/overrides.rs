@@ -24,13 +24,18 @@ pub(super) fn apply(
     let (keys, value) = text
         .split_once('=')
         .ok_or_else(|| malformed("expected KEY=VALUE, such as training.rounds=5"))?;
-    let value_offset = keys.len() + 1 + (value.len() - value.trim_start().len());
-    if value.trim().is_empty() {
+    if value.is_empty() {
         return Err(malformed(
             "no value after `=` (write \"\" for an empty text)",
         ));
     }
-    let Some(value) = tree::parse_value(value.trim(), source, value_offset, faults) else {
+    // A tab from a shell is a separator, and no text around a value.
+    let trimmed = match value.trim() {
+        "" => value,
+        trimmed => trimmed,
+    };
+    let value_offset = keys.len() + 1 + (value.len() - value.trim_start().len()) % value.len();
+    let Some(value) = tree::parse_value(trimmed, source, value_offset, faults) else {
         return Ok(());
     };
 

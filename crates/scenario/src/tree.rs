@@ -218,6 +218,12 @@ fn in_our_words(message: &str, written: &str) -> String {
             };
             format!("`{written}` is neither a number nor a text in quotes{correction}")
         }
+        // A path of Windows, most of the time.
+        _ if message.contains("escape") || message.contains("unicode") => {
+            "in double quotes a backslash begins an escape: write a text with backslashes in single quotes, as in \
+             'C:\\data'"
+                .to_owned()
+        }
         _ => message
             .replace(", expected newline, `#`", ": the line should end here")
             .replace(", expected nothing", ""),

@@ -68,6 +68,19 @@ fn syntax() -> Vec<Case> {
             ),
             &[],
         ),
+        (
+            "a path of Windows",
+            instead(
+                "\"generated\"",
+                "\"delimited\"\npath = \"C:\\Users\\me\\data.csv\"",
+            ),
+            &["dataset.path=\"C:\\data\""],
+        ),
+        (
+            "a path of Windows in an override",
+            MINIMAL.to_owned(),
+            &["dataset.path=\"C:\\data\""],
+        ),
         ("no equals sign", instead("rounds = 3", "rounds 3"), &[]),
         ("a colon", instead("rounds = 3", "rounds: 3"), &[]),
         (
