@@ -1,6 +1,7 @@
 //! Finds the ratings file of a data set that a scenario names, or says where it was looked for and
 //! how it can be had.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::public::{KnownDataset, known};
@@ -103,6 +104,33 @@ fn within(base: PathBuf, usual_files: &[String]) -> Vec<PathBuf> {
     places
 }
 
+/// Returns a character of a path, escaped if it commands a terminal.
+fn on_one_line(character: char) -> String {
+    match character.is_control() {
+        true => character.escape_default().to_string(),
+        false => character.to_string(),
+    }
+}
+
+/// Returns what stands at a place and is no file, or why nobody can tell; `None` if nothing is there.
+fn kind_of(place: &Path) -> Option<String> {
+    match place.metadata() {
+        Ok(found) if found.is_dir() => Some("a folder".to_owned()),
+        Ok(_) => Some(
+            "a pipe or a device, which can be read only once: write it to a file first".to_owned(),
+        ),
+        Err(reason)
+            if matches!(
+                reason.kind(),
+                ErrorKind::NotFound | ErrorKind::NotADirectory
+            ) =>
+        {
+            None
+        }
+        Err(reason) => Some(reason.to_string()),
+    }
+}
+
 /// Returns a message that says where a file was looked for, and how to get it if it is a known data
 /// set.
 pub(crate) fn missing(
@@ -110,13 +138,23 @@ pub(crate) fn missing(
     known: Option<&KnownDataset>,
     data_directories: &[PathBuf],
 ) -> String {
-    let mut reason = match places {
-        [] => "there is no such file (no data folder to look in)".to_owned(),
-        _ => "there is no such file; looked for".to_owned(),
+    let kinds: Vec<Option<String>> = places.iter().map(|place| kind_of(place)).collect();
+    let mut reason = match kinds.iter().flatten().next() {
+        _ if places.is_empty() => "there is no such file (no data folder to look in)".to_owned(),
+        None => "there is no such file; looked for".to_owned(),
+        Some(_) => "there is no file that can be read; looked for".to_owned(),
     };
-    for place in places {
-        let kind = if place.is_dir() { " (a folder)" } else { "" };
-        reason += &format!("\n  {}{kind}", place.display());
+    for (place, kind) in places.iter().zip(&kinds) {
+        let kind = kind
+            .as_ref()
+            .map_or_else(String::new, |kind| format!(" ({kind})"));
+        let place: String = place.to_string_lossy().chars().map(on_one_line).collect();
+        reason += &format!("\n  {place}{kind}");
+    }
+    let has_control = |place: &PathBuf| place.to_string_lossy().contains(char::is_control);
+    if places.iter().any(has_control) {
+        reason += "\nA backslash in double quotes has made a control character of a part of the path: write it in \
+                   single quotes, as in 'C:\\new'";
     }
     if let Some(set) = known {
         // A single folder is one that was named, and not the first of those that are usual.
