@@ -86,10 +86,12 @@ impl Given {
     /// # Errors
     /// The exception of every fault.
     pub fn world(&self, py: Python<'_>) -> PyResult<(Loaded, Arc<World>)> {
-        let loaded = self.load(py)?;
+        let mut loaded = self.load(py)?;
         let (methods, directories) = (self.methods(), self.directories());
         let load = || Inputs::load(&loaded.scenario, &directories, &methods);
         let inputs = watched(py, &Arc::new(AtomicBool::new(false)), None, |_| load())?;
+        let [_, warnings] = inputs.world.dataset.remarks(&loaded.scenario.dataset);
+        loaded.warnings.extend(warnings);
         Ok((loaded, inputs.world))
     }
 

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::Result;
 use crate::method::{Entry, check};
 use crate::scenario::Scenario;
 use crate::sim::World;
-use crate::{Result, Streams};
 use fedrecsim_data::dataset::{self, Dataset};
 use fedrecsim_data::population::Traces;
+use fedrecsim_methods::registry::find;
 use fedrecsim_scenario::Strictness;
 use fedrecsim_sim::checkpoint;
 
@@ -22,11 +23,8 @@ pub struct Inputs {
 impl Inputs {
     /// Reads the ratings and traces of a scenario, and puts its world together.
     pub fn load(scenario: &Scenario, directories: &[PathBuf], methods: &[Entry]) -> Result<Self> {
-        let dataset = Arc::new(dataset::load(
-            &scenario.dataset,
-            directories,
-            Streams::new(scenario.seed),
-        )?);
+        let trains = find(methods, &scenario.method)?.placement.trains();
+        let dataset = Arc::new(dataset::load_for((scenario, trains), directories)?);
         Self::of(scenario, dataset, directories, methods)
     }
 
@@ -43,6 +41,15 @@ impl Inputs {
             world: Arc::new(world),
             traces,
         })
+    }
+
+    /// Returns what was told from the ratings file, and what somebody should look at before relying on
+    /// the ratings.
+    pub(crate) fn remarks(&self) -> [Vec<String>; 2] {
+        let World {
+            dataset, scenario, ..
+        } = &*self.world;
+        dataset.remarks(&scenario.dataset)
     }
 
     /// Returns the fingerprint of everything but the scenario. It reads all ratings once more.

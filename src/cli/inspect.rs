@@ -35,7 +35,8 @@ pub(crate) fn validate(arguments: &ValidateArgs, session: &Session) -> Finished 
         finished.output.push_str(&valid);
         if arguments.estimate {
             match expected(&scenario, arguments, session.methods) {
-                Ok(expected) => {
+                Ok((expected, warnings)) => {
+                    finished.warnings.extend(warnings);
                     let line = wrapped(&expected.line(), "  ", screen::of_text());
                     finished.output.push_str(&line);
                     finished.errors.extend(expected.check().err());
@@ -47,11 +48,17 @@ pub(crate) fn validate(arguments: &ValidateArgs, session: &Session) -> Finished 
     finished
 }
 
-/// Rehearses the first rounds of a scenario.
-fn expected(scenario: &Scenario, arguments: &ValidateArgs, methods: &[Entry]) -> Result<Expected> {
+/// Rehearses the first rounds of a scenario. Returns what they take, and the warnings about its ratings.
+fn expected(
+    scenario: &Scenario,
+    arguments: &ValidateArgs,
+    methods: &[Entry],
+) -> Result<(Expected, Vec<String>)> {
     let directories = data_directories(arguments.data_dir.as_deref());
     let inputs = Inputs::load(scenario, &directories, methods)?;
-    Expected::of(&inputs.world, threads_of(arguments.threads), true)
+    let expected = Expected::of(&inputs.world, threads_of(arguments.threads), true)?;
+    let [_, warnings] = inputs.remarks();
+    Ok((expected, warnings))
 }
 
 fn summary(scenario: &Scenario) -> String {

@@ -36,7 +36,7 @@ pub(crate) fn run(
     if arguments.format == TableFormat::Parquet {
         check_parquet()?;
     }
-    let task = Task::of(&arguments.input, strictness(arguments.strict), session)?;
+    let mut task = Task::of(&arguments.input, strictness(arguments.strict), session)?;
     // The folder is claimed before anything is read or computed, as a run whose report cannot be
     // written is not worth its time.
     let folder = match arguments.no_report {
@@ -45,6 +45,9 @@ pub(crate) fn run(
     };
     let model_file = options.model_file(arguments.overwrite)?;
     let inputs = task.inputs(crew.as_mut(), session.methods)?;
+    let [told, warnings] = inputs.remarks();
+    told.iter().for_each(|text| session.note(text));
+    task.warnings.extend(warnings);
     task.warnings.iter().for_each(|text| session.warn(text));
     // The cost of a run is estimated for one process.
     if crew.is_none() {

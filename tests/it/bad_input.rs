@@ -266,12 +266,15 @@ fn a_user_with_fewer_than_three_ratings_is_refused_by_name() {
     workshop.refused(
         scenario.clone(),
         &[],
-        &["user \"77\"", "minimum_interactions"],
+        &[
+            "user \"77\"",
+            "dataset.on_unusable_user = \"leave-out\": 12 users can",
+        ],
     );
     // The run succeeds if the user follows the advice of the message.
     assert!(
         workshop
-            .run(scenario, &["dataset.minimum_interactions=3"])
+            .run(scenario, &["dataset.on_unusable_user=leave-out"])
             .unwrap()
             .errors
             .is_empty()

@@ -88,6 +88,8 @@ mod learning;
 mod link_traces;
 /// Lost participations are counted by cause, and the causes add up.
 mod losses;
+/// Ratings files as people have them: what is warned of, left out and refused.
+mod messy_files;
 /// The scenario chooses the figures of accuracy and the one that rounds are judged by.
 mod metrics;
 /// `--save-model` leaves the parameters that the run ended with.

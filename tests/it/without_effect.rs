@@ -504,7 +504,7 @@ fn contradictions_are_told_beside_faults_of_single_keys() {
     for (wrong, count) in [
         (
             "[dataset]\nname = \"delimited\"\npath = \"a.csv\"\n[dataset.columns]\nusr = 1\nitem = 2\n",
-            "2 faults",
+            "1 fault",
         ),
         (
             "[dataset]\nname = \"ml-100k\"\nsubset.users = \"x\"\n",

@@ -1,5 +1,6 @@
 //! Ratings and who rates: file formats, splits, candidates, devices, links, availability.
 
 pub mod dataset;
+mod lines;
 pub mod population;
 mod records;

@@ -1,89 +1,167 @@
-//! Reads the lines and fields of delimited text.
+//! Reads the fields of delimited text.
 //!
-//! Fields stand between separators. A field may be quoted as in RFC 4180 (`"a,b"`, `"say ""a"""`),
-//! but never extends beyond the end of a line. CRLF, blank lines and a UTF-8 byte-order mark are
-//! accepted.
+//! Fields stand between separators. A field may be quoted as in RFC 4180 (`"a,b"`, `"say ""a"""`), over
+//! several lines too. CRLF, blank lines and a UTF-8 byte-order mark are accepted.
 //!
 //! It reads ratings and traces. The csv crate does not: its separators are single bytes, and the
 //! line that it reports for a record is wrong after CRLF or a blank line.
 
+use std::collections::VecDeque;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 use csv::{ByteRecord, Position};
 
+use crate::lines::Lines;
 use fedrecsim_core::{Error, Result};
+
+/// The most bytes of a record that is quoted over several lines. A quotation mark that is not closed
+/// within as many belongs to its field.
+const LONGEST_RECORD: usize = 1 << 20;
 
 /// The records of a text, without blank lines.
 pub(crate) struct Records<'a> {
-    path: &'a Path,
-    separator: &'a [u8],
-    text: Box<dyn BufRead + 'a>,
+    lines: Lines<'a>,
+    separator: Vec<u8>,
+    /// The lines that were read ahead of the current one.
+    ahead: VecDeque<Vec<u8>>,
     /// The number of the current line, from 1, and below its bytes.
     number: u64,
     line: Vec<u8>,
+    /// The number of fields of the first record.
+    columns: Option<usize>,
+    /// What begins a line that is no record, and how many such lines stood before the first record
+    /// and after it.
+    comment: &'static [u8],
+    comments: (u64, u64),
 }
 
 impl<'a> Records<'a> {
     /// Starts with the first line of `text`; faults are reported under `path`.
     ///
     /// # Errors
-    /// [`Error::Read`] if it cannot be read, [`Error::Usage`] if `separator` is empty.
+    /// [`Error::Read`] if it cannot be read.
     pub(crate) fn new(
-        mut text: Box<dyn BufRead + 'a>,
+        text: Box<dyn BufRead + 'a>,
         path: &'a Path,
-        separator: &'a str,
+        separator: &str,
     ) -> Result<Self> {
-        const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+        Self::of(Lines::new(text, path)?, separator, b"")
+    }
+
+    /// Starts with the first of some lines. Comments, which begin with one of the bytes `comment`, are
+    /// skipped and counted.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if `separator` is empty.
+    pub(crate) fn of(lines: Lines<'a>, separator: &str, comment: &'static [u8]) -> Result<Self> {
         if separator.is_empty() {
             return Err(Error::Usage(
                 "the separator of a delimited file must not be empty".into(),
             ));
         }
-        if text
-            .fill_buf()
-            .map_err(|error| Error::read(path, error))?
-            .starts_with(BYTE_ORDER_MARK)
-        {
-            text.consume(BYTE_ORDER_MARK.len());
-        }
         Ok(Self {
-            path,
-            separator: separator.as_bytes(),
-            text,
+            lines,
+            separator: separator.as_bytes().to_owned(),
+            ahead: VecDeque::new(),
             number: 0,
             line: Vec::new(),
+            columns: None,
+            comment,
+            comments: (0, 0),
         })
     }
 
     /// Reads the next record into `record`, with its line as its position, and returns `false` at
     /// the end of the file.
     pub(crate) fn read(&mut self, record: &mut ByteRecord) -> Result<bool> {
-        loop {
-            self.line.clear();
-            self.number += 1;
-            let length = self
-                .text
-                .read_until(b'\n', &mut self.line)
-                .map_err(|error| Error::read(self.path, error))?;
-            if length == 0 {
-                return Ok(false);
-            }
-            let end = self
-                .line
-                .iter()
-                .rposition(|byte| !b"\r\n".contains(byte))
-                .map_or(0, |last| last + 1);
-            if end == 0 {
+        while self.next_line()? {
+            if self.line.is_empty() {
                 continue;
             }
             record.clear();
-            split_fields(&self.line[..end], self.separator, record);
+            let is_open = split_fields(&self.line, &self.separator, record);
+            if self.comment.contains(&self.line[0]) && self.is_comment(record) {
+                continue;
+            }
+            let number = self.number;
+            if is_open {
+                self.join(record)?;
+            }
+            self.columns.get_or_insert(record.len());
             let mut position = Position::new();
-            position.set_line(self.number);
+            position.set_line(number);
             record.set_position(Some(position));
             return Ok(true);
         }
+        Ok(false)
+    }
+
+    /// Returns whether a line that looks like a comment is one, and counts it. After the first record
+    /// it may be another one, if no comment has been read yet.
+    fn is_comment(&mut self, record: &ByteRecord) -> bool {
+        let (before, after) = &mut self.comments;
+        match self.columns {
+            None => *before += 1,
+            Some(columns) if *before + *after == 0 && columns == record.len() => return false,
+            Some(_) => *after += 1,
+        }
+        true
+    }
+
+    /// Returns how many lines were comments, before the first record and after it.
+    pub(crate) fn comments(&self) -> (u64, u64) {
+        self.comments
+    }
+
+    fn next_line(&mut self) -> Result<bool> {
+        self.number += 1;
+        if let Some(line) = self.ahead.pop_front() {
+            self.line = line;
+            return Ok(true);
+        }
+        self.line.clear();
+        self.lines.append(&mut self.line)
+    }
+
+    /// Replaces `record`, in which a quotation mark is open at the end of its line, by what it is with
+    /// the lines that follow, if the mark is closed there and the number of columns is right.
+    fn join(&mut self, record: &mut ByteRecord) -> Result<()> {
+        let mut joined = self.line.clone();
+        let mut whole = ByteRecord::new();
+        for count in 1.. {
+            if self.ahead.len() < count {
+                let mut next = Vec::new();
+                if !self.lines.append(&mut next)? {
+                    return Ok(());
+                }
+                self.ahead.push_back(next);
+            }
+            let next = &self.ahead[count - 1];
+            joined.push(b'\n');
+            joined.extend_from_slice(next);
+            if joined.len() > LONGEST_RECORD {
+                return Ok(());
+            }
+            // Only a quotation mark can close the field.
+            if !next.contains(&b'"') {
+                continue;
+            }
+            whole.clear();
+            if split_fields(&joined, &self.separator, &mut whole) {
+                continue;
+            }
+            let is_whole = self.columns.is_none_or(|columns| columns == whole.len());
+            let fields = || whole.iter().any(|field| field.contains(&b'\n'));
+            // In an unquoted field there is no end of line.
+            if is_whole && fields() && !has_bare_break(&joined, &self.separator) {
+                *record = whole;
+                self.ahead.drain(..count);
+                self.number += count as u64;
+            }
+            return Ok(());
+        }
+        Ok(())
     }
 }
 
@@ -116,21 +194,44 @@ pub(crate) fn shown(field: &[u8]) -> String {
     format!("{text:?}")
 }
 
-fn split_fields(line: &[u8], separator: &[u8], record: &mut ByteRecord) {
+/// Appends the fields of `line` to `record`, and returns whether the last of them begins with a
+/// quotation mark that a later line may close.
+fn split_fields(line: &[u8], separator: &[u8], record: &mut ByteRecord) -> bool {
     let mut rest = Some(line);
+    let mut is_open = false;
     while let Some(text) = rest {
         rest = match quoted(text, separator) {
-            Some((field, rest)) => {
+            Quoted::Closed(field, rest) => {
                 record.push_field(&field);
                 rest
             }
-            None => {
+            unquoted => {
+                is_open |= matches!(unquoted, Quoted::Open);
                 let end = find(text, separator);
                 record.push_field(&text[..end.unwrap_or(text.len())]);
                 end.map(|end| &text[end + separator.len()..])
             }
         };
     }
+    is_open
+}
+
+/// Returns whether an end of line stands outside of quotation marks.
+fn has_bare_break(text: &[u8], separator: &[u8]) -> bool {
+    let mut rest = Some(text);
+    while let Some(text) = rest {
+        rest = match quoted(text, separator) {
+            Quoted::Closed(_, rest) => rest,
+            _ => {
+                let end = find(text, separator);
+                if text[..end.unwrap_or(text.len())].contains(&b'\n') {
+                    return true;
+                }
+                end.map(|end| &text[end + separator.len()..])
+            }
+        };
+    }
+    false
 }
 
 fn find(text: &[u8], separator: &[u8]) -> Option<usize> {
@@ -142,23 +243,37 @@ fn find(text: &[u8], separator: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns the quoted field that `text` begins with, and what follows its separator (`None` at the
-/// end of the line). A quotation mark that is not closed in front of a separator belongs to an
-/// unquoted field.
-fn quoted<'t>(text: &'t [u8], separator: &[u8]) -> Option<(Vec<u8>, Option<&'t [u8]>)> {
-    let mut rest = text.strip_prefix(b"\"")?;
+/// What a text begins with.
+enum Quoted<'t> {
+    /// A quoted field, and what follows its separator (`None` at the end of the line).
+    Closed(Vec<u8>, Option<&'t [u8]>),
+    /// A quotation mark that is not closed in this text.
+    Open,
+    /// An unquoted field, to which a quotation mark may belong.
+    No,
+}
+
+fn quoted<'t>(text: &'t [u8], separator: &[u8]) -> Quoted<'t> {
+    let Some(mut rest) = text.strip_prefix(b"\"") else {
+        return Quoted::No;
+    };
     let mut field = Vec::new();
     loop {
-        let mark = rest.iter().position(|&byte| byte == b'"')?;
+        let Some(mark) = rest.iter().position(|&byte| byte == b'"') else {
+            return Quoted::Open;
+        };
         field.extend_from_slice(&rest[..mark]);
         rest = &rest[mark + 1..];
         if rest.is_empty() {
-            return Some((field, None));
+            return Quoted::Closed(field, None);
         }
         if let Some(after) = rest.strip_prefix(separator) {
-            return Some((field, Some(after)));
+            return Quoted::Closed(field, Some(after));
         }
-        rest = rest.strip_prefix(b"\"")?;
+        let Some(after) = rest.strip_prefix(b"\"") else {
+            return Quoted::No;
+        };
+        rest = after;
         field.push(b'"');
     }
 }
@@ -249,5 +364,43 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// If this fails, a review of two paragraphs makes a user of its second one.
+    #[test]
+    fn a_quoted_field_goes_over_lines_only_where_it_is_closed_and_the_columns_are_right() {
+        let rows = |text: &str| -> Vec<(u64, Vec<String>)> { records(text, ",") };
+        let of = |line: u64, fields: &[&str]| {
+            (
+                line,
+                fields.iter().map(|field| (*field).to_owned()).collect(),
+            )
+        };
+        assert_eq!(
+            rows("u,i,text\na,b,\"one\n\ntwo, \"\"three\"\"\"\nc,d,e\n"),
+            [
+                of(1, &["u", "i", "text"]),
+                of(2, &["a", "b", "one\n\ntwo, \"three\""]),
+                of(5, &["c", "d", "e"])
+            ]
+        );
+        // A quotation mark that belongs to its field, and one that is never closed.
+        assert_eq!(
+            rows("\"12 inch,x\n5\",y\n\"open,z\nq,r"),
+            [
+                of(1, &["12 inch,x\n5", "y"]),
+                of(3, &["\"open", "z"]),
+                of(4, &["q", "r"])
+            ]
+        );
+        assert_eq!(
+            rows("a,b\n\"12 inch,x\n7,5\"\nq,r"),
+            [
+                of(1, &["a", "b"]),
+                of(2, &["\"12 inch", "x"]),
+                of(3, &["7", "5\""]),
+                of(4, &["q", "r"])
+            ]
+        );
     }
 }

@@ -245,6 +245,7 @@ mod tests {
             interactions: rows.into(),
             user_names: vec!["a".into(), "b".into()],
             item_names: (0..4).map(|item| format!("i{item}").into()).collect(),
+            ..Ratings::default()
         };
         let cut = |cut| GlobalTimeSpec {
             cut,

@@ -116,6 +116,8 @@ pub fn tested(split: &SplitFacts) -> Option<String> {
         timed_test_items,
         test_items_within_a_day,
         users_without_history,
+        unusable_users,
+        ..
     } = *split;
     if test_items == 0 {
         return None;
@@ -133,6 +135,10 @@ pub fn tested(split: &SplitFacts) -> Option<String> {
     if users_without_history > 0 {
         let users = counted(users_without_history, "user");
         text += &format!("; {users} without history before");
+    }
+    if unusable_users > 0 {
+        let users = counted(unusable_users, "user");
+        text += &format!("; {users} left out whom the run cannot serve");
     }
     Some(text)
 }

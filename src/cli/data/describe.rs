@@ -28,41 +28,12 @@ pub(crate) fn describe(
     let file = registry::locate(spec, &directories)?;
     let mut all = delimited::read(&file.path, &file.layout)?;
     let head = format!("{}: {}", file.path.display(), size(&all));
-    let mut lines = Vec::new();
+    let mut lines = std::mem::take(&mut all.told);
+    lines.append(&mut all.warnings);
     let streams = Streams::new(scenario.seed);
-    if let Some(subset) = &spec.subset {
-        all = all.subset(subset, streams)?;
-        let kept = size(&all);
-        lines.push(format!("the subset that the scenario keeps: {kept}"));
-    }
-    let (users, ratings) = (all.user_names.len(), all.interactions.len());
-    let mut kept = all.keep_active_users(spec.minimum_interactions)?;
-    let left_out = users - kept.user_names.len();
-    if left_out > 0 {
-        lines.push(format!(
-            "minimum_interactions = {} leaves out {} with {}, and leaves {}",
-            spec.minimum_interactions,
-            counted(left_out as u64, "user"),
-            counted((ratings - kept.interactions.len()) as u64, "rating"),
-            size(&kept)
-        ));
-    }
-    if let Some(least) = spec.k_core {
-        let (users, items) = (kept.user_names.len() as u64, u64::from(kept.items()));
-        let ratings = kept.interactions.len() as u64;
-        kept = kept.core(least)?;
-        if kept.interactions.len() as u64 == ratings {
-            lines.push(format!("k_core = {least} leaves all of them"));
-        } else {
-            lines.push(format!(
-                "k_core = {least} leaves out {}, {} and {}, and leaves {}",
-                counted(users - kept.user_names.len() as u64, "user"),
-                counted(items - u64::from(kept.items()), "item"),
-                counted(ratings - kept.interactions.len() as u64, "rating"),
-                size(&kept)
-            ));
-        }
-    }
+    let kept = dataset::filtered(all, spec, streams, &mut |key, counts| {
+        lines.extend(step(key, counts));
+    })?;
     let pairs = kept.user_names.len() as u64 * u64::from(kept.items());
     let share = percent(kept.interactions.len() as u64, pairs);
     let of_users = spread(counts(kept.users.iter(), kept.user_names.len()));
@@ -85,19 +56,57 @@ pub(crate) fn describe(
         ));
     }
     lines.extend([times(&kept), values(&kept)]);
-    let split = dataset::split_of(kept, file.ordered_by_item, spec, streams)?;
+    let entry = vocabulary
+        .iter()
+        .find(|entry| entry.name == scenario.method.name);
+    let trains = entry.is_none_or(|entry| entry.trains);
+    let split = dataset::split_of(kept, file.ordered_by_item, (&scenario, trains))?;
+    let unusable = split.split_facts().unusable_users;
+    if unusable > 0 {
+        lines.push(format!(
+            "on_unusable_user leaves out {} whom the run cannot serve, and leaves {} of {}",
+            counted(unusable, "user"),
+            counted(split.users() as u64, "user"),
+            counted(split.items() as u64, "item")
+        ));
+    }
     let training = thousands(split.training_ratings() as u64);
     lines.push(format!("{training} of them to train on, after the split"));
     lines.extend(tested(split.split_facts()));
     Ok(format!("{head}\n  {}\n", lines.join("\n  ")))
 }
 
+/// Returns what a filter takes away, in words; `None` if nobody has asked for it.
+fn step(key: &str, [before, after]: [[u64; 4]; 2]) -> Option<String> {
+    let [ratings, users, items, positives] = std::array::from_fn(|n| before[n] - after[n]);
+    let is_default = key == "minimum_interactions = 0";
+    if [ratings, users, items, positives] == [0; 4] {
+        return (!is_default).then(|| format!("{key} leaves all of them"));
+    }
+    if ratings == 0 {
+        let (all, left) = (counted(after[0], "rating"), counted(after[3], "positive"));
+        return Some(format!("{key} leaves {left} among {all}"));
+    }
+    Some(format!(
+        "{key} leaves out {}, {} and {}, and leaves {}",
+        counted(users, "user"),
+        counted(items, "item"),
+        counted(ratings, "rating"),
+        words([after[0], after[1], after[2]])
+    ))
+}
+
 fn size(ratings: &Ratings) -> String {
+    let (rows, users) = (ratings.interactions.len(), ratings.user_names.len());
+    words([rows as u64, users as u64, ratings.items().into()])
+}
+
+fn words([ratings, users, items]: [u64; 3]) -> String {
     format!(
         "{} by {} of {}",
-        counted(ratings.interactions.len() as u64, "rating"),
-        counted(ratings.user_names.len() as u64, "user"),
-        counted(ratings.items().into(), "item")
+        counted(ratings, "rating"),
+        counted(users, "user"),
+        counted(items, "item")
     )
 }
 
@@ -235,7 +244,8 @@ timestamp = 4
         assert_eq!(
             describe_with(&text.concat(), &[]).unwrap(),
             "plays.csv: 14 ratings by 4 users of 8 items\n  \
-             minimum_interactions = 3 leaves out 1 user with 2 ratings, and leaves 12 ratings by 3 users of 7 items\n  \
+             told from plays.csv: timestamps are taken for an order alone: no clock has numbers of their size\n  \
+             minimum_interactions = 3 leaves out 1 user, 1 item and 2 ratings, and leaves 12 ratings by 3 users of 7 items\n  \
              57.1 % of all pairs of a user and an item\n  \
              ratings of a user: 3 to 5, median 4, mean 4.0\n  \
              ratings of an item: 1 to 3, median 2, mean 1.7\n  \
@@ -268,6 +278,8 @@ timestamp = 4
         assert_eq!(
             describe_with(text, &set).unwrap(),
             "plays.csv: 9 ratings by 3 users of 4 items\n  \
+             told from plays.csv: timestamps are taken for dates: 2001-01-01 00:00:00 to 2001-01-07 00:00:00\n  \
+             minimum_interactions = 3 leaves all of them\n  \
              k_core = 2 leaves out 0 users, 1 item and 1 rating, and leaves 8 ratings by 3 users of 3 items\n  \
              88.9 % of all pairs of a user and an item\n  \
              ratings of a user: 2 to 3, median 3, mean 2.7\n  \

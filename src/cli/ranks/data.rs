@@ -8,6 +8,7 @@ use crate::method::Entry;
 use crate::scenario::Scenario;
 use crate::{Error, Result, Streams};
 use fedrecsim_data::dataset::{self, Dataset, Totals, share};
+use fedrecsim_methods::registry::find;
 use fedrecsim_ranks::{Crew, Other, Shares, contribute, server_needs_ratings};
 
 /// The reading side of a process.
@@ -49,7 +50,8 @@ pub(crate) fn load(
             .map(|own| Some((own, [0; blake3::OUT_LEN]))),
         None => share::read_own(spec, directories, own_of, streams),
     };
-    let whole = || dataset::load(spec, directories, streams);
+    let trains = find(methods, &scenario.method)?.placement.trains();
+    let whole = || dataset::load_for((scenario, trains), directories);
     let dataset = match (own.transpose(), side) {
         (None, _) if keeps_all => Some(whole()?),
         (None, _) => {

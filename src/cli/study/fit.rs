@@ -30,6 +30,7 @@ impl OpenStudy<'_> {
     ) -> Result<()> {
         let directories = data_directories(self.arguments.data_dir.as_deref());
         let (mut faults, beside_bytes) = (Vec::new(), beside_bytes());
+        let mut warned = Vec::new();
         for &arm in arms {
             if self.session.is_interrupted() {
                 break;
@@ -38,13 +39,22 @@ impl OpenStudy<'_> {
             let scenario = &planned.scenario;
             let looked = match threads.filter(|_| known.memory_bytes.is_none()) {
                 None => dataset::look_for(&scenario.dataset, &directories),
-                Some(threads) => Inputs::load(scenario, &directories, self.session.methods)
-                    .map(|inputs| rehearse(&inputs, threads, beside_bytes, known)),
+                Some(threads) => {
+                    Inputs::load(scenario, &directories, self.session.methods).map(|inputs| {
+                        let [_, mut warnings] = inputs.remarks();
+                        warnings.retain(|text| !warned.contains(text));
+                        warned.append(&mut warnings);
+                        rehearse(&inputs, threads, beside_bytes, known);
+                    })
+                }
             };
             if let Err(error) = looked {
                 faults.push(format!("arm `{}`: {error}", planned.arm.name));
             }
         }
+        warned
+            .iter()
+            .for_each(|text: &String| self.session.warn(text));
         refused(faults, "\n", "")
     }
 }

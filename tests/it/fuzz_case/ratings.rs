@@ -11,8 +11,10 @@
 use std::path::Path;
 
 use fedrecsim_core::{Error, Result, Streams, UserId};
-use fedrecsim_data::dataset::{Dataset, Ratings, delimited, split};
-use fedrecsim_scenario::{ColumnRef, DelimitedSpec, SplitSpec, TimestampFormat};
+use fedrecsim_data::dataset::{Dataset, Ratings, delimited, filtered, split};
+use fedrecsim_scenario::{
+    ColumnRef, DatasetName, DatasetSpec, DelimitedSpec, OnIncomplete, SplitSpec, TimestampFormat,
+};
 
 const SEPARATORS: [&str; 8] = [",", "\t", "::", ";", " || ", "\"", "a", "aa"];
 
@@ -34,8 +36,11 @@ pub fn check(input: &[u8]) -> Result<Dataset> {
     check_ratings(&ratings);
     check_round_trip(&ratings);
     let minimum = u32::from(places >> 6);
-    let dataset = ratings
-        .keep_active_users(minimum)
+    let spec = DatasetSpec {
+        minimum_interactions: minimum,
+        ..DatasetSpec::named(DatasetName::Delimited)
+    };
+    let dataset = filtered(ratings, &spec, Streams::new(1), &mut |_, _| {})
         .inspect(check_ratings)
         .and_then(|ratings| {
             split::split(
@@ -55,8 +60,8 @@ fn layout(flags: u8, places: u8) -> DelimitedSpec {
         _ => ColumnRef::Name(name.into()),
     };
     DelimitedSpec {
-        separator: SEPARATORS[usize::from(flags & 7)].into(),
-        header: flags & 8 != 0,
+        separator: Some(SEPARATORS[usize::from(flags & 7)].into()),
+        header: Some(flags & 8 != 0),
         user: column("u", places & 3),
         item: column("i", places >> 2 & 3),
         rating: (flags & 0x20 != 0).then(|| column("r", places >> 4 & 3)),
@@ -66,6 +71,7 @@ fn layout(flags: u8, places: u8) -> DelimitedSpec {
         timestamp: (flags & 0x40 != 0).then(|| column("t", 3)),
         timestamp_format: None,
         order: None,
+        on_incomplete: OnIncomplete::Refuse,
     }
 }
 
@@ -91,7 +97,7 @@ fn read(text: &[u8], layout: &DelimitedSpec) -> Result<Ratings> {
 fn check_refusal(error: &Error, text: &[u8]) {
     match error {
         Error::MalformedLine { line, .. } => {
-            let lines = text.split(|&byte| byte == b'\n').count() as u64;
+            let lines = text.split(|byte| b"\r\n".contains(byte)).count() as u64;
             assert!((1..=lines).contains(line), "line {line} of {lines}");
         }
         Error::Read { .. } | Error::Usage(_) => {}

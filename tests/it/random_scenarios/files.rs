@@ -3,7 +3,9 @@
 
 use fedrecsim_core::Timestamp;
 use fedrecsim_data::dataset::public::known;
-use fedrecsim_scenario::{ColumnRef, DatasetName, DatasetSpec, DelimitedSpec, TimestampFormat};
+use fedrecsim_scenario::{
+    ColumnRef, DatasetName, DatasetSpec, DelimitedSpec, OnIncomplete, TimestampFormat,
+};
 
 /// The keys of the columns, in the order of [`rows`].
 pub const COLUMNS: [&str; 7] = [
@@ -145,8 +147,8 @@ fn different(rows: &[[u32; 7]], field: usize) -> i64 {
 /// `None` if it reads none.
 pub fn ratings(spec: &DatasetSpec) -> Option<(&'static str, String)> {
     let by_position = |separator: &str, header| DelimitedSpec {
-        separator: separator.into(),
-        header,
+        separator: Some(separator.into()),
+        header: Some(header),
         user: ColumnRef::Position(1),
         item: ColumnRef::Position(2),
         rating: Some(ColumnRef::Position(3)),
@@ -156,6 +158,7 @@ pub fn ratings(spec: &DatasetSpec) -> Option<(&'static str, String)> {
         timestamp: Some(ColumnRef::Position(4)),
         timestamp_format: None,
         order: None,
+        on_incomplete: OnIncomplete::Refuse,
     };
     let by_name = |user: &str, item: &str| DelimitedSpec {
         user: ColumnRef::Name(user.into()),
@@ -228,8 +231,13 @@ fn written(layout: &DelimitedSpec) -> String {
         fields[place] = Some(field);
     }
     let mut text = String::new();
-    if layout.header {
-        text += &(header.join(&layout.separator) + "\n");
+    let separator = layout.separator.as_deref().unwrap_or(",");
+    let is_named = asked
+        .iter()
+        .flatten()
+        .any(|column| matches!(column, ColumnRef::Name(_)));
+    if layout.header.unwrap_or(is_named) {
+        text += &(header.join(separator) + "\n");
     }
     for row in rows() {
         let line: Vec<String> = fields
@@ -241,7 +249,7 @@ fn written(layout: &DelimitedSpec) -> String {
                 Some(field) => row[*field].to_string(),
             })
             .collect();
-        text += &(line.join(&layout.separator) + "\n");
+        text += &(line.join(separator) + "\n");
     }
     text
 }

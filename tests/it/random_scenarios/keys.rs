@@ -71,6 +71,13 @@ fn dataset() -> Vec<Key> {
         maybe("dataset.path", one_of(&["ratings.txt"])),
         maybe("dataset.minimum_interactions", integer(0..=9)),
         maybe("dataset.k_core", integer(2..=2)),
+        maybe("dataset.minimum_positives", integer(1..=1)),
+        maybe("dataset.positive_from", real(-5.0, 0.0)),
+        maybe(
+            "dataset.repeated_pairs",
+            one_of(&["keep", "last", "first", "sum"]),
+        ),
+        maybe("dataset.on_unusable_user", one_of(&["refuse", "leave-out"])),
         // More than any file here has, so that all are kept.
         maybe("dataset.subset.users", integer(10_000..=20_000)),
         maybe("dataset.subset.items", integer(10_000..=20_000)),
@@ -79,6 +86,7 @@ fn dataset() -> Vec<Key> {
             one_of(&["most-rated", "least-rated", "random"]),
         ),
         maybe("dataset.subset.with_timestamps", boolean()),
+        maybe("dataset.subset.newest_per_user", integer(1000..=2000)),
         maybe(
             "dataset.split",
             one_of(&[
@@ -153,7 +161,7 @@ fn columns() -> Vec<Key> {
     // A column is given by name or by position; `rules` keeps the positions apart.
     let column = |names: &[&'static str]| prop_oneof![one_of(names), integer(1..=6)].boxed();
     vec![
-        always(
+        maybe(
             "dataset.columns.separator",
             one_of(&[",", "\t", "::", ";", " | "]),
         ),
@@ -182,6 +190,7 @@ fn columns() -> Vec<Key> {
         maybe("dataset.columns.order", column(&["place"])),
         maybe("dataset.columns.label", column(&["liked"])),
         maybe("dataset.columns.weight", column(&["plays"])),
+        maybe("dataset.columns.on_incomplete", one_of(&["refuse", "skip"])),
     ]
 }
 

@@ -72,13 +72,9 @@ impl Candidates {
                 lists: Lists::Nothing,
             });
         }
-        let (wanted, is_shared) = match spec.ranking {
-            Ranking::Sampled(sampled) => (sampled.candidates, sampled.shared_candidates),
-            Ranking::FullCatalogue => (0, true),
-        };
         // Expectations over all draws need no drawn candidates.
         let is_drawn = spec.needs(Needs::RankAmongCandidates);
-        let separate = dataset.has_validation_items() && !is_shared;
+        let (wanted, separate) = wanted(dataset, spec);
         let drawn = wanted.saturating_mul(if separate { 2 } else { 1 });
         // A generated population of that size has been refused with its scenario; the size of a
         // file is known only now.
@@ -98,7 +94,7 @@ impl Candidates {
             // Without any candidates, every held-out item would come first.
             if pool.available() < drawn.max(1) {
                 let available = pool.available();
-                return Err(too_few(dataset, user, wanted.max(1), separate, available));
+                return Err(too_few(dataset, user, spec, available));
             }
             if !is_drawn {
                 continue;
@@ -179,6 +175,31 @@ impl Candidates {
             _ => scratch.unrated(dataset, self.users[position]),
         }
     }
+}
+
+/// Returns how many candidates are wanted for a held-out item, and whether the validation item has its
+/// own.
+fn wanted(dataset: &Dataset, spec: &EvaluationSpec) -> (u32, bool) {
+    match spec.ranking {
+        Ranking::Sampled(sampled) => (
+            sampled.candidates,
+            dataset.has_validation_items() && !sampled.shared_candidates,
+        ),
+        Ranking::FullCatalogue => (0, false),
+    }
+}
+
+/// Returns the users who can be tested and have too few items that they never rated.
+pub(super) fn unserved(dataset: &Dataset, spec: &EvaluationSpec) -> Vec<u32> {
+    let (wanted, separate) = wanted(dataset, spec);
+    let needed = wanted.saturating_mul(if separate { 2 } else { 1 }).max(1);
+    let mut pool = Pool::new(dataset.items());
+    let mut users = dataset.tested_users();
+    users.retain(|user| {
+        pool.restrict(dataset.touched_items(UserId(*user)), 0);
+        dataset.holds_items_out() && pool.available() < needed
+    });
+    users
 }
 
 /// Memory for listing a full catalogue; reusable for all users.
@@ -264,7 +285,12 @@ fn check_validation(dataset: &Dataset, spec: &EvaluationSpec, users: &[UserId]) 
     )))
 }
 
-fn too_few(dataset: &Dataset, user: UserId, wanted: u32, separate: bool, available: u32) -> Error {
+fn too_few(dataset: &Dataset, user: UserId, spec: &EvaluationSpec, available: u32) -> Error {
+    let (wanted, separate) = wanted(dataset, spec);
+    let helps = wanted > 1 && available >= if separate { 2 } else { 1 };
+    let lower = helps.then_some("evaluation.ranking.sampled.candidates");
+    let remedy = dataset.remedy(lower, unserved(dataset, spec).len());
+    let wanted = wanted.max(1);
     let for_whom = if separate {
         " for each of the test and the validation item"
     } else {
@@ -272,7 +298,7 @@ fn too_few(dataset: &Dataset, user: UserId, wanted: u32, separate: bool, availab
     };
     Error::Dataset(format!(
         "{}: {wanted} candidates{for_whom} are wanted (evaluation.ranking.sampled.candidates), but the user has only {available} \
-         unrated items",
+         unrated items{remedy}",
         dataset.user_label(user)
     ))
 }
@@ -371,7 +397,7 @@ mod tests {
             message,
             format!(
                 "user 0: 99 candidates are wanted (evaluation.ranking.sampled.candidates), but the user has only {available} unrated \
-                 items"
+                 items; lower evaluation.ranking.sampled.candidates"
             )
         );
         let separate = sampled(30, false);

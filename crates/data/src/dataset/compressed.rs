@@ -7,17 +7,12 @@ use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
 
+use super::form::refusal_of_binary;
 use fedrecsim_core::{Error, Result};
 
-/// The first bytes of each kind of file that is no text.
+/// The first bytes of each kind of file that is unpacked.
 const GZIP: &[u8] = b"\x1f\x8b";
 const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
-const OTHERS: [(&str, &[u8]); 4] = [
-    ("zip", b"PK\x03\x04"),
-    ("bzip2", b"BZh"),
-    ("xz", b"\xfd7zXZ\0"),
-    ("7z", b"7z\xbc\xaf\x27\x1c"),
-];
 
 /// The binary logarithm of the most bytes that zstd looks back, those of `zstd --long=31`. A smaller
 /// one would refuse files that are sound.
@@ -38,14 +33,8 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn BufRead>> {
 fn text_of(mut file: impl BufRead + 'static, path: &Path) -> Result<Box<dyn BufRead>> {
     // The buffer holds the first 8 KiB of the file, or all of it.
     let begins = file.fill_buf().map_err(|error| Error::read(path, error))?;
-    if let Some((kind, _)) = OTHERS.iter().find(|(_, magic)| begins.starts_with(magic)) {
-        let message =
-            format!("it is a {kind} archive; unpack it, or compress the ratings with gzip or zstd");
-        return Err(Error::read(path, message));
-    }
     if begins.starts_with(GZIP) {
-        let decoder = Unpacked(MultiGzDecoder::new(file));
-        return Ok(Box::new(BufReader::new(decoder)));
+        return checked(BufReader::new(Unpacked(MultiGzDecoder::new(file))), path);
     }
     if begins.starts_with(ZSTD) {
         let decoder = zstd::Decoder::with_buffer(file).and_then(|mut decoder| {
@@ -53,9 +42,18 @@ fn text_of(mut file: impl BufRead + 'static, path: &Path) -> Result<Box<dyn BufR
             Ok(decoder)
         });
         let decoder = decoder.map_err(|error| Error::read(path, error))?;
-        return Ok(Box::new(BufReader::new(Unpacked(decoder))));
+        return checked(BufReader::new(Unpacked(decoder)), path);
     }
-    Ok(Box::new(file))
+    checked(file, path)
+}
+
+/// Returns the text `file`, unless it is no text.
+fn checked(mut file: impl BufRead + 'static, path: &Path) -> Result<Box<dyn BufRead>> {
+    let begins = file.fill_buf().map_err(|error| Error::read(path, error))?;
+    match refusal_of_binary(begins) {
+        Some(fault) => Err(Error::read(path, fault)),
+        None => Ok(Box::new(file)),
+    }
 }
 
 /// The input of a decoder. Its errors say what to do about them.
@@ -163,16 +161,15 @@ mod tests {
         assert_eq!(read(&encoder.finish().unwrap()).unwrap(), "1,2\n");
     }
 
+    /// If this fails, an archive within another one is read as text.
     #[test]
     fn other_archives_are_refused_by_name() {
-        for (kind, magic) in OTHERS {
-            let error = read(&[magic, b"0123456789"].concat())
-                .unwrap_err()
-                .to_string();
-            assert!(
-                error.contains(&format!("it is a {kind} archive; unpack it")),
-                "{error}"
-            );
+        let zip = b"PK\x03\x04....ratings.csv";
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+        gzip.write_all(zip).unwrap();
+        for file in [zip.to_vec(), gzip.finish().unwrap()] {
+            let error = read(&file).unwrap_err().to_string();
+            assert!(error.contains("it is a zip archive: unpack it"), "{error}");
         }
     }
 }

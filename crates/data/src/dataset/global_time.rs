@@ -51,6 +51,7 @@ pub(super) fn split(ratings: Ratings, spec: &GlobalTimeSpec, streams: Streams) -
     let mut parts = Parts::new(spec, instants, numbers.items.count());
     for (user, rows) in (0..).zip(&mut of_users) {
         rows.sort_by_key(|row| row.instant);
+        parts.facts.add_rows(rows);
         let trained = rows.partition_point(|row| row.instant < instants.training_ends);
         // Rows at the same instant are in a random order, since that of a file may say something.
         // What is trained on keeps its own.
@@ -85,7 +86,7 @@ impl Ratings {
         let (all, without) = (self.interactions.len(), self.without_instant());
         let remedy = match without {
             0 => return Ok(()),
-            _ if without < all => {
+            _ if self.has_timed_user() => {
                 "keep the users whose ratings all have one: dataset.subset.with_timestamps = true"
             }
             _ => {
@@ -317,6 +318,8 @@ impl Parts {
             training_ends: Some(self.instants.training_ends),
             tested,
             validated,
+            told: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 }

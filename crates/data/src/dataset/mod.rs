@@ -5,26 +5,28 @@
 //! and actors see only [`Dataset`], [`negatives`] and [`Candidates`].
 //!
 //! In reading order: [`public`] lists the usual data sets and [`registry`] finds where they lie.
-//! [`delimited`] reads any delimited text, and [`Ratings`] leaves out users with too few ratings.
-//! `generator` generates a population, and [`split`] holds out what accuracy is measured on. A
-//! device is given its [`OwnData`].
+//! `form` tells what a file is, [`delimited`] reads it, and `filters` takes the part that a scenario
+//! keeps. `generator` generates a population, and [`split`] holds out what accuracy is measured on,
+//! without the users whom `unusable` leaves out. `warnings` says what was noticed. A device is given its
+//! [`OwnData`].
 
 use std::borrow::Cow;
-use std::ops::Range;
-use std::path::PathBuf;
 
-use fedrecsim_core::{Error, Result, Streams, Timestamp, UserId};
-use fedrecsim_scenario::{DatasetSpec, GeneratorSpec, SplitSpec, nearest};
+use fedrecsim_core::{Error, Result, Timestamp, UserId};
+use fedrecsim_scenario::nearest;
 
 mod alias;
 mod candidates;
 mod column;
 mod compressed;
 pub mod delimited;
+mod filters;
 mod folds;
+mod form;
 mod generator;
 mod global_time;
 mod held_out;
+mod load;
 pub mod negatives;
 mod own_data;
 mod pool;
@@ -37,13 +39,17 @@ pub mod split;
 mod split_facts;
 mod subset;
 mod totals;
+mod unusable;
 mod user_rows;
+mod warnings;
 
 pub use {
     alias::AliasTable,
     candidates::{Against, CandidateScratch, Candidates},
     column::{Ranks, Values},
+    filters::filtered,
     held_out::{HeldOutItems, KeptItems, TestRatings},
+    load::{load, load_for, look_for, split_of},
     own_data::OwnData,
     ratings::{Interaction, Ratings},
     scale::RatingScale,
@@ -85,104 +91,9 @@ pub struct Dataset {
     validated: Option<Vec<u32>>,
     /// Totals over all users. Some may have their ratings in another process.
     totals: Totals,
-}
-
-/// Reads or generates the ratings that `spec` names, takes the part of them that it keeps, leaves
-/// out the users with fewer than `minimum_interactions` of them, and splits the rest.
-///
-/// A relative path is tried as given, then below each of `data_directories`; see [`registry`].
-///
-/// # Errors
-/// [`crate::Error::Read`](fedrecsim_core::Error::Read) for a file that is missing, unreadable or
-/// empty, [`MalformedLine`](fedrecsim_core::Error::MalformedLine) for a line that does not fit the
-/// layout, [`Usage`](fedrecsim_core::Error::Usage) for a layout that contradicts itself, and
-/// [`Dataset`](fedrecsim_core::Error::Dataset) where too little is left to split.
-pub fn load(spec: &DatasetSpec, data_directories: &[PathBuf], streams: Streams) -> Result<Dataset> {
-    if let Some(generator) = &spec.generator {
-        return generated(generator, 0..generator.users, spec, streams);
-    }
-    let file = registry::locate(spec, data_directories)?;
-    let all = delimited::read(&file.path, &file.layout)?;
-    let part = match &spec.subset {
-        Some(subset) => all.subset(subset, streams)?,
-        None => all,
-    };
-    let active = part.keep_active_users(spec.minimum_interactions)?;
-    let ratings = match spec.k_core {
-        Some(least) => active.core(least)?,
-        None => active,
-    };
-    split_of(ratings, file.ordered_by_item, spec, streams)
-}
-
-/// Looks for the ratings file that `spec` names, as [`load`] does, and reads no more of it than
-/// tells its layout.
-///
-/// # Errors
-/// Those of [`registry::locate`].
-pub fn look_for(spec: &DatasetSpec, data_directories: &[PathBuf]) -> Result<()> {
-    match &spec.generator {
-        Some(_) => Ok(()),
-        None => registry::locate(spec, data_directories).map(drop),
-    }
-}
-
-/// Splits the ratings of a file without its inactive users, as `spec` says. If `ordered_by_item` is
-/// true, an item's first appearance stands for the time of its ratings.
-///
-/// # Errors
-/// Those of [`split::split`].
-pub fn split_of(
-    mut ratings: Ratings,
-    ordered_by_item: bool,
-    spec: &DatasetSpec,
-    streams: Streams,
-) -> Result<Dataset> {
-    if ordered_by_item {
-        ratings.order_by_item_number();
-    }
-    split::split(ratings, &spec.split, streams)
-}
-
-/// Returns the split ratings of the users `own` of a generated population, without those who have
-/// too few.
-fn generated(
-    population: &GeneratorSpec,
-    own: Range<u32>,
-    spec: &DatasetSpec,
-    streams: Streams,
-) -> Result<Dataset> {
-    let minimum = spec.minimum_interactions;
-    let is_active = |interactions: &[Interaction]| interactions.len() >= minimum as usize;
-    let mut rows = 0;
-    // Equal parts can be drawn only for a known number of rows. Generating all of them twice costs
-    // less memory than keeping them.
-    if matches!(spec.split, SplitSpec::KFold { .. }) {
-        generator::generate(population, own.clone(), streams, |_, interactions| {
-            if is_active(interactions) {
-                rows += interactions.len() as u64;
-            }
-        });
-    }
-    let split = (&spec.split, rows);
-    let mut splitter = split::Splitter::new(population.items, own.start, split, streams)?;
-    let mut most = 0;
-    generator::generate(population, own.clone(), streams, |user, interactions| {
-        most = most.max(interactions.len());
-        if is_active(interactions) {
-            splitter.push_user(
-                || format!("{user} of the generated population"),
-                interactions,
-            );
-        }
-    });
-    if splitter.is_empty() && !own.is_empty() {
-        Err(ratings::nobody_left(minimum, most))
-    } else if own.len() == population.users as usize {
-        splitter.finish()
-    } else {
-        splitter.finish_part(own.start, population.users, Default::default())
-    }
+    /// What was told from the ratings file, and what its reader should look at.
+    told: Vec<String>,
+    warnings: Vec<String>,
 }
 
 /// Returns the name of the user or item of this number among `names`; the number itself if there are none.
@@ -359,6 +270,23 @@ impl Dataset {
         match self.user_names.get(user.index()) {
             Some(name) => format!("{user} ({name:?} in the ratings file)"),
             None => user.to_string(),
+        }
+    }
+
+    /// Returns the end of a message about users whom a run cannot serve, of whom there are as many: to
+    /// `lower` a key if that would help, and to leave them out if there is a file and somebody is left.
+    fn remedy(&self, lower: Option<&str>, unserved: usize) -> String {
+        let leaves_some = !self.user_names.is_empty() && unserved < self.users();
+        let leave_out = leaves_some
+            .then_some("leave such users out with dataset.on_unusable_user = \"leave-out\"");
+        let lower = lower.map(|key| format!("lower {key}"));
+        let all: Vec<String> = lower
+            .into_iter()
+            .chain(leave_out.map(str::to_owned))
+            .collect();
+        match all.is_empty() {
+            true => String::new(),
+            false => format!("; {}", all.join(", or ")),
         }
     }
 

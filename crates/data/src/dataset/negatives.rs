@@ -31,24 +31,37 @@ impl Samples {
 /// # Errors
 /// [`Error::Dataset`], naming the first user with too few.
 pub fn check(dataset: &Dataset, spec: &NegativesSpec) -> Result<()> {
-    for user in dataset.own_users().map(UserId) {
+    match unserved(dataset, spec).next() {
+        Some((user, available)) => Err(too_few(dataset, user, spec, available)),
+        None => Ok(()),
+    }
+}
+
+/// Returns the users who are here whose pool holds too few items, and how many it holds.
+pub(super) fn unserved<'d>(
+    dataset: &'d Dataset,
+    spec: &'d NegativesSpec,
+) -> impl Iterator<Item = (UserId, usize)> + 'd {
+    let available = |user: UserId| {
         let train = dataset.train_items(user);
         let distinct = train.chunk_by(|a, b| a == b).count();
         let held_out = match spec.pool {
             NegativePool::Unrated => dataset.different_held_out_items(user),
             NegativePool::NotInTrain => 0,
         };
-        let available = dataset.items() - distinct - held_out;
-        if available < spec.per_positive as usize {
-            return Err(too_few(dataset, user, spec.per_positive, available));
-        }
-    }
-    Ok(())
+        dataset.items() - distinct - held_out
+    };
+    let users = dataset.own_users().map(UserId);
+    let all = users.map(move |user| (user, available(user)));
+    all.filter(|(_, available)| *available < spec.per_positive as usize)
 }
 
-fn too_few(dataset: &Dataset, user: UserId, wanted: u32, available: usize) -> Error {
+fn too_few(dataset: &Dataset, user: UserId, spec: &NegativesSpec, available: usize) -> Error {
+    let wanted = spec.per_positive;
+    let lower = (available > 0).then_some("dataset.negatives.per_positive");
+    let remedy = dataset.remedy(lower, unserved(dataset, spec).count());
     Error::Dataset(format!(
-        "{}: {wanted} negatives per positive are wanted, but only {available} items are left to draw them from",
+        "{}: {wanted} negatives per positive are wanted, but only {available} items are left to draw them from{remedy}",
         dataset.user_label(user),
     ))
 }
@@ -101,7 +114,7 @@ impl NegativeSampler {
         samples.labels.reserve(room);
         let held_out = dataset.held_out_items(user);
         self.append((own.items, own.positives()), held_out, &mut stream, samples)
-            .map_err(|available| too_few(dataset, user, self.spec.per_positive, available))
+            .map_err(|available| too_few(dataset, user, &self.spec, available))
     }
 
     /// Appends to `samples` each of `positives`, followed by its negatives. Items of `rated` are no
@@ -169,6 +182,7 @@ mod tests {
             interactions,
             user_names: names(users.len() as u32),
             item_names: names(items),
+            ..Ratings::default()
         };
         split::split(
             ratings,
@@ -227,7 +241,7 @@ mod tests {
         assert_eq!(
             message,
             "user 1 (\"name-1\" in the ratings file): 4 negatives per positive are wanted, but only 1 items are left to \
-             draw them from"
+             draw them from; lower dataset.negatives.per_positive"
         );
         // The same sampler goes on to serve other users.
         assert!(draw(&dataset, NegativePool::NotInTrain, 3, 1, 0).is_ok());

@@ -3,7 +3,7 @@
 //! They stand in `datasets.toml`: whose they are, where they can be had, what their files are
 //! called and how they are laid out.
 
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -12,6 +12,9 @@ use serde::Deserialize;
 use super::compressed;
 use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::{ColumnRef, DatasetName, DelimitedSpec};
+
+/// The most bytes of a first line that tell the layout of a file.
+const LONGEST_HEADER: u64 = 1 << 16;
 
 #[derive(Default, Deserialize)]
 struct Lists {
@@ -93,13 +96,15 @@ impl KnownDataset {
             return Ok(self.layouts[0].clone());
         };
         let mut line = Vec::new();
-        let read = compressed::open(path)?.read_until(b'\n', &mut line);
+        // The names of columns are short, and a line of a compressed file may have gigabytes.
+        let mut text = compressed::open(path)?.take(LONGEST_HEADER);
+        let read = text.read_until(b'\n', &mut line);
         read.map_err(|error| Error::read(path, error))?;
         let line = String::from_utf8_lossy(&line);
         let is_usual = path.extension() == Path::new(self.fetched_file()).extension();
         let fits = |layout: &&DelimitedSpec| {
             let names = line
-                .split(&layout.separator)
+                .split(layout.separator.as_deref().unwrap_or(","))
                 .map(|name| name.trim().trim_matches('"'));
             let is_there = |column: &ColumnRef| match column {
                 ColumnRef::Position(_) => true,

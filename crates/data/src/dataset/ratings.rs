@@ -45,6 +45,10 @@ pub struct Ratings {
     pub user_names: Vec<Box<str>>,
     /// The name of every item in the file.
     pub item_names: Vec<Box<str>>,
+    /// What was told from the file, and not said by its layout.
+    pub told: Vec<String>,
+    /// What its reader should look at.
+    pub warnings: Vec<String>,
 }
 
 impl Ratings {
@@ -58,7 +62,7 @@ impl Ratings {
     ///
     /// # Errors
     /// [`Error::Dataset`] if nobody is left.
-    pub fn keep_active_users(self, minimum: u32) -> Result<Self> {
+    pub(super) fn keep_active_users(self, minimum: u32) -> Result<Self> {
         let mut rows_of_user = vec![0usize; self.user_names.len()];
         for &user in &self.users {
             rows_of_user[user as usize] += 1;
@@ -78,7 +82,7 @@ impl Ratings {
     ///
     /// # Errors
     /// [`Error::Dataset`] if nothing is left.
-    pub fn core(mut self, least: u32) -> Result<Self> {
+    pub(super) fn core(mut self, least: u32) -> Result<Self> {
         loop {
             let mut of_users = vec![0u32; self.user_names.len()];
             let mut of_items = vec![0u32; self.items() as usize];
@@ -101,10 +105,73 @@ impl Ratings {
         }
     }
 
+    /// Leaves out every user with fewer than `minimum` different positive items, and numbers the
+    /// remaining users and items anew.
+    ///
+    /// # Errors
+    /// [`Error::Dataset`] if nobody is left.
+    pub(super) fn keep_users_with_positives(self, minimum: u32) -> Result<Self> {
+        let counts = self.different_positives();
+        let most = counts.iter().copied().max().unwrap_or(0);
+        if most < minimum {
+            return Err(Error::Dataset(format!(
+                "no user is left: dataset.minimum_positives is {minimum}, but no user has more than {most} \
+                 different positive items"
+            )));
+        }
+        if counts.iter().all(|count| *count >= minimum) {
+            return Ok(self);
+        }
+        Ok(self.only(|user, _| counts[user as usize] >= minimum))
+    }
+
+    /// Returns the number of different positive items of every user.
+    pub(super) fn different_positives(&self) -> Vec<u32> {
+        let (starts, rows) = self.by_user(self.user_names.len());
+        let of_user = |bounds: &[usize]| {
+            let rows = rows[bounds[0]..bounds[1]].iter();
+            let mut items: Vec<u32> = rows
+                .filter(|row| row.is_positive)
+                .map(|row| row.item)
+                .collect();
+            items.sort_unstable();
+            items.dedup();
+            items.len() as u32
+        };
+        starts.windows(2).map(of_user).collect()
+    }
+
+    /// Makes a positive only of a row whose rating is `least` or more.
+    ///
+    /// # Errors
+    /// [`Error::Dataset`] if no row is one.
+    pub(super) fn with_positives_from(mut self, least: f64) -> Result<Self> {
+        for row in &mut self.interactions {
+            row.is_positive &= f64::from(row.rating) >= least;
+        }
+        if self.interactions.iter().any(|row| row.is_positive) {
+            return Ok(self);
+        }
+        let most = self.interactions.iter().map(|row| row.rating);
+        let most = most.fold(f32::NEG_INFINITY, f32::max);
+        Err(Error::Dataset(format!(
+            "no positive is left: dataset.positive_from is {least}, and the highest rating is {most}"
+        )))
+    }
+
     /// Returns how many ratings have no timestamp.
     pub(super) fn without_instant(&self) -> usize {
         let rows = self.interactions.iter();
         rows.filter(|row| row.instant.known().is_none()).count()
+    }
+
+    /// Returns whether the ratings of some user all have a timestamp.
+    pub(super) fn has_timed_user(&self) -> bool {
+        let mut has_all = vec![true; self.user_names.len()];
+        for (user, row) in self.users.iter().zip(&self.interactions) {
+            has_all[*user as usize] &= row.instant.known().is_some();
+        }
+        has_all.contains(&true)
     }
 
     /// Returns the ratings by time. Those of the same instant keep their order.
@@ -122,11 +189,21 @@ impl Ratings {
     /// Leaves only the rows whose user and item `is_kept` accepts, and numbers the remaining users
     /// and items anew in the order of first appearance.
     pub(super) fn only(self, is_kept: impl Fn(u32, u32) -> bool) -> Self {
+        self.rows_only(|_, user, item| is_kept(user, item))
+    }
+
+    /// Leaves only the rows that `is_kept` accepts by their number, their user and their item, and
+    /// numbers the remaining users and items anew in the order of first appearance.
+    pub(super) fn rows_only(mut self, is_kept: impl Fn(usize, u32, u32) -> bool) -> Self {
         let mut users = Numbering::of(self.user_names.len());
         let mut items = Numbering::of(self.items() as usize);
-        let mut kept = Self::default();
-        for (&user, interaction) in self.users.iter().zip(&self.interactions) {
-            if !is_kept(user, interaction.item) {
+        let mut kept = Self {
+            told: std::mem::take(&mut self.told),
+            warnings: std::mem::take(&mut self.warnings),
+            ..Self::default()
+        };
+        for (row, (&user, interaction)) in self.users.iter().zip(&self.interactions).enumerate() {
+            if !is_kept(row, user, interaction.item) {
                 continue;
             }
             kept.users.push(users.number(user));
@@ -256,6 +333,7 @@ mod tests {
             interactions,
             user_names: names(user_count),
             item_names: names(items),
+            ..Ratings::default()
         }
     }
 

@@ -339,8 +339,9 @@ mod tests {
                 locate(&spec(Ml1m, Some(&path)), &[])
                     .unwrap()
                     .layout
-                    .separator,
-                separator,
+                    .separator
+                    .as_deref(),
+                Some(separator),
                 "{name}"
             );
         }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::totals::Totals;
 use super::{Dataset, delimited, registry, split};
 use fedrecsim_core::{Result, Streams};
-use fedrecsim_scenario::{DatasetSpec, SplitSpec};
+use fedrecsim_scenario::{DatasetSpec, OnUnusableUser, SplitSpec};
 
 /// The fewest ratings of a user of a generated population.
 const FEWEST_GENERATED: u32 = 3;
@@ -30,7 +30,7 @@ pub fn users_drawn_by_owner(spec: &DatasetSpec) -> Option<u32> {
 /// Those of [`split::Splitter::finish`].
 pub fn draw(spec: &DatasetSpec, own: Range<u32>, streams: Streams) -> Result<Dataset> {
     match &spec.generator {
-        Some(generator) => super::generated(generator, own, spec, streams),
+        Some(generator) => super::load::generated(generator, own, spec, streams),
         None => super::load(spec, &[], streams).map(|dataset| dataset.of_users(own)),
     }
 }
@@ -38,7 +38,7 @@ pub fn draw(spec: &DatasetSpec, own: Range<u32>, streams: Streams) -> Result<Dat
 /// Reads the ratings of some users of a file: `own_of` picks them, given the number of users. The
 /// totals over all users are yet to be added. Also returns a digest of the whole file, so that
 /// processes can check that they have all read the same one. Returns `None` for a data set that has
-/// to be read as a whole: a subset or a k-core, which goes by the ratings of all, a split by a clock,
+/// to be read as a whole: one with filters that go by more than the number of ratings, a split by a clock,
 /// or ratings with fractions whose sum depends on the order.
 ///
 /// # Errors
@@ -49,7 +49,12 @@ pub fn read_own(
     own_of: impl FnOnce(usize) -> Range<u32>,
     streams: Streams,
 ) -> Result<Option<(Dataset, [u8; blake3::OUT_LEN])>> {
-    let goes_by_all = spec.subset.is_some() || spec.k_core.is_some();
+    let goes_by_all = spec.subset.is_some()
+        || spec.k_core.is_some()
+        || spec.minimum_positives.is_some()
+        || spec.positive_from.is_some()
+        || spec.repeated_pairs.is_some()
+        || spec.on_unusable_user != OnUnusableUser::Refuse;
     if goes_by_all || spec.generator.is_some() || split::goes_by_clock(&spec.split) {
         return Ok(None);
     }
@@ -59,8 +64,9 @@ pub fn read_own(
     if file.ordered_by_item {
         own.ratings.order_by_item_number();
     }
+    let remarks = [&mut own.ratings.told, &mut own.ratings.warnings].map(std::mem::take);
     let dataset = split::split_part(own.ratings, own.own, own.rows, &spec.split, streams)?;
-    Ok(Some((dataset, own.digest)))
+    Ok(Some((dataset.with(remarks), own.digest)))
 }
 
 impl Dataset {
@@ -103,7 +109,7 @@ mod tests {
     use super::*;
     use crate::dataset::load;
     use fedrecsim_core::UserId;
-    use fedrecsim_scenario::{ColumnRef, DatasetName, DelimitedSpec, GeneratorSpec};
+    use fedrecsim_scenario::{ColumnRef, DatasetName, DelimitedSpec, GeneratorSpec, OnIncomplete};
 
     /// If this fails, what a process draws for its own users is not what one that draws everybody
     /// has of them, or several processes know something else of all users than one does.
@@ -199,8 +205,8 @@ mod tests {
         std::fs::write(&path, &text).unwrap();
         let named = |name: &str| ColumnRef::Name(name.to_owned());
         let layout = DelimitedSpec {
-            separator: ",".to_owned(),
-            header: true,
+            separator: Some(",".to_owned()),
+            header: Some(true),
             user: named("user"),
             item: named("item"),
             rating: Some(named("rating")),
@@ -210,6 +216,7 @@ mod tests {
             timestamp: Some(named("time")),
             timestamp_format: None,
             order: None,
+            on_incomplete: OnIncomplete::Refuse,
         };
         let k_fold = SplitSpec::KFold {
             folds: 5,

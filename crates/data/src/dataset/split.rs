@@ -18,6 +18,8 @@
 //!
 //! **K-fold**: all rows of all users are divided at random into equal parts; one part is the test part, the others are for training. See [`folds`](super::folds).
 
+mod too_few;
+
 use std::ops::Range;
 
 use super::Dataset;
@@ -29,6 +31,7 @@ use super::totals::Totals;
 use super::user_rows::UserRows;
 use fedrecsim_core::{Error, PortableDraws, Result, Streams};
 use fedrecsim_scenario::{HoldoutSpec, SplitSpec};
+use too_few::TooFew;
 
 /// Splits all ratings of a file as `spec` says. Random draws come from `streams`.
 ///
@@ -47,16 +50,48 @@ pub fn split(ratings: Ratings, spec: &SplitSpec, streams: Streams) -> Result<Dat
 /// Splits the ratings of the users `own` of a file. `rows` counts the ratings of all its users, and
 /// those of the users before these.
 pub(super) fn split_part(
+    ratings: Ratings,
+    own: Range<u32>,
+    rows: (u64, u64),
+    spec: &SplitSpec,
+    streams: Streams,
+) -> Result<Dataset> {
+    let first = own.start;
+    let (splitter, names) = pushed(ratings, own, rows, spec, streams)?;
+    splitter.finish_part(first, names[0].len() as u32, names)
+}
+
+/// Splits the ratings of a file, or returns the users that cannot be split.
+pub(super) fn split_or_too_few(
+    ratings: Ratings,
+    spec: &SplitSpec,
+    streams: Streams,
+) -> Result<Result<Dataset, Vec<u32>>> {
+    if let SplitSpec::GlobalTime(_) = spec {
+        return split(ratings, spec, streams).map(Ok);
+    }
+    let users = ratings.user_names.len() as u32;
+    let rows = ratings.interactions.len() as u64;
+    let (splitter, names) = pushed(ratings, 0..users, (rows, 0), spec, streams)?;
+    match splitter.too_few {
+        Some(too_few) => Ok(Err(too_few.users)),
+        None => splitter.finish_part(0, names[0].len() as u32, names).map(Ok),
+    }
+}
+
+/// Returns a splitter that was given the users `own` of a file, and the names of those it kept.
+fn pushed(
     mut ratings: Ratings,
     own: Range<u32>,
     (rows, before): (u64, u64),
     spec: &SplitSpec,
     streams: Streams,
-) -> Result<Dataset> {
+) -> Result<(Splitter, [Vec<Box<str>>; 2])> {
     if goes_by_clock(spec) {
         ratings.check_clock("`dataset.split.leave-one-out.session_gap_days`")?;
     }
     let mut splitter = Splitter::new(ratings.items(), own.start, (spec, rows), streams)?;
+    splitter.is_of_file = true;
     if let Way::KFold(draw) = &mut splitter.way {
         (0..before).for_each(|_| {
             draw.next_is_test();
@@ -67,14 +102,15 @@ pub(super) fn split_part(
     drop((ratings.users, ratings.interactions));
     let mut names = ratings.user_names;
     let mut kept = vec![true; names.len()];
-    for (bounds, user) in starts.windows(2).zip(own.clone()) {
+    for (bounds, user) in starts.windows(2).zip(own) {
         let name = &names[user as usize];
         let rows = &grouped[bounds[0]..bounds[1]];
+        splitter.facts.add_rows(rows);
         kept[user as usize] = splitter.push_user(|| format!("user {name:?}"), rows);
     }
     let mut kept = kept.into_iter();
     names.retain(|_| kept.next().unwrap_or(true));
-    splitter.finish_part(own.start, names.len() as u32, [names, ratings.item_names])
+    Ok((splitter, [names, ratings.item_names]))
 }
 
 /// Returns whether ratings are split by more than their order in time.
@@ -101,6 +137,10 @@ pub struct Splitter {
     own: Vec<Interaction>,
     facts: SplitFacts,
     too_few: Option<TooFew>,
+    /// Whether the ratings are those of a file, which has more filters.
+    is_of_file: bool,
+    /// The most rows of a user who was split.
+    most_rows: usize,
 }
 
 /// How the ratings of a user are divided.
@@ -108,14 +148,6 @@ enum Way {
     LeaveOneOut { session_gap_days: Option<f64> },
     Holdout(HoldoutSpec, Streams),
     KFold(Box<FoldDraw>),
-}
-
-/// The users that cannot be split.
-struct TooFew {
-    first: String,
-    first_different_items: usize,
-    users: usize,
-    most_rows: usize,
 }
 
 /// What is held out of one user's ratings.
@@ -191,6 +223,8 @@ impl Splitter {
             own: Vec::new(),
             facts: SplitFacts::default(),
             too_few: None,
+            is_of_file: false,
+            most_rows: 0,
         }
     }
 
@@ -228,9 +262,10 @@ impl Splitter {
             Way::Holdout(spec, streams) => holdout(rows, spec, (*streams, user), &mut self.own),
         };
         let Some(parts) = parts else {
-            self.note_too_few(label, rows);
+            self.note_too_few(label, user, rows);
             return true;
         };
+        self.most_rows = self.most_rows.max(rows.len());
         if !parts.left_out.is_empty() && !self.own.iter().any(|row| row.is_positive) {
             self.facts.users_without_history += 1;
             return false;
@@ -247,17 +282,6 @@ impl Splitter {
             }
         }
         true
-    }
-
-    fn note_too_few(&mut self, label: impl FnOnce() -> String, rows: &[Interaction]) {
-        let too_few = self.too_few.get_or_insert_with(|| TooFew {
-            first: label(),
-            first_different_items: different_positives(rows).len(),
-            users: 0,
-            most_rows: 0,
-        });
-        too_few.users += 1;
-        too_few.most_rows = too_few.most_rows.max(rows.len());
     }
 
     /// Returns the split data set.
@@ -302,40 +326,9 @@ impl Splitter {
             training_ends: None,
             tested: None,
             validated: None,
+            told: Vec::new(),
+            warnings: Vec::new(),
         })
-    }
-
-    fn too_few_message(&self, too_few: &TooFew) -> String {
-        let TooFew {
-            first,
-            first_different_items,
-            users,
-            most_rows,
-        } = too_few;
-        let split = match &self.way {
-            Way::Holdout(..) => "holdout",
-            _ => "leave-one-out",
-        };
-        let why = match &self.way {
-            Way::KFold(draw) => format!(
-                "{first} has no rating to train on: all of them are in the test part ({}); users without one",
-                draw.part_in_words()
-            ),
-            _ => {
-                let (needed, held_out) = match self.held_out.has_validation_items() {
-                    true => (3, "a test item, a validation item"),
-                    false => (2, "a test item"),
-                };
-                format!(
-                    "{first} has rated {first_different_items} different items, but {split} needs at least \
-                     {needed} ({held_out} and one to train on); users with too few"
-                )
-            }
-        };
-        format!(
-            "{why}: {users}. Set dataset.minimum_interactions to {} to leave them out",
-            most_rows + 1
-        )
     }
 }
 

@@ -17,6 +17,15 @@ pub struct SplitFacts {
     pub test_items_within_a_day: u64,
     /// The number of users who were left out, or counted alone, since they had no history.
     pub users_without_history: u64,
+    /// The number of users who were left out since the run cannot serve them.
+    #[serde(default)]
+    pub unusable_users: u64,
+    /// The number of rows of a pair of user and item that stands in another row of the file too.
+    #[serde(default)]
+    pub repeated_rows: u64,
+    /// The number of positives whose rating is 0 or less.
+    #[serde(default)]
+    pub positives_not_above_zero: u64,
 }
 
 impl SplitFacts {
@@ -44,6 +53,16 @@ impl SplitFacts {
         }
     }
 
+    /// Counts what is unusual about the rows of a user.
+    pub(super) fn add_rows(&mut self, rows: &[Interaction]) {
+        let mut items: Vec<u32> = rows.iter().map(|row| row.item).collect();
+        items.sort_unstable();
+        let repeats = items.windows(2).filter(|two| two[0] == two[1]);
+        self.repeated_rows += repeats.count() as u64;
+        let is_low = |row: &&Interaction| row.is_positive && row.rating <= 0.0;
+        self.positives_not_above_zero += rows.iter().filter(is_low).count() as u64;
+    }
+
     /// Adds what was done for other users.
     pub(super) fn add(&mut self, other: &Self) {
         self.test_items += other.test_items;
@@ -51,5 +70,8 @@ impl SplitFacts {
         self.timed_test_items += other.timed_test_items;
         self.test_items_within_a_day += other.test_items_within_a_day;
         self.users_without_history += other.users_without_history;
+        self.unusable_users += other.unusable_users;
+        self.repeated_rows += other.repeated_rows;
+        self.positives_not_above_zero += other.positives_not_above_zero;
     }
 }

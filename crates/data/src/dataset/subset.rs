@@ -6,14 +6,14 @@ use fedrecsim_core::{Error, PortableDraws, Result, Streams};
 use fedrecsim_scenario::{Kept, SubsetSpec};
 
 impl Ratings {
-    /// Leaves users with timestamps alone if `spec` says so, then the items that it keeps, and then, by
-    /// the ratings that are left, the users. Both
-    /// are numbered anew in the order of first appearance. Of those with as many ratings, the first
-    /// to appear come first.
+    /// Leaves users with timestamps alone if `spec` says so, then the items that it keeps, then, by
+    /// the ratings that are left, the users, and then the newest ratings of each. Users and items are
+    /// numbered anew in the order of first appearance. Of those with as many ratings, the first to
+    /// appear come first.
     ///
     /// # Errors
     /// [`Error::Dataset`] if nothing is left.
-    pub fn subset(mut self, spec: &SubsetSpec, streams: Streams) -> Result<Self> {
+    pub(super) fn subset(mut self, spec: &SubsetSpec, streams: Streams) -> Result<Self> {
         if spec.with_timestamps {
             let mut has_all = vec![true; self.user_names.len()];
             for (user, row) in self.users.iter().zip(&self.interactions) {
@@ -47,12 +47,36 @@ impl Ratings {
             );
             self = self.only(|user, _| kept[user as usize]);
         }
+        if let Some(newest) = spec.newest_per_user {
+            let older = self.older_rows(newest as usize);
+            self = self.rows_only(|row, _, _| !older[row]);
+        }
         if self.users.is_empty() {
             return Err(Error::Dataset(
                 "`dataset.subset` leaves no rating".to_owned(),
             ));
         }
         Ok(self)
+    }
+}
+
+impl Ratings {
+    /// Returns which rows are not among the `newest` latest of their user. Among equal times the row
+    /// that stands first in the file is the latest, as for the split.
+    fn older_rows(&self, newest: usize) -> Vec<bool> {
+        let mut order: Vec<usize> = (0..self.users.len()).collect();
+        order.sort_by_key(|row| {
+            (
+                self.users[*row],
+                std::cmp::Reverse(self.interactions[*row].time),
+            )
+        });
+        let mut is_older = vec![false; order.len()];
+        for of_user in order.chunk_by(|one, other| self.users[*one] == self.users[*other]) {
+            let older = of_user.iter().skip(newest);
+            older.for_each(|row| is_older[*row] = true);
+        }
+        is_older
     }
 }
 
@@ -109,6 +133,7 @@ mod tests {
             interactions,
             user_names,
             item_names: crate::dataset::ratings::names(4),
+            ..Ratings::default()
         }
     }
 
@@ -129,6 +154,7 @@ mod tests {
             items,
             keep,
             with_timestamps: false,
+            newest_per_user: None,
         };
         assert_eq!(
             names(&of(Some(2), None, Kept::MostRated)),

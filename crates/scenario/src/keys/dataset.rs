@@ -6,7 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::evaluation::CANDIDATES;
-use super::{Ranking, Scenario, without_default};
+use super::{
+    DelimitedSpec, Ranking, Scenario, columns, is_default, without_default,
+};
 use crate::Traffic;
 use crate::check::Checker;
 use crate::sizes::{ProblemSize, block_too_large, candidates_too_many, too_large};
@@ -38,6 +40,21 @@ keys! {
         /// `name = "generated"`. Ratings after a cut in time count as well, so a core knows of the
         /// future.
         k_core: Option<u32>, >= 2;
+        /// Users with fewer different positive items are left out, after `minimum_interactions`;
+        /// not with `name = "generated"`.
+        minimum_positives: Option<u32>, >= 1;
+        /// The lowest rating of a positive. A row with a lower one is as if it were labelled 0: the user
+        /// did not want the item. Without the key every row is a positive, unless it is labelled 0; not
+        /// with `name = "generated"`.
+        positive_from: Option<f64>;
+        /// What becomes of a pair of user and item that stands several times; not with
+        /// `name = "generated"`. Without the key all rows are kept, and a warning counts them.
+        repeated_pairs: Option<RepeatedPairs>;
+        /// What becomes of users whom the run cannot serve: with too few positives for the split, too
+        /// few items to draw negatives from, or too few candidates. They can be left out of the ratings
+        /// of a file only.
+        #[serde(default, skip_serializing_if = "is_default")]
+        on_unusable_user: OnUnusableUser = OnUnusableUser::Refuse;
         /// A part of the users and items, to study other sizes and densities; not with
         /// `name = "generated"`. It is taken before users with few ratings are left out.
         subset: Option<SubsetSpec>;
@@ -109,6 +126,10 @@ impl DatasetSpec {
                 _ => 0,
             },
             k_core: None,
+            minimum_positives: None,
+            positive_from: None,
+            repeated_pairs: None,
+            on_unusable_user: OnUnusableUser::Refuse,
             subset: None,
             split: SplitSpec::default(),
             negatives: NegativesSpec::default(),
@@ -134,13 +155,19 @@ keys! {
         keep: Kept = Kept::MostRated;
         /// Whether only users are kept whose ratings all have a timestamp. They are chosen first.
         with_timestamps: bool = false;
+        /// The number of ratings of each user to keep, the latest ones; all if it is absent. They are
+        /// chosen last.
+        newest_per_user: Option<u32> = None, >= 1;
     }
 }
 
 impl SubsetSpec {
     /// Returns whether nothing is left out.
     fn keeps_all(&self) -> bool {
-        self.users.is_none() && self.items.is_none() && !self.with_timestamps
+        self.users.is_none()
+            && self.items.is_none()
+            && self.newest_per_user.is_none()
+            && !self.with_timestamps
     }
 }
 
@@ -153,6 +180,32 @@ choices! {
         LeastRated,
         /// Some that are drawn at random, by the seed.
         Random,
+    }
+}
+
+choices! {
+    /// What becomes of rows with the same user and item.
+    pub enum RepeatedPairs {
+        /// Each row is a rating of its own, and a positive of its own to train on.
+        Keep,
+        /// The latest row stays.
+        Last,
+        /// The earliest row stays.
+        First,
+        /// The latest row stays, with the sum of the ratings and of the weights.
+        Sum,
+    }
+}
+
+choices! {
+    /// What becomes of users whom a run cannot serve.
+    #[derive(Default)]
+    pub enum OnUnusableUser {
+        /// The run is refused, and the first of them is named.
+        #[default]
+        Refuse,
+        /// They are left out, with all of their ratings, and the report counts them.
+        LeaveOut,
     }
 }
 
@@ -343,78 +396,6 @@ keys! {
 }
 
 keys! {
-    /// Layout of a delimited text file, which may be compressed with gzip or zstd. A pair of user and
-    /// item may stand several times, as in a listening history: each row is a rating of its own, except
-    /// that further rows of a held-out item are left out of training.
-    pub struct DelimitedSpec with required keys {
-        /// What separates columns: `","`, `"\t"`, `"::"`, ...
-        #[schemars(length(min = 1, max = 16))]
-        separator: String;
-        /// Whether the first line names the columns. A file is refused if its first line seems to
-        /// name columns without this, or holds numbers with it.
-        #[serde(default)]
-        header: bool;
-        /// Column of the user, by name or by position from 1.
-        user: ColumnRef;
-        /// Column of the item.
-        item: ColumnRef;
-        /// Column of the rating; without it every row counts as 1. Only methods that predict ratings,
-        /// and `k-fold`, use it: for all others every row is a positive, however low its rating is;
-        /// `label` tells positives apart.
-        rating: Option<ColumnRef>;
-        /// The lowest and the highest rating. A rating outside is refused with its line; without the
-        /// key none is.
-        rating_range: Option<[f64; 2]>;
-        /// Column that says whether the user liked the item (1) or was shown it and did not want it
-        /// (0); without it every row is a positive. Only positives are trained on as such, counted as
-        /// popular and held out; what is labelled 0 is neither a negative to be drawn nor a candidate,
-        /// and methods that read labels are given it.
-        label: Option<ColumnRef>;
-        /// Column of a weight of at least 0, for methods that weigh ratings; without it every row
-        /// weighs 1.
-        weight: Option<ColumnRef>;
-        /// Column of the time of the rating. Among equal times the row that stands first in the file
-        /// counts as the latest, as in the papers' code. Without the column the order of the file is the
-        /// order in time, so that the last row is the latest.
-        timestamp: Option<ColumnRef>;
-        /// How timestamps are written. Without the key it is told from the file: a text is a date, and
-        /// the size of the largest number tells the unit. Numbers below 100 million are taken for an
-        /// order alone, without a clock.
-        timestamp_format: Option<TimestampFormat>;
-        /// Column of a whole number that orders a user's rows in time, where timestamps are missing or
-        /// leave ties. A row may then lack its timestamp.
-        order: Option<ColumnRef>;
-    }
-}
-
-choices! {
-    /// How timestamps are written.
-    pub enum TimestampFormat {
-        /// Seconds since the beginning of 1970 (UTC), with or without a fraction.
-        Seconds,
-        /// Milliseconds since then.
-        Milliseconds,
-        /// Microseconds since then.
-        Microseconds,
-        /// Nanoseconds since then.
-        Nanoseconds,
-        /// A date, with or without a time: `2000-12-31`, `2000-12-31 23:59:59`,
-        /// `2000-12-31T23:59:59+01:00`, or as e-mails have it. Without an offset it is UTC.
-        DateTime,
-    }
-}
-
-/// A column, by position or by name.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum ColumnRef {
-    /// Position, counted from 1.
-    Position(#[schemars(range(min = 1, max = 10_000))] u32),
-    /// Name in the header line.
-    Name(#[schemars(length(min = 1))] String),
-}
-
-keys! {
     /// Which items may serve as training negatives, and how many.
     pub struct NegativesSpec {
         /// The pool that negatives are drawn from.
@@ -444,6 +425,11 @@ pub(super) fn fill(scenario: &mut Scenario, checker: &Checker<'_>) {
     if !checker.file.has("dataset.minimum_interactions") {
         let usual = DatasetSpec::named(dataset.name);
         dataset.minimum_interactions = usual.minimum_interactions;
+    }
+    // A text in single quotes, and an override from a shell, have a backslash where a tab is meant.
+    let separator = dataset.columns.as_mut().and_then(|c| c.separator.as_mut());
+    if let Some(separator) = separator {
+        *separator = separator.replace("\\t", "\t");
     }
 }
 
@@ -486,10 +472,28 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
         "dataset.k_core",
         "a generated population is taken as it is: `k_core` belongs to the ratings of a file",
     );
+    for (key, is_given) in [
+        ("minimum_positives", dataset.minimum_positives.is_some()),
+        ("positive_from", dataset.positive_from.is_some()),
+        ("repeated_pairs", dataset.repeated_pairs.is_some()),
+        (
+            "on_unusable_user",
+            dataset.on_unusable_user != OnUnusableUser::Refuse,
+        ),
+    ] {
+        let message = format!(
+            "a generated population is taken as it is: `{key}` belongs to the ratings of a file"
+        );
+        checker.refuse_if(
+            is_given && is_generated,
+            &format!("dataset.{key}"),
+            &message,
+        );
+    }
     checker.refuse_if(
         subset.is_some_and(|subset| subset.keeps_all()),
         "dataset.subset",
-        "`subset` needs `users` or `items`: how many of them are to be kept; or \
+        "`subset` needs `users`, `items` or `newest_per_user`: how many of them are to be kept; or \
          `with_timestamps = true`",
     );
     if let SplitSpec::KFold { folds, fold, .. } = dataset.split
@@ -507,7 +511,7 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
         check_sizes(generator, scenario, checker);
     }
     if let Some(columns) = dataset.columns.as_ref().filter(|_| is_delimited) {
-        check_columns(columns, checker);
+        columns::check(columns, checker);
     }
     checker.idle_if(
         !checker.method.draws_negatives,
@@ -618,56 +622,6 @@ fn check_split(dataset: &DatasetSpec, checker: &mut Checker<'_>) {
     if let (Some(rule), Some(fact)) = (goes_by_time, has_no_clock) {
         let message = format!("{rule}, and {fact}");
         checker.contradiction("dataset.split", "dataset.name", message);
-    }
-}
-
-fn check_columns(columns: &DelimitedSpec, checker: &mut Checker<'_>) {
-    checker.refuse_if(
-        columns.separator.contains(['\n', '\r']),
-        "dataset.columns.separator",
-        "`separator` cannot be an end of line",
-    );
-    let range_key = "dataset.columns.rating_range";
-    if let Some([lowest, highest]) = columns.rating_range {
-        let message =
-            format!("`rating_range` is [{lowest}, {highest}]: write the lower rating first");
-        checker.refuse_if(lowest >= highest, range_key, &message);
-    }
-    if columns.rating_range.is_some() && columns.rating.is_none() {
-        let message = "`rating_range` needs a column of ratings: give `rating`";
-        checker.contradiction(range_key, "dataset.columns.rating", message);
-    }
-    if columns.timestamp_format.is_some() && columns.timestamp.is_none() {
-        let message = "`timestamp_format` needs a column of timestamps: give `timestamp`";
-        let key = "dataset.columns.timestamp_format";
-        checker.contradiction(key, "dataset.columns.timestamp", message);
-    }
-    let mut fault =
-        |key: &str, message: String| checker.fault(&format!("dataset.columns.{key}"), message);
-    let named = [
-        ("user", Some(&columns.user)),
-        ("item", Some(&columns.item)),
-        ("rating", columns.rating.as_ref()),
-        ("label", columns.label.as_ref()),
-        ("weight", columns.weight.as_ref()),
-        ("timestamp", columns.timestamp.as_ref()),
-        ("order", columns.order.as_ref()),
-    ];
-    for (index, (key, column)) in named.iter().enumerate() {
-        let Some(column) = column else { continue };
-        if let (ColumnRef::Name(name), false) = (column, columns.header) {
-            fault(
-                key,
-                format!(
-                    "`{key}` names the column `{name}`, but `header` is false: say `header = \
-                     true`, or give its position"
-                ),
-            );
-        }
-        let mut before = named[..index].iter();
-        if let Some((other, _)) = before.find(|(_, other)| *other == Some(*column)) {
-            fault(key, format!("`{key}` and `{other}` are the same column"));
-        }
     }
 }
 

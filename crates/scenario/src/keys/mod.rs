@@ -11,6 +11,7 @@ use super::traffic::Traffic;
 mod audit;
 mod availability;
 mod codec;
+mod columns;
 mod dataset;
 mod devices;
 mod evaluation;
@@ -25,8 +26,8 @@ mod training;
 
 pub use super::policy::{StalenessWeight, Stragglers};
 pub use {
-    audit::*, availability::*, codec::*, dataset::*, devices::*, evaluation::*, faults::*,
-    modes::*, network::*, overheads::*, privacy::*, report::*, training::*,
+    audit::*, availability::*, codec::*, columns::*, dataset::*, devices::*, evaluation::*,
+    faults::*, modes::*, network::*, overheads::*, privacy::*, report::*, training::*,
 };
 
 // A checked scenario is complete, within its ranges, and consistent as far as the file alone can

@@ -230,14 +230,15 @@ fn a_subset_says_how_many_are_kept_of_a_file() {
             users: Some(50),
             items: None,
             keep: Kept::MostRated,
-            with_timestamps: false
+            with_timestamps: false,
+            newest_per_user: None
         }
     );
     assert!(
         of("ml-100k", "keep = \"random\"\n")
             .unwrap_err()
             .to_string()
-            .contains("needs `users` or `items`")
+            .contains("needs `users`, `items` or `newest_per_user`")
     );
     assert!(
         of("generated", "items = 50\n")
@@ -273,8 +274,8 @@ fn columns_are_named_or_numbered() {
         "name = \"delimited\"\npath = \"r.csv\"",
     ) + "[dataset.columns]\nseparator = \",\"\nheader = true\nuser = \"uid\"\nitem = 2\n";
     let columns = DelimitedSpec {
-        separator: ",".to_owned(),
-        header: true,
+        separator: Some(",".to_owned()),
+        header: Some(true),
         user: ColumnRef::Name("uid".to_owned()),
         item: ColumnRef::Position(2),
         rating: None,
@@ -284,8 +285,24 @@ fn columns_are_named_or_numbered() {
         timestamp: None,
         timestamp_format: None,
         order: None,
+        on_incomplete: OnIncomplete::Refuse,
     };
     assert_eq!(read(&text).unwrap().dataset.columns, Some(columns));
+}
+
+/// If this fails, `--set dataset.columns.separator=\t` of a shell separates by a backslash and a letter.
+#[test]
+fn a_tab_may_be_written_as_shells_and_single_quotes_have_it() {
+    let text = MINIMAL.replace("\"generated\"", "\"delimited\"\npath = \"r.tsv\"")
+        + "[dataset.columns]\nuser = 1\nitem = 2\n";
+    for written in ["\\t", "'\\t'", "\"\\t\"", "\t"] {
+        let set = format!("dataset.columns.separator={written}");
+        let scenario = read_with(&text, &[&set]).unwrap();
+        let separator = scenario.dataset.columns.unwrap().separator;
+        assert_eq!(separator.as_deref(), Some("\t"), "{written:?}");
+    }
+    let without = read(&text).unwrap().dataset.columns.unwrap();
+    assert_eq!((without.separator, without.header), (None, None));
 }
 
 #[test]

@@ -10,7 +10,15 @@ impl Draft {
         self.0.remove("dataset.path");
         self.remove_below("dataset.columns");
         self.remove_below("dataset.subset");
-        self.0.remove("dataset.k_core");
+        for key in [
+            "k_core",
+            "minimum_positives",
+            "positive_from",
+            "repeated_pairs",
+            "on_unusable_user",
+        ] {
+            self.0.remove(&*format!("dataset.{key}"));
+        }
         let (users, items) = (
             self.integer("dataset.generator.users", 0),
             self.integer("dataset.generator.items", 0),
@@ -36,6 +44,17 @@ impl Draft {
         }
         self.mend_clock();
         self.mend_subset();
+        if self.splits_at_one_time() {
+            self.set("dataset.repeated_pairs", "keep");
+        }
+        if !self.is("dataset.repeated_pairs", "keep")
+            && self.0.contains_key("dataset.repeated_pairs")
+        {
+            // A few rows of the file repeat others, and users without them may fall below a minimum.
+            self.0.remove("dataset.k_core");
+            self.0
+                .insert("dataset.minimum_interactions", Value::Integer(0));
+        }
         // That of `amazon-instant-video` leaves nobody out: everybody has more ratings.
         let default_minimum = if self.is("dataset.name", "lastfm-2k") {
             10
@@ -95,8 +114,9 @@ impl Draft {
         if !has_times {
             self.0.remove("dataset.subset.with_timestamps");
         }
-        let counts = ["dataset.subset.users", "dataset.subset.items"];
-        let keeps_some = counts.iter().any(|key| self.0.contains_key(*key));
+        let counts =
+            ["users", "items", "newest_per_user"].map(|key| format!("dataset.subset.{key}"));
+        let keeps_some = counts.iter().any(|key| self.0.contains_key(&**key));
         if !keeps_some && !self.boolean("dataset.subset.with_timestamps", false) {
             self.remove_below("dataset.subset");
         }
@@ -106,11 +126,13 @@ impl Draft {
     fn mend_columns(&mut self) {
         if !self.0.contains_key("dataset.columns.rating") {
             self.0.remove("dataset.columns.rating_range");
+            self.0.remove("dataset.positive_from");
         }
         if !self.0.contains_key("dataset.columns.timestamp") {
             self.0.remove("dataset.columns.timestamp_format");
         }
-        let header = self.boolean("dataset.columns.header", false);
+        // Without the key there is a header if a column is given by name.
+        let header = self.boolean("dataset.columns.header", true);
         let mut taken = Vec::new();
         for path in files::COLUMNS {
             let Some(column) = self.0.get_mut(path) else {

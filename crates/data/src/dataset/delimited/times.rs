@@ -5,7 +5,7 @@
 
 use csv::ByteRecord;
 
-use super::{number, trimmed, wrong_number};
+use super::{number, trimmed};
 use crate::dataset::ratings::Interaction;
 use fedrecsim_core::Timestamp;
 use fedrecsim_scenario::{DelimitedSpec, TimestampFormat};
@@ -15,17 +15,23 @@ use fedrecsim_scenario::{DelimitedSpec, TimestampFormat};
 pub(super) struct Times {
     /// How they are written; `None` as long as only numbers have been read, whose unit is not known.
     format: Option<TimestampFormat>,
+    /// Whether the scenario says how.
+    was_given: bool,
     /// Whether rows are ordered by a column of its own.
     is_ordered: bool,
     /// The size of the largest number, if one has been read.
     largest: Option<f64>,
+    /// The first and the last timestamp: dates in nanoseconds, numbers as they are written.
+    span: Option<(f64, f64)>,
     /// Whether some number had a fraction. All of them are then kept as the bits of reals; whole
     /// numbers of nanoseconds have more digits than those.
     is_real: bool,
+    /// Whether some number was no date without hyphens, as in `20001231235959`.
+    has_plain_number: bool,
 }
 
 /// The size from which numbers count seconds since 1970, and not the rows: it is March 1973.
-const FEWEST_SECONDS: f64 = 1e8;
+pub(super) const FEWEST_SECONDS: f64 = 1e8;
 
 const A_DATE: &str = "a date, as in \"2000-12-31 23:59:59\"";
 
@@ -33,6 +39,7 @@ impl Times {
     pub(super) fn new(layout: &DelimitedSpec) -> Self {
         Self {
             format: layout.timestamp_format,
+            was_given: layout.timestamp_format.is_some(),
             is_ordered: layout.order.is_some(),
             ..Self::default()
         }
@@ -40,12 +47,15 @@ impl Times {
 
     /// Reads the key that orders a row, and its instant as far as one is written. Numbers stand in
     /// their own unit until [`Self::finish`]; those of the rows `before` may change their form.
+    ///
+    /// # Errors
+    /// What was expected, and in which column.
     pub(super) fn read(
         &mut self,
         record: &ByteRecord,
         (timestamp, order): (Option<usize>, Option<usize>),
         before: &mut [Interaction],
-    ) -> Result<(i64, Timestamp), String> {
+    ) -> Result<(i64, Timestamp), (String, usize)> {
         let is_blank = |place: &usize| trimmed(record, *place).is_empty();
         let instant = match timestamp.filter(|place| !(self.is_ordered && is_blank(place))) {
             Some(place) => Timestamp(self.instant(record, place, before)?),
@@ -54,7 +64,7 @@ impl Times {
         let Some(place) = order else {
             return Ok((instant.0, instant));
         };
-        let wrong = || wrong_number("an order (a whole number)", record, place);
+        let wrong = || ("an order (a whole number)".to_owned(), place);
         Ok((number(record, place).ok_or_else(wrong)?, instant))
     }
 
@@ -64,13 +74,16 @@ impl Times {
         record: &ByteRecord,
         place: usize,
         before: &mut [Interaction],
-    ) -> Result<i64, String> {
+    ) -> Result<i64, (String, usize)> {
         let is_date = self.format == Some(TimestampFormat::DateTime);
         let real = number(record, place).filter(|real: &f64| real.is_finite() && !is_date);
         if let Some(real) = real {
+            self.widen(real);
             let largest = self.largest.get_or_insert_default();
             *largest = largest.max(real.abs());
-            let whole = number(record, place);
+            let whole: Option<i64> = number(record, place);
+            self.has_plain_number =
+                self.has_plain_number || whole.and_then(calendar_date).is_none();
             if whole.is_none() && !self.is_real {
                 self.is_real = true;
                 for row in with_instant(before) {
@@ -89,36 +102,62 @@ impl Times {
         match Timestamp::parse(text).filter(|_| may_be_date) {
             Some(date) => {
                 self.format = Some(TimestampFormat::DateTime);
+                self.widen(date.0 as f64);
                 Ok(date.0)
             }
-            None if is_date => Err(wrong_number(A_DATE, record, place)),
+            None if is_date => Err((A_DATE.to_owned(), place)),
             None if may_be_date => {
-                let expected = format!("a timestamp (a finite number, or {A_DATE})");
-                Err(wrong_number(&expected, record, place))
+                Err((format!("a timestamp (a finite number, or {A_DATE})"), place))
             }
-            None => Err(wrong_number("a timestamp (a finite number)", record, place)),
+            None => Err(("a timestamp (a finite number)".to_owned(), place)),
         }
     }
 
     /// Turns the numbers of all rows into nanoseconds, or into what only orders rows if they count no
-    /// time.
-    pub(super) fn finish(self, rows: &mut [Interaction]) -> Result<(), String> {
+    /// time. Returns what was told from the file, if anything was.
+    pub(super) fn finish(self, rows: &mut [Interaction]) -> Result<Option<String>, String> {
         use TimestampFormat::{DateTime, Microseconds, Milliseconds, Nanoseconds, Seconds};
-        let Some(largest) = self.largest else {
-            return Ok(());
+        let (was_given, span) = (self.was_given, self.span);
+        let said = |what: &str, instant: &dyn Fn(f64) -> Timestamp| {
+            let (first, last) = span.filter(|_| !was_given)?;
+            let (first, last) = (instant(first), instant(last));
+            Some(format!(
+                "timestamps are taken for {what}: {first} to {last}"
+            ))
         };
+        let Some(largest) = self.largest else {
+            return Ok(said("dates", &|ns| Timestamp(ns as i64)));
+        };
+        if self.format.is_none() && !self.has_plain_number {
+            for row in with_instant(rows) {
+                row.instant = calendar_date(row.instant.0).unwrap_or(row.instant);
+            }
+            for row in rows.iter_mut().filter(|_| !self.is_ordered) {
+                row.time = row.instant.0;
+            }
+            let date = |number: f64| calendar_date(number as i64).unwrap_or(Timestamp::UNKNOWN);
+            return Ok(said("dates without hyphens", &date));
+        }
         let format = self.format.or_else(|| unit_of(largest));
-        let unit_ns = match format {
-            Some(Seconds) => 1_000_000_000,
-            Some(Milliseconds) => 1_000_000,
-            Some(Microseconds) => 1000,
-            Some(Nanoseconds | DateTime) | None => 1,
+        let (unit_ns, name) = match format {
+            Some(Seconds) => (1_000_000_000, "seconds since 1970"),
+            Some(Milliseconds) => (1_000_000, "milliseconds since 1970"),
+            Some(Microseconds) => (1000, "microseconds since 1970"),
+            Some(Nanoseconds) => (1, "nanoseconds since 1970"),
+            Some(DateTime) | None => (1, ""),
         };
         if format.is_some() && largest * unit_ns as f64 >= i64::MAX as f64 {
-            return Err(format!(
-                "the timestamps go up to {largest}, which is after the year 2261 in the unit of \
-                 `dataset.columns.timestamp_format`: give a smaller unit"
-            ));
+            return Err(match was_given {
+                true => format!(
+                    "the timestamps go up to {largest}, which is after the year 2261 in the unit of \
+                     `dataset.columns.timestamp_format`: give a smaller unit"
+                ),
+                false => format!(
+                    "the timestamps go up to {largest}, which is after the year 2261 if they are {name}: \
+                     write dates as in \"2000-12-31 23:59:59\", or give \
+                     `dataset.columns.timestamp_format`"
+                ),
+            });
         }
         for row in with_instant(rows) {
             let real = f64::from_bits(row.instant.0 as u64);
@@ -133,8 +172,36 @@ impl Times {
                 row.time = time;
             }
         }
-        Ok(())
+        Ok(match format {
+            Some(_) => said(name, &|number| Timestamp((number * unit_ns as f64) as i64)),
+            None if was_given => None,
+            None => Some(
+                "timestamps are taken for an order alone: no clock has numbers of their size"
+                    .to_owned(),
+            ),
+        })
     }
+
+    /// Widens the span of the timestamps.
+    fn widen(&mut self, number: f64) {
+        let (first, last) = self.span.unwrap_or((number, number));
+        self.span = Some((first.min(number), last.max(number)));
+    }
+}
+
+/// Returns the instant of a date that is written without hyphens: a day, or one with hours and
+/// minutes, or with seconds too.
+fn calendar_date(number: i64) -> Option<Timestamp> {
+    let digits = number.to_string();
+    if !digits.starts_with("19") && !digits.starts_with("20") {
+        return None;
+    }
+    let text = match digits.len() {
+        8 => digits,
+        12 | 14 => format!("{}T{}", &digits[..8], &digits[8..]),
+        _ => return None,
+    };
+    Timestamp::parse(&text)
 }
 
 /// Returns the unit of numbers of which the largest has this size; `None` if they only order rows.

@@ -18,6 +18,7 @@ fn one_user(rows: &[(u32, i64)], validation_item: bool) -> Result<Dataset> {
         interactions,
         user_names: vec!["ann".into()],
         item_names: names(100),
+        ..Ratings::default()
     };
     split(
         ratings,
@@ -85,16 +86,38 @@ fn a_user_with_too_few_ratings_is_named_with_the_remedy() {
     assert_eq!(
         message,
         "user \"ann\" has rated 2 different items, but leave-one-out needs at least 3 (a test item, a validation \
-         item and one to train on); users with too few: 1. Set dataset.minimum_interactions to 3 to leave them out"
+         item and one to train on); users with too few: 1. No user has enough; without validation items \
+         (dataset.split.leave-one-out.validation_item = false) 2 would do"
     );
     assert!(one_user(&[(4, 1), (2, 2)], false).is_ok());
     let message = one_user(&[(4, 1), (4, 2), (4, 3)], false)
         .unwrap_err()
         .to_string();
     assert!(
-        message.contains("1 different items") && message.contains("minimum_interactions to 4"),
+        message.contains("1 different items") && message.ends_with("cannot be split so"),
         "{message}"
     );
+}
+
+/// If this fails, the remedy of a message leaves nobody, as where somebody has rated one item 400 times.
+#[test]
+fn the_remedy_for_users_with_too_few_ratings_leaves_the_others() {
+    let mut ratings = four_users(5);
+    let repeats = (0..400).map(|time| Interaction::new(3, 1.0, time));
+    ratings.interactions.extend(repeats);
+    ratings.users.resize(ratings.interactions.len(), 4);
+    ratings.user_names.push("fan".into());
+    let fault = split(ratings.clone(), &SplitSpec::LEAVE_ONE_OUT, Streams::new(1)).unwrap_err();
+    let told = fault.to_string();
+    let remedy =
+        "Leave them out with dataset.on_unusable_user = \"leave-out\": 4 users can be split";
+    assert!(
+        told.starts_with("user \"fan\"") && told.ends_with(remedy),
+        "{told}"
+    );
+    let left = ratings.keep_users_with_positives(3).unwrap();
+    let dataset = split(left, &SplitSpec::LEAVE_ONE_OUT, Streams::new(1)).unwrap();
+    assert_eq!(dataset.users(), 4);
 }
 
 /// Returns the rows of four users, who take turns; there are `rows_each` of each.
@@ -107,6 +130,7 @@ fn four_users(rows_each: u32) -> Ratings {
         interactions,
         user_names: (0..4).map(|user| format!("u{user}").into()).collect(),
         item_names: names(100),
+        ..Ratings::default()
     }
 }
 
@@ -230,6 +254,7 @@ fn timed(rows: &[(u32, u32, i64)]) -> Ratings {
         interactions: rows.iter().map(interaction).collect(),
         user_names: names(users),
         item_names: names(1 + rows.iter().map(|row| row.1).max().unwrap()),
+        ..Ratings::default()
     }
 }
 
@@ -513,7 +538,7 @@ proptest! {
         prop_assume!(!users.is_empty());
         let interactions = rows.iter().map(|row| Interaction::new(row.1, 1.0, row.2)).collect();
         let user_names = (0..6).map(|user| user.to_string().into()).collect();
-        let ratings = Ratings { users, interactions, user_names, item_names: names(30) }.keep_active_users(3).unwrap();
+        let ratings = Ratings { users, interactions, user_names, item_names: names(30), ..Ratings::default() }.keep_active_users(3).unwrap();
         let dataset = split(ratings.clone(), &SplitSpec::leave_one_out(validation_item), Streams::new(1)).unwrap();
         prop_assert_eq!(dataset.has_validation_items(), validation_item);
         for user in (0..dataset.users()).map(UserId::from) {

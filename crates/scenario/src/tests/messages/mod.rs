@@ -364,7 +364,7 @@ fn across_keys() -> Vec<Case> {
         (
             "columns by name without a header, one twice",
             instead("\"generated\"", "\"delimited\"\npath = \"x.csv\"")
-                + "[dataset.columns]\nseparator = \"\\n\"\nuser = \"uid\"\nitem = 2\nrating = 2\n",
+                + "[dataset.columns]\nseparator = \"\\n\"\nheader = false\nuser = \"uid\"\nitem = 2\nrating = 2\n",
             &[],
         ),
         (
@@ -432,7 +432,7 @@ fn across_keys() -> Vec<Case> {
             "a clock, a core and a subset of a generated population",
             split_of("generated", "global-time = { cut = 0.8 }").replace(
                 "split.",
-                "k_core = 5\nsubset.with_timestamps = true\nsplit.",
+                "k_core = 5\nminimum_positives = 2\npositive_from = 4\nrepeated_pairs = \"last\"\non_unusable_user = \"leave-out\"\nsubset.with_timestamps = true\nsplit.",
             ),
             &[],
         ),
@@ -450,6 +450,12 @@ fn across_keys() -> Vec<Case> {
             "a unit of no timestamps, and an order that is the rating",
             instead("\"generated\"", "\"delimited\"\npath = \"x.csv\"")
                 + "[dataset.columns]\nseparator = \",\"\nuser = 1\nitem = 2\nrating = 3\norder = 3\ntimestamp_format = \"seconds\"\n",
+            &[],
+        ),
+        (
+            "a threshold of no ratings",
+            instead("\"generated\"", "\"delimited\"\npath = \"x.csv\"\npositive_from = 4")
+                + "[dataset.columns]\nuser = 1\nitem = 2\n",
             &[],
         ),
         (

@@ -42,8 +42,8 @@ fn source() -> impl Strategy<Value = DatasetSpec> {
         })
         .prop_map(|(separator, user, item, timestamp, path)| DatasetSpec {
             columns: Some(DelimitedSpec {
-                separator,
-                header: true,
+                separator: Some(separator),
+                header: Some(true),
                 user,
                 item,
                 rating: None,
@@ -53,6 +53,7 @@ fn source() -> impl Strategy<Value = DatasetSpec> {
                 timestamp,
                 timestamp_format: None,
                 order: None,
+                on_incomplete: OnIncomplete::Skip,
             }),
             path: Some(path.into()),
             ..DatasetSpec::named(DatasetName::Delimited)
@@ -114,6 +115,7 @@ pub(super) fn dataset() -> impl Strategy<Value = DatasetSpec> {
                     items,
                     keep: keep(random),
                     with_timestamps: random,
+                    newest_per_user: random.then_some(items.unwrap_or(7)),
                 });
                 let pool = match unrated {
                     true => NegativePool::Unrated,

@@ -1,0 +1,164 @@
+//! Finds the columns of a file.
+
+use std::path::Path;
+
+use csv::ByteRecord;
+
+use super::source::Source;
+use super::{listed, trimmed};
+use crate::dataset::form::separator_of;
+use crate::records::{line_of, malformed};
+use fedrecsim_core::{Error, Result};
+use fedrecsim_scenario::{ColumnRef, DelimitedSpec};
+
+/// The places of the columns, counted from zero.
+pub(super) struct Columns {
+    pub user: usize,
+    pub item: usize,
+    pub rating: Option<usize>,
+    /// The ratings that are expected, and the lowest and highest of them.
+    pub expected_rating: (String, [f64; 2]),
+    pub label: Option<usize>,
+    pub weight: Option<usize>,
+    pub timestamp: Option<usize>,
+    pub order: Option<usize>,
+    /// Number of columns in every line.
+    pub count: usize,
+    /// What separates them.
+    separator: String,
+    /// The keys of JSON lines, in the order of the columns.
+    keys: Option<Vec<String>>,
+}
+
+impl Columns {
+    /// Finds the columns in the first row of `source`.
+    ///
+    /// # Errors
+    /// [`Error::MalformedLine`] for a column that is not there, [`Error::Usage`] for a layout that
+    /// contradicts itself.
+    pub(super) fn resolve(
+        layout: &DelimitedSpec,
+        path: &Path,
+        (first, source): (&ByteRecord, &Source<'_>),
+    ) -> Result<Self> {
+        let separator = &source.separator;
+        let fault = |message| Err(malformed(path, line_of(first), message));
+        let find = |role: &str, column: &ColumnRef| match column {
+            ColumnRef::Name(name) if !source.has_header => Err(Error::Usage(format!(
+                "the {role} column is given by name ({name:?}), but the file is said to have no header line"
+            ))),
+            ColumnRef::Name(name) if source.keys().is_some_and(|keys| !keys.contains(name)) => {
+                let keys = source.keys().unwrap_or_default();
+                fault(format!(
+                    "expected an object with the key {name:?} (the {role}), found {}",
+                    listed(&keys.iter().collect())
+                ))
+            }
+            ColumnRef::Name(name) => {
+                let mut places =
+                    (0..first.len()).filter(|&place| trimmed(first, place) == name.as_bytes());
+                match (places.next(), places.next()) {
+                    (Some(place), None) => Ok(place),
+                    (None, _) => fault(format!(
+                        "expected a header with a column {name:?} (the {role}), found the columns {}{}",
+                        listed(first),
+                        other_separator(first, separator)
+                    )),
+                    (Some(_), Some(_)) => fault(format!(
+                        "the header names column {name:?} (the {role}) more than once"
+                    )),
+                }
+            }
+            ColumnRef::Position(0) => Err(Error::Usage(format!(
+                "the {role} column is 0; columns count from 1"
+            ))),
+            &ColumnRef::Position(position) if position as usize > first.len() => fault(format!(
+                "expected at least {position} columns separated by {separator:?} (column {position} is the {role}), found {}: {}{}",
+                first.len(),
+                listed(first),
+                other_separator(first, separator)
+            )),
+            &ColumnRef::Position(position) => Ok(position as usize - 1),
+        };
+        let optional = |role: &str, column: &Option<ColumnRef>| {
+            column.as_ref().map(|c| find(role, c)).transpose()
+        };
+        Ok(Self {
+            user: find("user", &layout.user)?,
+            item: find("item", &layout.item)?,
+            rating: optional("rating", &layout.rating)?,
+            expected_rating: match layout.rating_range {
+                Some([lowest, highest]) => (
+                    format!("a rating from {lowest} to {highest}"),
+                    [lowest, highest],
+                ),
+                None => ("a finite rating".to_owned(), [f64::MIN, f64::MAX]),
+            },
+            label: optional("label", &layout.label)?,
+            weight: optional("weight", &layout.weight)?,
+            timestamp: optional("timestamp", &layout.timestamp)?,
+            order: optional("order", &layout.order)?,
+            count: first.len(),
+            separator: separator.clone(),
+            keys: source.keys().map(|_| {
+                first
+                    .iter()
+                    .map(|key| String::from_utf8_lossy(key).into())
+                    .collect()
+            }),
+        })
+    }
+
+    /// Returns the columns besides user and item.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = usize> {
+        [
+            self.rating,
+            self.label,
+            self.weight,
+            self.timestamp,
+            self.order,
+        ]
+        .into_iter()
+        .flatten()
+    }
+
+    /// Returns the name of a column in messages.
+    pub(super) fn name(&self, place: usize) -> String {
+        match &self.keys {
+            None => format!("in column {}", place + 1),
+            Some(keys) => format!("under {:?}", keys[place]),
+        }
+    }
+
+    /// Returns why a row has the wrong number of columns.
+    pub(super) fn wrong_count(&self, record: &ByteRecord) -> String {
+        let is_number = |field: &[u8]| !field.is_empty() && field.iter().all(u8::is_ascii_digit);
+        let is_list = self.numbers().next().is_none()
+            && record.iter().all(is_number)
+            && " \t,".contains(&self.separator);
+        let hint = match is_list {
+            true => {
+                "; if each line lists the items of a user (an adjacency list), write one pair in a line, as \
+                 with `awk '{ for (i = 2; i <= NF; i++) print $1, $i }' FILE > pairs.txt`"
+            }
+            false => "",
+        };
+        format!(
+            "expected {} columns as in the first line, found {}: {}{hint}",
+            self.count,
+            record.len(),
+            listed(record)
+        )
+    }
+}
+
+/// Returns advice to take another separator, if the whole first line is one field and has one.
+fn other_separator(first: &ByteRecord, separator: &str) -> String {
+    let line = first.get(0).unwrap_or_default();
+    match separator_of(line).filter(|_| first.len() == 1) {
+        Some((other, _)) if other != separator => {
+            format!("; the line seems to be separated by {other:?}: say `separator = {other:?}`")
+        }
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,97 @@
+//! Tells a first line that names columns from one that is a rating.
+
+use csv::ByteRecord;
+
+use super::columns::Columns;
+use super::times::FEWEST_SECONDS;
+use super::{listed, number, trimmed};
+use fedrecsim_core::Timestamp;
+use fedrecsim_scenario::{ColumnRef, DelimitedSpec};
+
+/// What is said of a first line that names columns although there is no header.
+pub(super) const FORGOTTEN: &str = "there is no number in this line, and there are numbers in the next one: if it names \
+                                    the columns, say `header = true`; if it is a rating, let it stand further down";
+
+/// Names that columns have, and that no user has.
+const USUAL_NAMES: [&[u8]; 8] = [
+    b"user",
+    b"user_id",
+    b"userid",
+    b"uid",
+    b"customer_id",
+    b"reviewerid",
+    b"member_id",
+    b"visitorid",
+];
+
+/// Returns why a first line is no header although one is said to be there, or is one although none is
+/// said to be; `None` if it is what it is said to be.
+pub(super) fn refusal(
+    layout: &DelimitedSpec,
+    columns: &Columns,
+    (first, has_header): (&ByteRecord, bool),
+) -> Option<String> {
+    if !has_header {
+        let name = trimmed(first, columns.user).to_ascii_lowercase();
+        let is_name = USUAL_NAMES.contains(&&*name) && !has_number(first);
+        return is_name.then(|| {
+            format!(
+                "this line seems to name the columns, for its user is {}: say `header = true`",
+                super::shown(trimmed(first, columns.user))
+            )
+        });
+    }
+    let is_named = |column: &ColumnRef| matches!(column, ColumnRef::Name(_));
+    // A column that is found by its name makes the line a header.
+    if is_named(&layout.user) || is_named(&layout.item) {
+        return None;
+    }
+    let mut numbers = columns.numbers().peekable();
+    let has_numbers = numbers.peek().is_some() && numbers.all(|place| is_value(first, place));
+    let is_rating = has_numbers
+        || (0..first.len()).all(|place| is_number(first, place))
+        || (0..first.len()).any(|place| is_time(first, place));
+    is_rating.then(|| {
+        format!(
+            "`header = true` says that this line names the columns, but it holds {}: if it is a rating, \
+             say `header = false`",
+            listed(first)
+        )
+    })
+}
+
+/// Returns whether the first line probably names the columns: none of its fields is a number, while
+/// there are some in the second line, for user and item or in other columns than these.
+pub(super) fn is_forgotten(columns: &Columns, first: &ByteRecord, second: &ByteRecord) -> bool {
+    let pair = [columns.user, columns.item];
+    let has_names = || pair.iter().all(|&place| is_number(second, place));
+    let has_others = || {
+        let mut others = (0..first.len()).filter(|place| !pair.contains(place));
+        others.any(|place| !trimmed(first, place).is_empty() && is_number(second, place))
+    };
+    !has_number(first) && (has_names() || has_others())
+}
+
+/// Returns whether a line has a number.
+pub(super) fn has_number(record: &ByteRecord) -> bool {
+    (0..record.len()).any(|place| is_number(record, place))
+}
+
+fn is_number(record: &ByteRecord, place: usize) -> bool {
+    number::<f64>(record, place).is_some()
+}
+
+/// Returns whether a column has a number or a date.
+fn is_value(record: &ByteRecord, place: usize) -> bool {
+    is_number(record, place) || is_date(record, place)
+}
+
+fn is_date(record: &ByteRecord, place: usize) -> bool {
+    std::str::from_utf8(trimmed(record, place)).is_ok_and(|text| Timestamp::parse(text).is_some())
+}
+
+/// Returns whether a column has a time, as no name of a column is.
+fn is_time(record: &ByteRecord, place: usize) -> bool {
+    let is_late = |number: f64| number.is_finite() && number >= FEWEST_SECONDS;
+    is_date(record, place) || number(record, place).is_some_and(is_late)
+}

@@ -1,0 +1,158 @@
+//! Reads JSON lines: one object in a line, whose keys are the columns.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::Path;
+
+use csv::{ByteRecord, Position};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::lines::Lines;
+use crate::records::malformed;
+use fedrecsim_core::Result;
+
+/// The rows of a text with an object in each line.
+pub(super) struct JsonLines<'a> {
+    lines: Lines<'a>,
+    path: &'a Path,
+    line: Vec<u8>,
+    /// The keys that are wanted, in the order of a row's fields.
+    wanted: Vec<String>,
+    /// The keys of the first object, once its line has been read.
+    found: Option<Vec<String>>,
+    /// Whether the line is the first one, which is yet to be given out.
+    is_ahead: bool,
+}
+
+impl<'a> JsonLines<'a> {
+    /// Starts with the names of the columns, which are the keys that are wanted.
+    pub(super) fn new(lines: Lines<'a>, path: &'a Path, wanted: Vec<String>) -> Self {
+        Self {
+            lines,
+            path,
+            line: Vec::new(),
+            wanted,
+            found: None,
+            is_ahead: false,
+        }
+    }
+
+    /// Returns the keys of the first object.
+    pub(super) fn found(&self) -> &[String] {
+        self.found.as_deref().unwrap_or_default()
+    }
+
+    /// Reads the next row into `record`, and returns `false` at the end of the text. The first row has
+    /// the names of the columns.
+    pub(super) fn read(&mut self, record: &mut ByteRecord) -> Result<bool> {
+        if !std::mem::take(&mut self.is_ahead) && !self.next_line()? {
+            return Ok(false);
+        }
+        if self.found.is_none() {
+            self.found = Some(keys_of(&self.line));
+            self.is_ahead = true;
+            *record = self.wanted.iter().collect();
+            self.set_line(record);
+            return Ok(true);
+        }
+        let fault = |message: String| malformed(self.path, self.lines.number, message);
+        let mut json = serde_json::Deserializer::from_slice(&self.line);
+        let values = Wanted(&self.wanted)
+            .deserialize(&mut json)
+            .and_then(|values| json.end().map(|()| values));
+        let values = values
+            .map_err(|error| fault(format!("expected a JSON object, found {}", reason(&error))))?;
+        record.clear();
+        for (value, key) in values.into_iter().zip(&self.wanted) {
+            let text = value.map_or(Ok(Cow::Borrowed("")), text_of);
+            let text = text.map_err(|found| {
+                fault(format!(
+                    "expected a text or a number under {key:?}, found {found}"
+                ))
+            })?;
+            record.push_field(text.as_bytes());
+        }
+        self.set_line(record);
+        Ok(true)
+    }
+
+    /// Reads the next line that is not blank.
+    fn next_line(&mut self) -> Result<bool> {
+        loop {
+            self.line.clear();
+            if !self.lines.append(&mut self.line)? {
+                return Ok(false);
+            }
+            if !self.line.trim_ascii().is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn set_line(&self, record: &mut ByteRecord) {
+        let mut position = Position::new();
+        position.set_line(self.lines.number);
+        record.set_position(Some(position));
+    }
+}
+
+/// Returns what serde says is wrong with a line, without the number of the line, which is that of this
+/// text alone.
+fn reason(error: &serde_json::Error) -> String {
+    let said = error.to_string();
+    let end = said.find(" at line ").unwrap_or(said.len());
+    format!("{} in column {}", &said[..end], error.column())
+}
+
+/// Returns a value as text: numbers as they are written, yes as 1 and no as 0, and none as nothing.
+fn text_of(value: &RawValue) -> Result<Cow<'_, str>, String> {
+    match value.get() {
+        "null" => Ok("".into()),
+        "true" => Ok("1".into()),
+        "false" => Ok("0".into()),
+        text if text.starts_with('"') => serde_json::from_str::<String>(text)
+            .map_or_else(|error| Err(reason(&error)), |text| Ok(text.into())),
+        text if text.starts_with('[') => Err("an array".to_owned()),
+        text if text.starts_with('{') => Err("an object".to_owned()),
+        number => Ok(number.into()),
+    }
+}
+
+/// The values of these keys, as they are written.
+struct Wanted<'k>(&'k [String]);
+
+impl<'de> DeserializeSeed<'de> for Wanted<'_> {
+    type Value = Vec<Option<&'de RawValue>>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Wanted<'_> {
+    type Value = Vec<Option<&'de RawValue>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut values = vec![None; self.0.len()];
+        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+            match self.0.iter().position(|wanted| *wanted == key) {
+                Some(place) => values[place] = Some(map.next_value()?),
+                None => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(values)
+    }
+}
+
+/// Returns the keys of the object in a line; none if it holds no object.
+fn keys_of(line: &[u8]) -> Vec<String> {
+    let object = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(line);
+    object.map_or_else(|_| Vec::new(), |object| object.keys().cloned().collect())
+}

@@ -1,0 +1,254 @@
+//! Makes ratings of rows.
+
+use std::collections::HashMap;
+
+use csv::ByteRecord;
+
+use super::columns::Columns;
+use super::times::Times;
+use super::{number, trimmed};
+use crate::dataset::ratings::{Interaction, Ratings};
+use crate::records::{line_of, shown};
+use fedrecsim_core::Timestamp;
+use fedrecsim_scenario::{DelimitedSpec, OnIncomplete};
+
+/// Returns what is kept of a user's row, if anything is.
+pub(super) type Keep<'a> = dyn FnMut(u32, Interaction) -> Option<(u32, Interaction)> + 'a;
+
+/// The rows that have been read so far.
+#[derive(Default)]
+pub(super) struct Rows {
+    /// How many there were.
+    pub count: usize,
+    /// What is kept of them.
+    ratings: Ratings,
+    users: Names,
+    items: Names,
+    times: Times,
+    on_incomplete: Option<OnIncomplete>,
+    /// How many rows were left out, and the line of the first.
+    incomplete: Counted,
+    /// How many names have a character that cannot be seen, and the first of them.
+    hidden: Counted,
+    first_hidden: String,
+}
+
+/// A number of lines, and the first of them.
+#[derive(Default)]
+struct Counted {
+    lines: u64,
+    first: u64,
+}
+
+impl Counted {
+    fn add(&mut self, record: &ByteRecord) {
+        if self.lines == 0 {
+            self.first = line_of(record);
+        }
+        self.lines += 1;
+    }
+}
+
+/// What is wrong with a row.
+enum Fault {
+    /// It lacks something.
+    Incomplete(String),
+    Wrong(String),
+}
+
+impl From<String> for Fault {
+    fn from(message: String) -> Self {
+        Self::Wrong(message)
+    }
+}
+
+/// What programs write where there is nothing.
+const NOTHING: [&[u8]; 11] = [
+    b"", b"NA", b"N/A", b"#N/A", b"<NA>", b"NaN", b"nan", b"null", b"NULL", b"None", b"\\N",
+];
+
+impl Rows {
+    pub(super) fn new(layout: &DelimitedSpec) -> Self {
+        Self {
+            times: Times::new(layout),
+            on_incomplete: Some(layout.on_incomplete),
+            ..Self::default()
+        }
+    }
+
+    /// Reads a row, and holds what `keep` makes of it. An incomplete one may be left out and counted.
+    pub(super) fn push(
+        &mut self,
+        columns: &Columns,
+        record: &ByteRecord,
+        keep: &mut Keep<'_>,
+    ) -> Result<(), String> {
+        match (self.read(columns, record, keep), self.on_incomplete) {
+            (Ok(()), _) => Ok(()),
+            (Err(Fault::Incomplete(_)), Some(OnIncomplete::Skip)) => {
+                self.incomplete.add(record);
+                Ok(())
+            }
+            (Err(Fault::Incomplete(fault)), _) => Err(format!(
+                "{fault}; `dataset.columns.on_incomplete = \"skip\"` leaves out such rows"
+            )),
+            (Err(Fault::Wrong(fault)), _) => Err(fault),
+        }
+    }
+
+    fn read(
+        &mut self,
+        columns: &Columns,
+        record: &ByteRecord,
+        keep: &mut Keep<'_>,
+    ) -> Result<(), Fault> {
+        if record.len() != columns.count {
+            let fault = columns.wrong_count(record);
+            return Err(match record.len() < columns.count {
+                true => Fault::Incomplete(fault),
+                false => Fault::Wrong(fault),
+            });
+        }
+        let name = |role: &str, place: usize| match trimmed(record, place) {
+            nothing if NOTHING.contains(&nothing) => {
+                let found = match nothing {
+                    [] => "nothing".to_owned(),
+                    nothing => shown(nothing),
+                };
+                let place = columns.name(place);
+                Err(Fault::Incomplete(format!(
+                    "expected the {role} {place}, found {found}"
+                )))
+            }
+            name => Ok(name),
+        };
+        let user_name = name("user", columns.user)?;
+        let item_name = name("item", columns.item)?;
+        let real = |place: Option<usize>, expected: &str, is_sound: &dyn Fn(f32) -> bool| {
+            let Some(place) = place else { return Ok(1.0) };
+            number(record, place)
+                .filter(|value: &f32| value.is_finite() && is_sound(*value))
+                .ok_or_else(|| wrong(expected, (columns, record), place))
+        };
+        let (expected, [lowest, highest]) = &columns.expected_rating;
+        let is_expected = |value| (*lowest..=*highest).contains(&f64::from(value));
+        let rating = real(columns.rating, expected, &is_expected)?;
+        let expected = "a weight (a finite number of at least 0)";
+        let weight = real(columns.weight, expected, &|value| value >= 0.0)?;
+        let is_label = |value| value == 0.0 || value == 1.0;
+        let is_positive = real(columns.label, "a label (0 or 1)", &is_label)? == 1.0;
+        let (time, instant) = match (columns.timestamp, columns.order) {
+            (None, None) => (self.count as i64, Timestamp::UNKNOWN),
+            (timestamp, order) => {
+                let before = &mut self.ratings.interactions;
+                let places = (timestamp, order);
+                let time = self.times.read(record, places, before);
+                time.map_err(|(expected, place)| wrong(&expected, (columns, record), place))?
+            }
+        };
+        self.look_for_hidden(record, [user_name, item_name]);
+        let user = self.users.number(user_name)?;
+        if user as usize == self.ratings.user_names.len() {
+            self.ratings
+                .user_names
+                .push(String::from_utf8_lossy(user_name).into());
+        }
+        let item = self.items.number(item_name)?;
+        if item as usize == self.ratings.item_names.len() {
+            self.ratings
+                .item_names
+                .push(String::from_utf8_lossy(item_name).into());
+        }
+        self.count += 1;
+        let row = Interaction {
+            item,
+            rating,
+            time,
+            instant,
+            weight,
+            is_positive,
+        };
+        if let Some((user, row)) = keep(user, row) {
+            self.ratings.users.push(user);
+            self.ratings.interactions.push(row);
+        }
+        Ok(())
+    }
+
+    /// Notes names that look like others and are not.
+    fn look_for_hidden(&mut self, record: &ByteRecord, names: [&[u8]; 2]) {
+        let is_new = [&self.users, &self.items].into_iter().zip(names);
+        let mut new =
+            is_new.filter(|(known, name)| has_hidden(name) && !known.0.contains_key(*name));
+        if let Some((_, name)) = new.next() {
+            if self.hidden.lines == 0 {
+                self.first_hidden = shown(name);
+            }
+            self.hidden.add(record);
+        }
+    }
+
+    /// Returns what is kept of all rows, with their times in nanoseconds, and what was noticed.
+    pub(super) fn finish(mut self) -> Result<Ratings, String> {
+        self.ratings
+            .told
+            .extend(self.times.finish(&mut self.ratings.interactions)?);
+        let Counted { lines, first } = self.incomplete;
+        if self.count == 0 && lines > 0 {
+            return Err(format!("none of the {lines} rows is complete"));
+        }
+        if lines > 0 {
+            self.ratings.warnings.push(format!(
+                "incomplete rows that are left out: {lines} of {}, the first in line {first} \
+                 (dataset.columns.on_incomplete)",
+                self.count as u64 + lines
+            ));
+        }
+        let Counted { lines, first } = self.hidden;
+        if lines > 0 {
+            self.ratings.warnings.push(format!(
+                "names of users or items with blanks or other characters that cannot be seen: {lines}, the first \
+                 in line {first}: {}; a name without them is another one",
+                self.first_hidden
+            ));
+        }
+        Ok(self.ratings)
+    }
+}
+
+/// Returns what is wrong with a column that should have a number.
+fn wrong(expected: &str, (columns, record): (&Columns, &ByteRecord), place: usize) -> Fault {
+    let found = shown(record.get(place).unwrap_or_default());
+    let fault = format!("expected {expected} {}, found {found}", columns.name(place));
+    match NOTHING.contains(&trimmed(record, place)) {
+        true => Fault::Incomplete(fault),
+        false => Fault::Wrong(fault),
+    }
+}
+
+/// Returns whether a name has a character that cannot be seen, such as a blank that does not break or
+/// one without width.
+fn has_hidden(name: &[u8]) -> bool {
+    let is_hidden = |character: char| {
+        matches!(character, '\u{a0}' | '\u{ad}' | '\u{2000}'..='\u{200f}' | '\u{2028}'..='\u{202f}'
+            | '\u{205f}'..='\u{2064}' | '\u{3000}' | '\u{feff}')
+            || character.is_control()
+    };
+    !name.iter().all(|byte| (b' '..0x7f).contains(byte))
+        && String::from_utf8_lossy(name).chars().any(is_hidden)
+}
+
+/// Numbers of names, in the order of first appearance. The map is only looked up, never iterated.
+#[derive(Default)]
+struct Names(HashMap<Box<[u8]>, u32>);
+
+impl Names {
+    fn number(&mut self, name: &[u8]) -> Result<u32, String> {
+        if let Some(&number) = self.0.get(name) {
+            return Ok(number);
+        }
+        let number = u32::try_from(self.0.len()).map_err(|_| "more than 2^32 names")?;
+        self.0.insert(name.into(), number);
+        Ok(number)
+    }
+}

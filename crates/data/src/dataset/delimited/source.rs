@@ -1,0 +1,212 @@
+//! Reads the rows of a text in the form that it has.
+
+use std::io::BufRead;
+use std::path::Path;
+
+use csv::ByteRecord;
+
+use super::json_lines::JsonLines;
+use super::trimmed;
+use crate::dataset::form::{Form, form_of, separator_of};
+use crate::lines::Lines;
+use crate::records::Records;
+use fedrecsim_core::{Error, Result};
+use fedrecsim_scenario::{ColumnRef, DelimitedSpec};
+
+/// What begins a line that is no row.
+const COMMENT: &[u8] = b"#%";
+
+/// The rows of a text.
+pub(super) struct Source<'a> {
+    rows: Rows<'a>,
+    /// A comment that names the columns.
+    commented_header: Option<ByteRecord>,
+    /// What separates the columns.
+    pub separator: String,
+    /// Whether the first row names the columns.
+    pub has_header: bool,
+    /// What was told from the file.
+    pub told: Vec<String>,
+}
+
+enum Rows<'a> {
+    Delimited(Records<'a>),
+    Json(JsonLines<'a>),
+}
+
+impl<'a> Source<'a> {
+    /// Starts with the first row of `text`.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if it cannot be read or is of a form that is not, [`Error::Usage`] for a layout
+    /// that contradicts itself.
+    pub(super) fn new(
+        text: Box<dyn BufRead + 'a>,
+        path: &'a Path,
+        layout: &'a DelimitedSpec,
+    ) -> Result<Self> {
+        let lines = Lines::new(text, path)?;
+        let form =
+            form_of(lines.head(), lines.first()).map_err(|fault| Error::read(path, fault))?;
+        match form {
+            Form::Delimited => Self::delimited(lines, path, layout),
+            Form::JsonLines => Ok(Self {
+                rows: Rows::Json(JsonLines::new(lines, path, keys(layout, path)?)),
+                commented_header: None,
+                separator: String::new(),
+                has_header: true,
+                told: vec!["each line is a JSON object".to_owned()],
+            }),
+        }
+    }
+
+    fn delimited(lines: Lines<'a>, path: &Path, layout: &DelimitedSpec) -> Result<Self> {
+        let is_comment = |line: &[u8]| line.first().is_some_and(|byte| COMMENT.contains(byte));
+        let mut told = Vec::new();
+        let first = lines
+            .first()
+            .find(|line| !line.is_empty() && !is_comment(line));
+        let first = first.unwrap_or_default();
+        let separator = match (&layout.separator, separator_of(first)) {
+            (Some(given), _) => given.clone(),
+            (None, Some((separator, name))) => {
+                told.push(format!("columns are separated by {name}"));
+                separator.to_owned()
+            }
+            (None, None) if first.is_empty() => ",".to_owned(),
+            (None, None) => {
+                return Err(Error::read(
+                    path,
+                    "nothing in its first line looks like a separator of columns: name it with \
+                     `dataset.columns.separator`",
+                ));
+            }
+        };
+        let names: Vec<&str> = columns_of(layout).filter_map(name_of).collect();
+        let comments = lines
+            .first()
+            .take_while(|line| line.is_empty() || is_comment(line));
+        let mut fields = comments.map(|line| fields_of(line, &separator));
+        let has = |fields: &ByteRecord, name: &str| {
+            (0..fields.len()).any(|place| trimmed(fields, place) == name.as_bytes())
+        };
+        let commented_header =
+            fields.find(|fields| !names.is_empty() && names.iter().all(|name| has(fields, name)));
+        drop(fields);
+        Ok(Self {
+            has_header: layout.header.unwrap_or(!names.is_empty()),
+            rows: Rows::Delimited(Records::of(lines, &separator, COMMENT)?),
+            commented_header,
+            separator,
+            told,
+        })
+    }
+
+    /// Reads the first row, which may name the columns.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub(super) fn read_first(&mut self, record: &mut ByteRecord) -> Result<bool> {
+        if let Some(header) = self.commented_header.take() {
+            *record = header;
+            return Ok(true);
+        }
+        if !self.read(record)? {
+            return Ok(false);
+        }
+        if let Some(names) = names_without_types(record) {
+            *record = names;
+            self.has_header = true;
+            self.told
+                .push("the first line names columns and their types, as RecBole has it".to_owned());
+        }
+        Ok(true)
+    }
+
+    /// Reads the next row into `record`, with its line as its position, and returns `false` at the end
+    /// of the file.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if it cannot be read, [`Error::MalformedLine`] for a line that is too long or is
+    /// no object.
+    pub(super) fn read(&mut self, record: &mut ByteRecord) -> Result<bool> {
+        match &mut self.rows {
+            Rows::Delimited(records) => records.read(record),
+            Rows::Json(lines) => lines.read(record),
+        }
+    }
+
+    /// Returns the keys of the first object, if the rows are objects.
+    pub(super) fn keys(&self) -> Option<&[String]> {
+        match &self.rows {
+            Rows::Delimited(_) => None,
+            Rows::Json(lines) => Some(lines.found()),
+        }
+    }
+
+    /// Returns how many lines were no rows, before the first row and after it.
+    pub(super) fn comments(&self) -> (u64, u64) {
+        match &self.rows {
+            Rows::Delimited(records) => records.comments(),
+            Rows::Json(_) => (0, 0),
+        }
+    }
+}
+
+/// Returns the columns that a layout names, in the order of their keys.
+pub(super) fn columns_of(layout: &DelimitedSpec) -> impl Iterator<Item = &ColumnRef> {
+    let optional = [
+        &layout.rating,
+        &layout.label,
+        &layout.weight,
+        &layout.timestamp,
+        &layout.order,
+    ];
+    [&layout.user, &layout.item]
+        .into_iter()
+        .chain(optional.into_iter().flatten())
+}
+
+fn name_of(column: &ColumnRef) -> Option<&str> {
+    match column {
+        ColumnRef::Name(name) => Some(name),
+        ColumnRef::Position(_) => None,
+    }
+}
+
+/// Returns the keys of JSON lines that a layout names.
+///
+/// # Errors
+/// [`Error::Usage`] for a layout with positions.
+fn keys(layout: &DelimitedSpec, path: &Path) -> Result<Vec<String>> {
+    let key = |column: &ColumnRef| match column {
+        ColumnRef::Name(name) => Ok(name.clone()),
+        ColumnRef::Position(position) => Err(Error::Usage(format!(
+            "{} has a JSON object in each line, and no column {position}: give the keys of the objects, \
+             as in `user = \"user_id\"`",
+            path.display()
+        ))),
+    };
+    columns_of(layout).map(key).collect()
+}
+
+/// Returns the fields of a comment without what marks it.
+fn fields_of(comment: &[u8], separator: &str) -> ByteRecord {
+    let text = String::from_utf8_lossy(comment);
+    let text = text.trim_start_matches(['#', '%', ' ']);
+    text.split(separator).map(str::trim).collect()
+}
+
+/// Returns the names of a header with types, as in `user_id:token`; `None` if it has none.
+fn names_without_types(header: &ByteRecord) -> Option<ByteRecord> {
+    let name = |field: &[u8]| {
+        let field = field.trim_ascii();
+        let types: [&[u8]; 4] = [b":token", b":float", b":token_seq", b":float_seq"];
+        let name = types.iter().find_map(|end| field.strip_suffix(*end))?;
+        Some(name.to_owned())
+    };
+    let names: Option<Vec<Vec<u8>>> = header.iter().map(name).collect();
+    let mut names = ByteRecord::from(names?);
+    names.set_position(header.position().cloned());
+    Some(names)
+}

@@ -1,0 +1,283 @@
+//! Checks that files are read in the forms that people have them in, and what is said of them.
+
+use super::*;
+
+/// Returns a layout with the columns user, item, rating and timestamp, by their usual names.
+fn four_names() -> DelimitedSpec {
+    DelimitedSpec {
+        separator: None,
+        header: None,
+        user: named("user_id"),
+        item: named("item_id"),
+        rating: Some(named("rating")),
+        timestamp: Some(named("timestamp")),
+        ..four_columns(",")
+    }
+}
+
+/// If one of these fails, a file in a usual form is refused, or its first line becomes a user.
+#[test]
+fn one_table_is_read_alike_in_every_form() {
+    let names = "user_id,item_id,rating,timestamp\n";
+    let rows = "a,x,5,978264000\nb,y,3.5,978264001\n";
+    let plain = read_text(rows, &four_columns(",")).unwrap();
+    let with_text = "user_id,item_id,rating,timestamp,review\na,x,5,978264000,\"one,\n\n\"\"two\"\"\"\nb,y,3.5,978264001,\n";
+    let json = "{\"user_id\": \"a\", \"text\": {\"a\": [1]}, \"item_id\": \"x\", \"rating\": 5.0, \"timestamp\": 978264000}\n\n\
+                {\"rating\":3.5,\"item_id\":\"\\u0079\",\"user_id\":\"b\",\"timestamp\":978264001}";
+    let inter = "user_id:token\titem_id:token\trating:float\ttimestamp:float\na\tx\t5.0\t978264000\nb\ty\t3.5\t978264001\n";
+    for text in [
+        names.to_owned() + rows,
+        (names.to_owned() + rows).replace(',', "\t"),
+        (names.to_owned() + rows).replace(',', "::"),
+        (names.to_owned() + rows).replace('\n', "\r"),
+        format!("# by hand\n% and by foot\n{names}# more\n{rows}"),
+        format!("# {names}{rows}"),
+        with_text.to_owned(),
+        json.to_owned(),
+        inter.to_owned(),
+    ] {
+        let read = read_text(&text, &four_names()).unwrap();
+        assert_eq!(read.interactions, plain.interactions, "{text}");
+        assert_eq!(read.user_names, plain.user_names, "{text}");
+        assert!(
+            read.told[0].starts_with("told from ratings: "),
+            "{:?}",
+            read.told
+        );
+    }
+    let by_position = DelimitedSpec {
+        header: None,
+        ..four_columns("\t")
+    };
+    assert_eq!(
+        read_text(inter, &by_position).unwrap().user_names,
+        plain.user_names
+    );
+}
+
+#[test]
+fn json_lines_that_lack_a_key_or_are_no_objects_are_refused_with_their_line() {
+    let good = "{\"user_id\": 1, \"item_id\": 2, \"rating\": 3, \"timestamp\": 4}\n";
+    for (bad, parts) in [
+        (
+            "[1, 2]",
+            &["ratings:2: expected a JSON object", "found"][..],
+        ),
+        (
+            "{\"user_id\": 1",
+            &["ratings:2: expected a JSON object, found EOF"],
+        ),
+        (
+            "{\"user_id\": [1], \"item_id\": 2, \"rating\": 3, \"timestamp\": 4}",
+            &["ratings:2: expected a text or a number under \"user_id\", found an array"],
+        ),
+        (
+            "{\"user_id\": null, \"item_id\": 2, \"rating\": 3, \"timestamp\": 4}",
+            &[
+                "ratings:2: expected the user under \"user_id\", found nothing",
+                SKIP,
+            ],
+        ),
+        (
+            "{\"user_id\": 1, \"item_id\": 2, \"rating\": true, \"timestamp\": \"soon\"}",
+            &[
+                "ratings:2: expected a timestamp (a finite number) under \"timestamp\", found \"soon\"",
+            ],
+        ),
+    ] {
+        let told = fault(format!("{good}{bad}\n"), &four_names());
+        for part in parts {
+            assert!(told.contains(part), "{told}");
+        }
+    }
+    let without = fault("{\"user\": 1, \"item_id\": 2}\n", &four_names());
+    assert_eq!(
+        without,
+        "ratings:1: expected an object with the key \"user_id\" (the user), found \"user\", \"item_id\""
+    );
+    let by_position = fault(good, &four_columns(","));
+    assert!(
+        by_position.contains("give the keys of the objects"),
+        "{by_position}"
+    );
+    // These numbers have more digits than a double.
+    let long =
+        "{\"user_id\": 20000000000000000000001, \"item_id\": 2, \"rating\": 3, \"timestamp\": 4}\n";
+    let read = read_text(
+        format!("{long}{}", long.replace("01,", "02,")),
+        &four_names(),
+    )
+    .unwrap();
+    assert_eq!(read.user_names.len(), 2);
+}
+
+/// If this fails, rows without an id are one busy user, or are left out without a word.
+#[test]
+fn incomplete_rows_are_left_out_and_counted_where_that_is_asked_for() {
+    let skip = DelimitedSpec {
+        on_incomplete: OnIncomplete::Skip,
+        ..four_columns(",")
+    };
+    let rows = "a,x,5,1\n,x,5,2\nnan,x,5,3\nb,,5,4\nb,NULL,5,5\nb,x,NaN,6\nb,x,5,\nb,x\nb,y,4,9\n";
+    let read = read_text(rows, &skip).unwrap();
+    assert_eq!(triples(&read), [(0, 0, 5.0), (1, 1, 4.0)]);
+    assert_eq!(
+        read.warnings,
+        [
+            "ratings: incomplete rows that are left out: 7 of 9, the first in line 2 (dataset.columns.on_incomplete)"
+        ]
+    );
+    assert!(fault(rows, &four_columns(",")).ends_with(SKIP));
+    let user = fault("a,x,5,1\nnan,x,5,1\n", &four_columns(","));
+    assert!(
+        user.contains("expected the user in column 1, found \"nan\""),
+        "{user}"
+    );
+    assert!(fault(",x,5,2\n", &skip).contains("none of the 1 rows is complete"));
+    // What is wrong, and not missing, is refused all the same.
+    for wrong in ["a,x,five,1\n", "a,x,5,1,2\n", "a,x,5,soon\n"] {
+        fault(format!("a,x,5,1\n{wrong}"), &skip);
+    }
+}
+
+/// If this fails, one user is two, and nobody can see why.
+#[test]
+fn blanks_that_cannot_be_seen_are_told() {
+    let rows = "ann,x,5,1\nann\u{a0},x,5,2\nann\u{a0},y,5,2\nbob,x\u{200b},1,3\nz\u{f6}e,x,1,4\n";
+    let read = read_text(rows, &four_columns(",")).unwrap();
+    assert_eq!(read.user_names.len(), 4);
+    assert_eq!(
+        read.warnings,
+        [
+            "ratings: names of users or items with blanks or other characters that cannot be seen: 2, the first in \
+          line 2: \"ann\\u{a0}\"; a name without them is another one"
+        ]
+    );
+}
+
+/// If this fails, the first rating of a file is taken for the names of its columns.
+#[test]
+fn a_first_line_with_a_rating_and_a_time_is_no_header() {
+    let header = DelimitedSpec {
+        header: Some(true),
+        ..four_columns(",")
+    };
+    let pairs = DelimitedSpec {
+        rating: None,
+        timestamp: None,
+        ..header.clone()
+    };
+    for (text, layout) in [
+        (
+            "A000XQ,B00007Z,4.0,1300000000\nA1,B1,3.0,1300000001\n",
+            &header,
+        ),
+        (
+            "A000XQ,B00007Z,4.0,2011-03-13\nA1,B1,3.0,2011-03-14\n",
+            &header,
+        ),
+        (
+            "A000XQ,B00007Z,4.0,1300000000\nA1,B1,3.0,1300000001\n",
+            &pairs,
+        ),
+        (
+            "A000XQ,B00007Z,good,2011-03-13\nA1,B1,bad,2011-03-14\n",
+            &pairs,
+        ),
+    ] {
+        let told = fault(text, layout);
+        assert!(
+            told.contains("if it is a rating, say `header = false`"),
+            "{told}"
+        );
+    }
+    let forgotten = DelimitedSpec {
+        header: None,
+        ..pairs
+    };
+    let told = fault("who,what,stars\nann,x,4\n", &forgotten);
+    assert!(told.contains("say `header = true`"), "{told}");
+}
+
+/// If this fails, a list of items is one rating, or its message does not say what to do.
+#[test]
+fn a_list_of_items_in_each_line_is_named() {
+    let pairs = DelimitedSpec {
+        separator: None,
+        header: None,
+        rating: None,
+        timestamp: None,
+        ..four_columns(" ")
+    };
+    let told = fault("0 5 7 9\n1 5 8\n", &pairs);
+    assert!(
+        told.contains("an adjacency list") && told.contains("awk"),
+        "{told}"
+    );
+    assert!(!fault("a,x,1,9\nb,y,2\n", &four_columns(",")).contains("adjacency"));
+}
+
+/// If this fails, somebody cannot see what unit the program has taken the times of a file for.
+#[test]
+fn what_is_told_from_a_file_is_said_in_one_line() {
+    let told = |time: &str| {
+        let rows = format!("a,x,1,{time}\n");
+        read_text(rows, &four_columns(",")).unwrap().told.concat()
+    };
+    for (time, words) in [
+        (
+            "978264000123",
+            "milliseconds since 1970: 2000-12-31 12:00:00 to",
+        ),
+        ("978264000", "seconds since 1970: 2000-12-31 12:00:00 to"),
+        ("978264000.5", "seconds since 1970"),
+        (
+            "20001231120000",
+            "dates without hyphens: 2000-12-31 12:00:00 to",
+        ),
+        ("20001231", "dates without hyphens: 2000-12-31 00:00:00 to"),
+        ("2000-12-31T12:00:00Z", "dates: 2000-12-31 12:00:00 to"),
+        ("17", "an order alone"),
+    ] {
+        let told = told(time);
+        let expected = format!("told from ratings: timestamps are taken for {words}");
+        assert!(told.starts_with(&expected), "{told}");
+    }
+    let given = DelimitedSpec {
+        timestamp_format: Some(TimestampFormat::Seconds),
+        ..four_columns(",")
+    };
+    assert_eq!(
+        read_text("a,x,1,978264000\n", &given).unwrap().told,
+        [""; 0]
+    );
+}
+
+/// If this fails, fractions of a second tie, or move a rating to another time.
+#[test]
+fn a_fraction_of_a_second_keeps_its_order_and_its_meaning() {
+    let read = |times: [&str; 3]| {
+        let rows: String = times.iter().map(|time| format!("a,x,1,{time}\n")).collect();
+        let read = read_text(rows, &four_columns(",")).unwrap();
+        let of = |row: &Interaction| (row.time, row.instant);
+        read.interactions.iter().map(of).collect::<Vec<_>>()
+    };
+    for times in [
+        ["978264000", "978264000.000002", "978264000.5"],
+        ["978264000000", "978264000000.002", "978264000500"],
+        [
+            "2000-12-31T12:00:00Z",
+            "2000-12-31 12:00:00.000002",
+            "2000-12-31T13:00:00.5+01:00",
+        ],
+    ] {
+        let rows = read(times);
+        assert!(rows.is_sorted_by(|one, other| one.0 < other.0), "{rows:?}");
+        let after_ns = rows.iter().map(|row| row.1.0 - rows[0].1.0);
+        let after_us: Vec<i64> = after_ns
+            .map(|ns| (ns as f64 / 1e3).round() as i64)
+            .collect();
+        assert_eq!(after_us, [0, 2, 500_000], "{times:?}");
+        assert_eq!(rows[0].1, Timestamp(978_264_000_000_000_000));
+    }
+}

@@ -1,0 +1,228 @@
+//! Takes the part of a file's ratings that a scenario keeps, one filter after the other.
+
+use super::ratings::{Interaction, Ratings};
+use fedrecsim_core::{Result, Streams};
+use fedrecsim_scenario::{DatasetSpec, RepeatedPairs};
+
+/// The numbers of ratings, users, items and positives.
+type Counts = [u64; 4];
+
+/// Returns the ratings that the filters of `spec` leave. Each filter is told to `told`: its key with
+/// its value, and the numbers of ratings, users, items and positives before it and after it.
+///
+/// # Errors
+/// [`Error::Dataset`](fedrecsim_core::Error::Dataset) for a filter that leaves nothing.
+pub fn filtered(
+    mut ratings: Ratings,
+    spec: &DatasetSpec,
+    streams: Streams,
+    told: &mut dyn FnMut(&str, [Counts; 2]),
+) -> Result<Ratings> {
+    let mut filter = |key: String, filter: &dyn Fn(Ratings) -> Result<Ratings>| {
+        let before = ratings.counts();
+        ratings = filter(std::mem::take(&mut ratings))?;
+        told(&key, [before, ratings.counts()]);
+        Result::Ok(())
+    };
+    let repeated = spec.repeated_pairs.unwrap_or(RepeatedPairs::Keep);
+    if repeated != RepeatedPairs::Keep {
+        let name = format!("{repeated:?}").to_lowercase();
+        filter(format!("repeated_pairs = {name:?}"), &|all| {
+            Ok(all.without_repeats(repeated))
+        })?;
+    }
+    if let Some(least) = spec.positive_from {
+        filter(format!("positive_from = {least}"), &|all| {
+            all.with_positives_from(least)
+        })?;
+    }
+    if let Some(subset) = &spec.subset {
+        filter("subset".to_owned(), &|all| all.subset(subset, streams))?;
+    }
+    let minimum = spec.minimum_interactions;
+    filter(format!("minimum_interactions = {minimum}"), &|all| {
+        all.keep_active_users(minimum)
+    })?;
+    if let Some(minimum) = spec.minimum_positives {
+        filter(format!("minimum_positives = {minimum}"), &|all| {
+            all.keep_users_with_positives(minimum)
+        })?;
+    }
+    if let Some(least) = spec.k_core {
+        filter(format!("k_core = {least}"), &|all| all.core(least))?;
+    }
+    Ok(ratings)
+}
+
+impl Ratings {
+    /// Returns the numbers of ratings, users, items and positives.
+    fn counts(&self) -> Counts {
+        let positives = self.interactions.iter().filter(|row| row.is_positive);
+        [
+            self.interactions.len() as u64,
+            self.user_names.len() as u64,
+            self.items().into(),
+            positives.count() as u64,
+        ]
+    }
+
+    /// Leaves one row of each pair of user and item. Among equal times the row that stands first in the
+    /// file is the latest, as for the split.
+    fn without_repeats(mut self, way: RepeatedPairs) -> Self {
+        let mut order: Vec<usize> = (0..self.users.len()).collect();
+        let latest_first = |row: &usize| {
+            let Interaction { item, time, .. } = self.interactions[*row];
+            (self.users[*row], item, std::cmp::Reverse(time))
+        };
+        order.sort_by_key(latest_first);
+        let mut is_kept = vec![false; order.len()];
+        let pair = |row: usize, all: &Self| (all.users[row], all.interactions[row].item);
+        let groups = order.chunk_by(|one, other| pair(*one, &self) == pair(*other, &self));
+        let groups: Vec<&[usize]> = groups.collect();
+        for rows in groups {
+            let kept = match way {
+                RepeatedPairs::First => rows[rows.len() - 1],
+                _ => rows[0],
+            };
+            is_kept[kept] = true;
+            if way == RepeatedPairs::Sum {
+                let of = |value: fn(&Interaction) -> f32| -> f32 {
+                    rows.iter().map(|row| value(&self.interactions[*row])).sum()
+                };
+                let (rating, weight) = (of(|row| row.rating), of(|row| row.weight));
+                let is_positive = rows.iter().any(|row| self.interactions[*row].is_positive);
+                self.interactions[kept] = Interaction {
+                    rating,
+                    weight,
+                    is_positive,
+                    ..self.interactions[kept]
+                };
+            }
+        }
+        self.rows_only(|row, _, _| is_kept[row])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use fedrecsim_scenario::{DatasetName, SubsetSpec};
+
+    /// Returns ratings of three users, the rows as user, item, rating and time.
+    fn ratings() -> Ratings {
+        let rows = [
+            (0, 0, 5.0, 3),
+            (0, 1, 1.0, 1),
+            (0, 0, 2.0, 5),
+            (1, 0, 4.0, 2),
+            (0, 0, 3.0, 5),
+            (1, 2, 1.0, 9),
+            (2, 1, 5.0, 7),
+            (2, 1, 5.0, 7),
+        ];
+        let rows =
+            rows.map(|(user, item, rating, time)| (user, Interaction::new(item, rating, time)));
+        let (users, interactions) = rows.into_iter().unzip();
+        Ratings {
+            users,
+            interactions,
+            user_names: ["a", "b", "c"].map(Into::into).into(),
+            item_names: crate::dataset::ratings::names(3),
+            ..Ratings::default()
+        }
+    }
+
+    /// User, item, rating and time.
+    type Row = (u32, u32, f32, i64);
+
+    /// Returns what is left, and what was told of it.
+    fn left(change: impl Fn(&mut DatasetSpec)) -> (Vec<Row>, Vec<String>) {
+        let mut spec = DatasetSpec::named(DatasetName::Delimited);
+        change(&mut spec);
+        let mut told = Vec::new();
+        let mut note = |key: &str, [before, after]: [Counts; 2]| {
+            told.push(format!("{key}: {before:?} {after:?}"));
+        };
+        let left = filtered(ratings(), &spec, Streams::new(1), &mut note).unwrap();
+        let rows = left.users.iter().zip(&left.interactions);
+        let rows = rows
+            .map(|(user, row)| (*user, row.item, row.rating, row.time))
+            .collect();
+        (rows, told)
+    }
+
+    /// If this fails, a pair is trained on more often than the scenario says, or with another rating.
+    #[test]
+    fn one_row_of_a_repeated_pair_stays() {
+        let of = |way| left(|spec| spec.repeated_pairs = Some(way)).0;
+        let others = [(1, 1, 4.0, 2), (1, 2, 1.0, 9)];
+        // Among equal times the row that stands first is the latest.
+        let last = [
+            (0, 0, 1.0, 1),
+            (0, 1, 2.0, 5),
+            others[0],
+            others[1],
+            (2, 0, 5.0, 7),
+        ];
+        assert_eq!(of(RepeatedPairs::Last), last);
+        let first = of(RepeatedPairs::First);
+        assert_eq!(first.len(), 5);
+        assert!(first.contains(&(0, 0, 5.0, 3)), "{first:?}");
+        let sum = of(RepeatedPairs::Sum);
+        assert!(
+            sum.contains(&(0, 1, 10.0, 5)) && sum.contains(&(2, 0, 10.0, 7)),
+            "{sum:?}"
+        );
+        assert_eq!(of(RepeatedPairs::Keep), left(|_| {}).0);
+    }
+
+    /// If this fails, somebody is told that a filter takes more or less away than it does.
+    #[test]
+    fn each_filter_is_told_with_what_it_leaves() {
+        let (rows, told) = left(|spec| {
+            spec.positive_from = Some(3.0);
+            spec.repeated_pairs = Some(RepeatedPairs::Last);
+            spec.minimum_positives = Some(1);
+            spec.subset = Some(SubsetSpec {
+                newest_per_user: Some(1),
+                ..SubsetSpec::default()
+            });
+        });
+        assert_eq!(rows, [(0, 0, 5.0, 7)]);
+        assert_eq!(
+            told,
+            [
+                "repeated_pairs = \"last\": [8, 3, 3, 8] [5, 3, 3, 5]",
+                "positive_from = 3: [5, 3, 3, 5] [5, 3, 3, 2]",
+                "subset: [5, 3, 3, 2] [3, 3, 3, 1]",
+                "minimum_interactions = 0: [3, 3, 3, 1] [3, 3, 3, 1]",
+                "minimum_positives = 1: [3, 3, 3, 1] [1, 1, 1, 1]"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_filter_that_leaves_nothing_says_how_far_off_it_was() {
+        for (spec, message) in [
+            (
+                DatasetSpec {
+                    positive_from: Some(6.0),
+                    ..DatasetSpec::named(DatasetName::Delimited)
+                },
+                "dataset.positive_from is 6, and the highest rating is 5",
+            ),
+            (
+                DatasetSpec {
+                    minimum_positives: Some(3),
+                    ..DatasetSpec::named(DatasetName::Delimited)
+                },
+                "dataset.minimum_positives is 3, but no user has more than 2 different positive items",
+            ),
+        ] {
+            let left = filtered(ratings(), &spec, Streams::new(1), &mut |_, _| {});
+            let told = left.unwrap_err().to_string();
+            assert!(told.ends_with(message), "{told}");
+        }
+    }
+}

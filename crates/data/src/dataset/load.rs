@@ -1,0 +1,157 @@
+//! Reads or generates the ratings of a scenario, filters and splits them.
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use super::ratings::{self, Interaction, Ratings};
+use super::{Dataset, delimited, filters, generator, registry, split, unusable};
+use fedrecsim_core::{Result, Streams};
+use fedrecsim_scenario::{DatasetSpec, GeneratorSpec, Scenario, SplitSpec};
+
+/// Reads or generates the ratings that `spec` names, takes the part of them that it keeps, leaves
+/// out the users with fewer than `minimum_interactions` of them, and splits the rest. Users whom the
+/// evaluation and the method cannot serve are known to [`load_for`] alone.
+///
+/// A relative path is tried as given, then below each of `data_directories`; see [`registry`].
+///
+/// # Errors
+/// [`crate::Error::Read`](fedrecsim_core::Error::Read) for a file that is missing, unreadable or
+/// empty, [`MalformedLine`](fedrecsim_core::Error::MalformedLine) for a line that does not fit the
+/// layout, [`Usage`](fedrecsim_core::Error::Usage) for a layout that contradicts itself, and
+/// [`Dataset`](fedrecsim_core::Error::Dataset) where too little is left to split.
+pub fn load(spec: &DatasetSpec, data_directories: &[PathBuf], streams: Streams) -> Result<Dataset> {
+    if let Some(generator) = &spec.generator {
+        return generated(generator, 0..generator.users, spec, streams);
+    }
+    let (ratings, remarks) = read(spec, data_directories, streams)?;
+    let dataset = unusable::split_served(ratings, spec, None, streams)?;
+    Ok(dataset.with(remarks))
+}
+
+/// Reads or generates the ratings of a scenario as [`load`] does, without the users whom its run
+/// cannot serve if it says so. `trains` says whether its method trains.
+///
+/// # Errors
+/// Those of [`load`].
+pub fn load_for(
+    (scenario, trains): (&Scenario, bool),
+    data_directories: &[PathBuf],
+) -> Result<Dataset> {
+    let (spec, streams) = (&scenario.dataset, Streams::new(scenario.seed));
+    if spec.generator.is_some() {
+        return load(spec, data_directories, streams);
+    }
+    let (ratings, remarks) = read(spec, data_directories, streams)?;
+    let needs = Some((&scenario.evaluation, trains));
+    let dataset = unusable::split_served(ratings, spec, needs, streams)?;
+    Ok(dataset.with(remarks))
+}
+
+/// What was told from a file, and what its reader should look at.
+type Remarks = [Vec<String>; 2];
+
+/// Reads the ratings of a file, and takes the part of them that `spec` keeps.
+fn read(
+    spec: &DatasetSpec,
+    data_directories: &[PathBuf],
+    streams: Streams,
+) -> Result<(Ratings, Remarks)> {
+    let file = registry::locate(spec, data_directories)?;
+    let mut all = delimited::read(&file.path, &file.layout)?;
+    let [mut told, warnings] = [&mut all.told, &mut all.warnings].map(std::mem::take);
+    if spec.columns.is_none() {
+        // The layout of a public data set is known.
+        told.clear();
+    }
+    let mut ratings = filters::filtered(all, spec, streams, &mut |_, _| {})?;
+    if file.ordered_by_item {
+        ratings.order_by_item_number();
+    }
+    Ok((ratings, [told, warnings]))
+}
+
+/// Looks for the ratings file that `spec` names, as [`load`] does, and reads no more of it than
+/// tells its layout.
+///
+/// # Errors
+/// Those of [`registry::locate`].
+pub fn look_for(spec: &DatasetSpec, data_directories: &[PathBuf]) -> Result<()> {
+    match &spec.generator {
+        Some(_) => Ok(()),
+        None => registry::locate(spec, data_directories).map(drop),
+    }
+}
+
+/// Splits the ratings of a file that the filters of a scenario have left, as [`load_for`] does. If
+/// `ordered_by_item` is true, an item's first appearance stands for the time of its ratings.
+///
+/// # Errors
+/// Those of [`split::split`].
+pub fn split_of(
+    mut ratings: Ratings,
+    ordered_by_item: bool,
+    (scenario, trains): (&Scenario, bool),
+) -> Result<Dataset> {
+    if ordered_by_item {
+        ratings.order_by_item_number();
+    }
+    let needs = Some((&scenario.evaluation, trains));
+    unusable::split_served(
+        ratings,
+        &scenario.dataset,
+        needs,
+        Streams::new(scenario.seed),
+    )
+}
+
+/// Returns the split ratings of the users `own` of a generated population, without those who have
+/// too few.
+pub(super) fn generated(
+    population: &GeneratorSpec,
+    own: Range<u32>,
+    spec: &DatasetSpec,
+    streams: Streams,
+) -> Result<Dataset> {
+    let minimum = spec.minimum_interactions;
+    let is_active = |interactions: &[Interaction]| interactions.len() >= minimum as usize;
+    let mut rows = 0;
+    // Equal parts can be drawn only for a known number of rows. Generating all of them twice costs
+    // less memory than keeping them.
+    if matches!(spec.split, SplitSpec::KFold { .. }) {
+        generator::generate(population, own.clone(), streams, |_, interactions| {
+            if is_active(interactions) {
+                rows += interactions.len() as u64;
+            }
+        });
+    }
+    let split = (&spec.split, rows);
+    let mut splitter = split::Splitter::new(population.items, own.start, split, streams)?;
+    let mut most = 0;
+    generator::generate(population, own.clone(), streams, |user, interactions| {
+        most = most.max(interactions.len());
+        if is_active(interactions) {
+            splitter.push_user(
+                || format!("{user} of the generated population"),
+                interactions,
+            );
+        }
+    });
+    if splitter.is_empty() && !own.is_empty() {
+        Err(ratings::nobody_left(minimum, most))
+    } else if own.len() == population.users as usize {
+        splitter.finish()
+    } else {
+        splitter.finish_part(own.start, population.users, Default::default())
+    }
+}
+
+impl Dataset {
+    /// Returns the data set of a file with what was noticed of that.
+    pub(super) fn with(self, [told, warnings]: Remarks) -> Self {
+        Self {
+            told,
+            warnings,
+            ..self
+        }
+    }
+}

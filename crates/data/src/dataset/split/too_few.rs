@@ -1,0 +1,95 @@
+//! Says which users cannot be split, and what helps.
+
+use super::{Splitter, Way, different_positives};
+use crate::dataset::ratings::Interaction;
+
+/// The users that cannot be split.
+pub(super) struct TooFew {
+    first: String,
+    first_different_items: usize,
+    pub users: Vec<u32>,
+    most_rows: usize,
+    /// The most different positives of one of them.
+    most_positives: usize,
+}
+
+impl Splitter {
+    pub(super) fn note_too_few(
+        &mut self,
+        label: impl FnOnce() -> String,
+        user: u32,
+        rows: &[Interaction],
+    ) {
+        let positives = different_positives(rows).len();
+        let too_few = self.too_few.get_or_insert_with(|| TooFew {
+            first: label(),
+            first_different_items: positives,
+            users: Vec::new(),
+            most_rows: 0,
+            most_positives: 0,
+        });
+        too_few.most_positives = too_few.most_positives.max(positives);
+        too_few.users.push(user);
+        too_few.most_rows = too_few.most_rows.max(rows.len());
+    }
+
+    pub(super) fn too_few_message(&self, too_few: &TooFew) -> String {
+        let TooFew {
+            first,
+            first_different_items,
+            users,
+            ..
+        } = too_few;
+        let split = match &self.way {
+            Way::Holdout(..) => "holdout",
+            _ => "leave-one-out",
+        };
+        let why = match &self.way {
+            Way::KFold(draw) => format!(
+                "{first} has no rating to train on: all of them are in the test part ({}); users without one",
+                draw.part_in_words()
+            ),
+            _ => {
+                let (needed, held_out) = match self.held_out.has_validation_items() {
+                    true => (3, "a test item, a validation item"),
+                    false => (2, "a test item"),
+                };
+                format!(
+                    "{first} has rated {first_different_items} different items, but {split} needs at least \
+                     {needed} ({held_out} and one to train on); users with too few"
+                )
+            }
+        };
+        format!("{why}: {}. {}", users.len(), self.way_out(too_few))
+    }
+
+    /// Returns advice for users that cannot be split, which leaves somebody who can.
+    fn way_out(&self, too_few: &TooFew) -> String {
+        let left = self.train.users();
+        let validates = self.held_out.has_validation_items();
+        let validation_key = match &self.way {
+            Way::Holdout(..) => "holdout.validation_share = 0",
+            _ => "leave-one-out.validation_item = false",
+        };
+        match &self.way {
+            _ if left == 0 && validates && too_few.most_positives >= 2 => format!(
+                "No user has enough; without validation items (dataset.split.{validation_key}) 2 would do"
+            ),
+            _ if left == 0 => {
+                "No user has enough, so that these ratings cannot be split so".to_owned()
+            }
+            // Without them the parts are drawn anew, and others may be left without a rating.
+            Way::KFold(_) if self.is_of_file => {
+                "Leave them out with dataset.on_unusable_user = \"leave-out\"".to_owned()
+            }
+            _ if self.is_of_file => format!(
+                "Leave them out with dataset.on_unusable_user = \"leave-out\": {left} users can be split"
+            ),
+            _ if self.most_rows > too_few.most_rows => format!(
+                "Set dataset.minimum_interactions to {} to leave them out",
+                too_few.most_rows + 1
+            ),
+            _ => "Raise dataset.generator.ratings_per_user".to_owned(),
+        }
+    }
+}
