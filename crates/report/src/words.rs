@@ -65,7 +65,7 @@ pub(crate) fn threshold(threshold: f32) -> String {
 pub fn duration(seconds: f64) -> String {
     let (value, unit) = match seconds {
         0.0 => return "0 s".to_owned(),
-        s if s < 0.9995e-3 => (s * 1e6, "us"),
+        s if s < 0.9995e-3 => (s * 1e6, "µs"),
         s if s < 0.9995 => (s * 1e3, "ms"),
         s if s < 119.5 => (s, "s"),
         s if s < 119.5 * 60.0 => (s / 60.0, "min"),
@@ -79,7 +79,7 @@ pub fn duration(seconds: f64) -> String {
 pub(crate) fn energy(joules: f64) -> String {
     let (value, unit) = match joules {
         0.0 => return "0 J".to_owned(),
-        j if j < 0.9995e-3 => (j * 1e6, "uJ"),
+        j if j < 0.9995e-3 => (j * 1e6, "µJ"),
         j if j < 0.9995 => (j * 1e3, "mJ"),
         j if j < 999.5 => (j, "J"),
         j if j < 999.5e3 => (j / 1e3, "kJ"),
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(
             printed,
             [
-                "0 s", "20.0 us", "350 ms", "1.00 s", "12.3 s", "119 s", "4.20 min", "3.10 h",
+                "0 s", "20.0 µs", "350 ms", "1.00 s", "12.3 s", "119 s", "4.20 min", "3.10 h",
                 "11.6 d"
             ]
         );
@@ -233,7 +233,7 @@ mod tests {
         let printed = [0.0, 2e-5, 0.35, 12.34, 999.6, 2.5e6].map(energy);
         assert_eq!(
             printed,
-            ["0 J", "20.0 uJ", "350 mJ", "12.3 J", "1.00 kJ", "2.50 MJ"]
+            ["0 J", "20.0 µJ", "350 mJ", "12.3 J", "1.00 kJ", "2.50 MJ"]
         );
     }
 

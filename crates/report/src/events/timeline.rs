@@ -440,7 +440,7 @@ mod tests {
         for text in [
             "user 2",
             "cancelled by the server (1)",
-            "deadline: 8.00 us",
+            "deadline: 8.00 µs",
             "round 1 began",
             "over-selection",
         ] {
