@@ -9,7 +9,8 @@ use fedrecsim_core::{Error, Result};
 ///
 /// If `wanted` is the name of an arm, that is the one for all others. Otherwise it consists of
 /// parts of names, such as `method=popularity`, and each arm is compared to the one that has these
-/// parts and no further ones but those that the arm has as well. Of several such arms it is the one
+/// parts and no further ones but those that the arm has as well; a method may be named by its value
+/// alone, as tables do. Of several such arms it is the one
 /// that shares most with it, and the first of these in the order of the study. An arm that has
 /// these parts itself, and one without such a partner, is compared to none.
 ///
@@ -23,7 +24,11 @@ pub fn places(names: &[&str], wanted: &str) -> Result<Vec<Option<usize>>> {
     }
     let wanted_parts: Vec<&str> = wanted.split(JOINT).collect();
     let parts = parts_of(names);
-    let has_wanted = |arm: usize| wanted_parts.iter().all(|part| parts[arm].contains(part));
+    // Tables call an arm by the value of its method.
+    let is_wanted =
+        |part: &str, wanted: &str| part == wanted || part.strip_prefix("method=") == Some(wanted);
+    let has_part = |arm: usize, wanted: &str| parts[arm].iter().any(|of| is_wanted(of, wanted));
+    let has_wanted = |arm: usize| wanted_parts.iter().all(|part| has_part(arm, part));
     let candidates: Vec<usize> = (0..names.len()).filter(|arm| has_wanted(*arm)).collect();
     if candidates.is_empty() {
         let known: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
@@ -33,7 +38,9 @@ pub fn places(names: &[&str], wanted: &str) -> Result<Vec<Option<usize>>> {
         )));
     }
     let partner = |arm: usize| {
-        let is_shared = |part: &&str| wanted_parts.contains(part) || parts[arm].contains(part);
+        let is_shared = |part: &&str| {
+            wanted_parts.iter().any(|wanted| is_wanted(part, wanted)) || parts[arm].contains(part)
+        };
         let fits = |other: &usize| parts[*other].iter().all(is_shared);
         // Of equal ones `max_by_key` takes the last.
         candidates
@@ -92,6 +99,7 @@ mod tests {
         let found = |wanted: &str| places(&NAMES, wanted).unwrap();
         let (a, b) = (Some(1), Some(5));
         assert_eq!(found("method=popularity"), [a, None, a, a, a, None, b]);
+        assert_eq!(found("popularity"), found("method=popularity"));
         // The one with 10 % a round shares more with the other one that has it.
         assert_eq!(
             found("method=fedgram, times"),
