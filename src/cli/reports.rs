@@ -1,6 +1,6 @@
 //! Carries out the commands that look at reports which exist: `diff`, `compare` and `html`.
 
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use super::Finished;
 use super::args::{CompareArgs, DiffArgs, HtmlArgs};
@@ -43,12 +43,30 @@ pub(crate) fn compare(arguments: &CompareArgs, vocabulary: &[MethodVocabulary]) 
         compare_to: arguments.to.clone(),
         metrics: arguments.figures.clone(),
     };
-    let results = compare::results(reports, wanted, vocabulary)?;
+    let mut results = compare::results(reports, wanted, vocabulary)?;
     if let Some(folder) = &arguments.out {
         std::fs::create_dir_all(folder).map_err(|reason| Error::write(folder, reason))?;
+        // The page leads from its folder to those of the runs.
+        for run in results.arms.iter_mut().flat_map(|arm| &mut arm.runs) {
+            run.folder = from_folder(folder, &run.folder).unwrap_or_else(|| run.folder.clone());
+        }
         write_files(folder, tables::files(&results, NAME)?, arguments.overwrite)?;
     }
     Ok(tables::markdown(&results))
+}
+
+/// Returns the way from a folder to another one; `None` if one of them cannot be looked at, or they
+/// have no root in common.
+fn from_folder(from: &Path, to: &Path) -> Option<PathBuf> {
+    let [from, to] = [from, to].map(|path| path.canonicalize().ok());
+    let (from, to) = (from?, to?);
+    let pairs = from.components().zip(to.components());
+    let shared = pairs.take_while(|(one, other)| one == other).count();
+    if shared == 0 {
+        return None;
+    }
+    let up = from.components().skip(shared).map(|_| Component::ParentDir);
+    Some(up.chain(to.components().skip(shared)).collect())
 }
 
 /// Makes the pages, and returns where they are, a line for each.
