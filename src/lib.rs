@@ -116,7 +116,6 @@
 //! | `parquet` | the same as Parquet files (`--format parquet`), with parquet; not on by default |
 //! | `npz` | the parameters of a trained model as a file for NumPy, with ndarray-npy |
 //! | `plots` | the SVG charts of reports and of the events, with plotters |
-//! | `html` | the interactive page of a report, with plotly; not on by default |
 //! | `mpi` | one simulation on several machines, with the OpenMPI of the system; not on by default |
 //!
 //! # The contracts

@@ -16,7 +16,7 @@ use fedrecsim_core::{Error, ErrorKind, Result, shell_word};
 use fedrecsim_data::dataset::{Dataset, KeptItems};
 use fedrecsim_ranks::{self as ranks, Crew};
 use fedrecsim_report::progress::{LINES_EVERY, Progress, Show};
-use fedrecsim_report::{self as report, ReportFolder, RunRecord, UserArrays, Wall, html};
+use fedrecsim_report::{self as report, ReportFolder, RunRecord, UserArrays, Wall};
 use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::{
     self as sim, Checkpoints, RoundObserver, RunControl, Simulation, Stop, World, checkpoint,
@@ -45,11 +45,6 @@ pub(crate) struct Job<'a> {
 }
 
 impl RunOptions {
-    /// Refuses a page in a build that cannot make one.
-    pub(crate) fn check(&self) -> Result<()> {
-        if self.html { html::check() } else { Ok(()) }
-    }
-
     /// Begins the file for the parameters, if one is asked for.
     pub(crate) fn model_file(&self, overwrite: bool) -> Result<Option<(OutputFile, File)>> {
         let path = self.save_model.as_ref();

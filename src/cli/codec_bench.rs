@@ -79,7 +79,12 @@ pub(crate) fn bench(
     let mut blocks = vec![Block::Table(report::Table::new("", HEADER, rows))];
     blocks.append(&mut remarks);
     blocks.push(Block::text(explained));
-    Ok(Document { title, blocks }.terminal(None))
+    let document = Document {
+        title,
+        blocks,
+        ..Document::default()
+    };
+    Ok(document.terminal(None))
 }
 
 /// The columns of the table.

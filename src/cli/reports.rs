@@ -72,10 +72,9 @@ fn from_folder(from: &Path, to: &Path) -> Option<PathBuf> {
 /// Makes the pages, and returns where they are, a line for each.
 ///
 /// # Errors
-/// [`Error::Usage`] for a folder that holds neither a report nor tables of a study, and in a build
-/// without the feature `html`; [`Error::Read`] for a report that cannot be read; [`Error::Write`].
+/// [`Error::Usage`] for a folder that holds neither a report nor tables of a study; [`Error::Read`]
+/// for a report that cannot be read; [`Error::Write`].
 pub(crate) fn html(arguments: &HtmlArgs, vocabulary: &[MethodVocabulary]) -> Result<String> {
-    html::check()?;
     let mut written = String::new();
     for folder in &arguments.folders {
         let page = page(folder, vocabulary)?;

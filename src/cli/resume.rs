@@ -9,7 +9,7 @@ use super::task::Task;
 use super::{Finished, Session, leftovers};
 use crate::{Error, Result};
 use fedrecsim_ranks::Crew;
-use fedrecsim_report::{self as report, EarlierReport, ReportFolder};
+use fedrecsim_report::{EarlierReport, ReportFolder};
 use fedrecsim_scenario::{self as scenario, AvailabilityPattern, RatesSpec, Scenario, SpeedSpec};
 use fedrecsim_sim::Checkpoints;
 use fedrecsim_sim::checkpoint::{self, Build, Header, Keeper, Opened};
@@ -26,13 +26,9 @@ pub(crate) fn resume(
     mut crew: Option<Crew>,
 ) -> Result<Finished> {
     let options = &arguments.options;
-    options.check()?;
     // The folder is locked before a checkpoint is looked for, as a run at work there would replace
     // the checkpoint meanwhile.
-    let mut folder = ReportFolder::reopen(&arguments.folder)?;
-    if options.html {
-        folder = folder.with_exporter(report::PAGE);
-    }
+    let folder = ReportFolder::reopen(&arguments.folder)?;
     let found = checkpoint::find(folder.path())?;
     let Opened {
         mut header,

@@ -14,9 +14,9 @@ use crate::scenario::Scenario;
 use crate::{Error, Result};
 use fedrecsim_core::shell_word;
 use fedrecsim_ranks::Crew;
+use fedrecsim_report::ReportFolder;
 #[cfg(feature = "parquet")]
 use fedrecsim_report::arrow;
-use fedrecsim_report::{self as report, ReportFolder};
 use fedrecsim_sim::checkpoint::{self, Build, Header, Keeper};
 use fedrecsim_sim::{Checkpoints, World};
 
@@ -32,7 +32,6 @@ pub(crate) fn run(
     mut crew: Option<Crew>,
 ) -> Result<Finished> {
     let options = &arguments.options;
-    options.check()?;
     if arguments.format == TableFormat::Parquet {
         check_parquet()?;
     }
@@ -118,14 +117,12 @@ fn claim(arguments: &RunArgs, scenario: &Scenario) -> Result<ReportFolder> {
             "a run that was stopped left a checkpoint in {path}; go on with it by `fedrecsim resume {command}`, name another folder with --out, or begin anew with --overwrite"
         )));
     }
-    let mut folder = ReportFolder::create(path, arguments.overwrite)?;
-    if arguments.options.html {
-        folder = folder.with_exporter(report::PAGE);
-    }
+    let folder = ReportFolder::create(path, arguments.overwrite)?;
     #[cfg(feature = "parquet")]
-    if arguments.format == TableFormat::Parquet {
-        folder = folder.with_exporter(arrow::PARQUET);
-    }
+    let folder = match arguments.format {
+        TableFormat::Parquet => folder.with_exporter(arrow::PARQUET),
+        _ => folder,
+    };
     Ok(folder)
 }
 

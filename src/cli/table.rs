@@ -74,6 +74,7 @@ fn text(described: &[(String, Array2<f64>)]) -> String {
     Document {
         title: title.to_owned(),
         blocks: vec![Block::Table(table)],
+        ..Document::default()
     }
     .terminal(None)
 }

@@ -86,7 +86,7 @@ pub fn report(folder: &Path) -> (String, Vec<(String, String)>) {
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| {
-            !["run.json", "summary.md"]
+            !["run.json", "summary.md", "report.html"]
                 .iter()
                 .any(|name| path.ends_with(name))
         })

@@ -65,7 +65,6 @@ mod fuzz_replay;
 mod global_time;
 /// The interactive page of a report opens in a browser without an error, and shows what the report
 /// says.
-#[cfg(feature = "html")]
 mod html_pages;
 /// Reads from the text of a source file what it imports.
 mod import_paths;

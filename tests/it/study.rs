@@ -210,10 +210,7 @@ fn a_study_runs_every_arm_with_every_seed_and_sums_them_up() {
         !workshop.path("out/study.html").exists(),
         "the page of an earlier version is written"
     );
-    assert_eq!(
-        workshop.path("out/report.html").exists(),
-        cfg!(feature = "html")
-    );
+    assert!(workshop.path("out/report.html").exists());
 }
 
 /// If this fails, a study that goes on runs what it has once more, or does not run what was added.

@@ -18,6 +18,8 @@ pub(crate) const COLORS: usize = 8;
 pub struct Chart {
     /// The name within a page.
     pub id: &'static str,
+    /// The metric that it shows, if charts of the same name show others; a page has a button for each.
+    pub metric: String,
     /// The heading on a page.
     pub title: String,
     /// A note on all figures of the chart, such as their protocol; on a page.
@@ -128,6 +130,10 @@ pub struct Series {
     pub group: String,
     /// The name in the legend, which leaves out a series without one.
     pub name: String,
+    /// The arm that it is of, by its place in the study.
+    pub arm: Option<usize>,
+    /// The seed, if it is of a single one.
+    pub seed: Option<u64>,
     /// Its figure, which stands beside its name in a picture.
     pub figure: String,
     /// The colour, by its number.
@@ -323,7 +329,8 @@ impl Chart {
     }
 
     /// Returns the front along an axis: of the series that are points, those that no other one
-    /// beats, by ascending cost.
+    /// beats, by ascending cost. A page makes its own, of the arms that it shows.
+    #[cfg(any(test, feature = "plots"))]
     pub(crate) fn front(&self, better: Better, axis: usize) -> Vec<&Series> {
         let points: Vec<&Series> = self
             .series

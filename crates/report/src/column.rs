@@ -152,6 +152,8 @@ pub struct Cell {
     /// The number in full that the cell shows and rows are sorted by; `None` for words, and where
     /// there is no value.
     pub number: Option<String>,
+    /// The file or the folder that a page leads to from here.
+    pub(crate) link: Option<String>,
 }
 
 impl Cell {
@@ -174,6 +176,7 @@ impl<T: Into<String>> From<T> for Cell {
         Self {
             text: text.into(),
             number: None,
+            link: None,
         }
     }
 }

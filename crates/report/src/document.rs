@@ -13,6 +13,8 @@ use super::words;
 pub struct Document {
     /// The title.
     pub title: String,
+    /// The answer in a sentence, which a reader sees first; it may be empty.
+    pub answer: String,
     /// What it consists of.
     pub blocks: Vec<Block>,
 }
@@ -22,6 +24,8 @@ pub struct Document {
 pub enum Block {
     /// A heading.
     Heading(String),
+    /// The heading of a section in which nothing happened, which a page folds.
+    Quiet(String),
     /// A paragraph; names in it stand in backquotes.
     Text(String),
     /// A paragraph that warns, with its beginning in bold.
@@ -41,6 +45,8 @@ pub enum Block {
     Pictures(Vec<String>),
     /// A table.
     Table(Table),
+    /// The arms of a study beside each other.
+    Board(Box<Board>),
     /// A table of a page that is shown when its line is opened. Markdown leaves it out.
     Folded {
         /// The line.
@@ -87,6 +93,34 @@ pub struct Table {
     pub rows: Vec<Vec<Cell>>,
     /// Whether rows can be sorted by a click on the name of a column.
     pub is_sortable: bool,
+}
+
+/// The leaderboard: a table with a row for every arm, which a page draws with check boxes and dots.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Board {
+    /// The name of the column with the dots.
+    pub(crate) heading: String,
+    /// The table.
+    pub(crate) table: Table,
+    /// What the table cannot say of its rows, in their order.
+    pub(crate) rows: Vec<BoardRow>,
+    /// The value of a line through all rows.
+    pub(crate) reference: Option<f64>,
+}
+
+/// A row of the leaderboard.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct BoardRow {
+    /// The arm, by its place in the study.
+    pub arm: usize,
+    /// Its name.
+    pub name: String,
+    /// Whether it is the one that all others are held against, which has no colour of its own.
+    pub is_reference: bool,
+    /// Its values of the axes of the study.
+    pub axes: Vec<(String, String)>,
+    /// The lower end of the interval, the mean and the upper end.
+    pub dot: Option<[f64; 3]>,
 }
 
 /// The columns of a table that is put together: the name of each, and what makes its cell of a row.
@@ -220,14 +254,23 @@ impl Document {
         })
     }
 
+    /// Returns the leaderboards.
+    pub(crate) fn boards(&self) -> impl Iterator<Item = &Board> {
+        self.blocks.iter().filter_map(|block| match block {
+            Block::Board(board) => Some(board.as_ref()),
+            _ => None,
+        })
+    }
+
     /// Returns the document as Markdown.
     pub(crate) fn markdown(&self) -> String {
         let line = |text: &str| escaped(&words::one_line(text));
         let mut parts = vec![format!("# {}", line(&self.title))];
+        parts.extend((!self.answer.is_empty()).then(|| format!("**{}**", line(&self.answer))));
         let mut heading = "";
         for block in &self.blocks {
             match block {
-                Block::Heading(text) => {
+                Block::Heading(text) | Block::Quiet(text) => {
                     heading = text;
                     parts.push(format!("## {}", line(text)));
                 }
@@ -248,6 +291,9 @@ impl Document {
                     let name = file.trim_end_matches(".svg").replace('-', " ");
                     format!("![{name}]({file})")
                 })),
+                Block::Board(board) => {
+                    parts.extend([board.table.caption.clone(), board.table.markdown()]);
+                }
                 Block::Table(table) => {
                     if !table.caption.starts_with(heading) {
                         parts.push(escaped(&table.caption));
@@ -268,6 +314,9 @@ impl Document {
     pub fn terminal(&self, columns: Option<usize>) -> String {
         let sentence = |text: &str| fitted("", text, 2, columns);
         let mut whole = sentence(&self.title);
+        if !self.answer.is_empty() {
+            whole += &sentence(&self.answer);
+        }
         for block in &self.blocks {
             whole += &match block {
                 Block::Text(text) => sentence(text),
@@ -286,6 +335,7 @@ impl Document {
                     terms.iter().map(entry).collect()
                 }
                 Block::Table(table) => format!("\n{}\n", table.terminal()),
+                Block::Board(board) => format!("\n{}\n", board.table.terminal()),
                 _ => String::new(),
             };
         }

@@ -65,12 +65,12 @@ pub const EXPORTERS: &[Exporter] = &[
             one(SCENARIO_FILE, text.map(|text| scenario_text(&text)))
         },
     },
-    // The page and the Parquet tables are written on request. Those of an earlier report, which
-    // would show its figures, are removed.
     Exporter {
         files: &[file_names::PAGE],
-        render: |_| Ok(Files::new()),
+        render: |record| one(file_names::PAGE, html::render(&run::document(record)?)?),
     },
+    // The Parquet tables are written on request. Those of an earlier report, which would show its
+    // figures, are removed.
     Exporter {
         files: &file_names::PARQUET,
         render: |_| Ok(Files::new()),
@@ -80,12 +80,6 @@ pub const EXPORTERS: &[Exporter] = &[
         render: |record| one(RUN_JSON, run_json(record)?),
     },
 ];
-
-/// Makes the interactive page.
-pub const PAGE: Exporter = Exporter {
-    files: &[file_names::PAGE],
-    render: |record| one(file_names::PAGE, html::render(&run::document(record)?)?),
-};
 
 /// Returns the names of the files that `exporters` may write, in their order.
 pub(crate) fn file_names(exporters: &[Exporter]) -> impl Iterator<Item = &'static str> {

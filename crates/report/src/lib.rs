@@ -61,7 +61,7 @@ pub use self::{
     column::{Cell, Unit},
     difference::{Comparison, compare},
     document::{Block, Document, Fact, Table},
-    exporter::{EXPORTERS, Exporter, Files, PAGE, run_json},
+    exporter::{EXPORTERS, Exporter, Files, run_json},
     folder::{EarlierReport, ReportFolder},
     lock::FolderLock,
     read::{SavedReport, SavedRun},

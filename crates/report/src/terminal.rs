@@ -71,6 +71,7 @@ pub fn summary(record: &RunRecord, report: Option<&Path>, columns: Option<usize>
             record.scenario.training.rounds
         ),
         blocks,
+        ..Document::default()
     };
     document.terminal(columns)
 }

@@ -187,7 +187,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub overwrite: bool,
     /// Write no report, only the result to standard output: the summary, or with --json the object.
-    #[arg(long, conflicts_with_all = ["out", "overwrite", "html", "checkpoint_every", "keep_checkpoint", "max_wall_time"])]
+    #[arg(long, conflicts_with_all = ["out", "overwrite", "checkpoint_every", "keep_checkpoint", "max_wall_time"])]
     pub no_report: bool,
     /// The format of the tables of rounds and users; those of Parquet stand beside the CSV files.
     #[arg(
@@ -235,9 +235,6 @@ pub(crate) struct RunOptions {
     /// report.
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub max_wall_time: Option<Duration>,
-    /// Write the interactive page, `report.html`, beside the other files of the report.
-    #[arg(long)]
-    pub html: bool,
     /// Print one JSON object with the results on standard output, and nothing else there.
     #[arg(long)]
     pub json: bool,

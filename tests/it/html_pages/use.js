@@ -1,59 +1,102 @@
 // Does what a reader of the page does, and notes what comes of it.
-const root = document.documentElement;
-const all = (what) => [...document.querySelectorAll(what)];
-const plot = (id) => document.querySelector(`#${id} .plot`);
-const press = (what) => document.querySelector(what).click();
-const shown = (id) => plot(id).data.filter((trace) => trace.meta === 0 && trace.visible).length;
-const lines = (id) => plot(id).querySelectorAll(".scatterlayer .trace, .barlayer .trace").length;
-const first = all(".chart")[0].id;
-seen.charts = all(".chart").map((chart) => [chart.id, lines(chart.id)]);
-seen.facts = all("[data-key]").map((fact) => [fact.dataset.key, fact.dataset.v, fact.textContent]);
-seen.series = [[shown(first), lines(first)]];
-for (let n = 0; n < 2; n++) {
-  press(`#${first} [data-series="0"]`);
-  seen.series.push([shown(first), lines(first)]);
-}
-seen.pressed = document.querySelector(`#${first} [data-series="0"]`).getAttribute("aria-pressed");
-const axis = () => [plot(first)._fullLayout.xaxis.type, plot(first)._fullLayout.xaxis.title.text];
-seen.axes = [axis()];
-press(`#${first} [data-toggle="log-x"]`);
-press(`#${first} [data-x]:last-of-type, #${first} [data-x="1"]`);
-seen.axes.push(axis());
-const pointed = plot(first).data.findIndex((trace) => trace.hovertemplate);
-Plotly.Fx.hover(plot(first), [{ curveNumber: pointed, pointNumber: 0 }]);
-seen.hover = plot(first).querySelector(".hoverlayer").textContent;
-all("details").forEach((details) => { details.open = true; });
-const table = document.querySelector("table.sortable");
-const cells = [...table.tBodies[0].rows[0].cells];
-const head = cells.findIndex((cell, place) => place > 0 && "v" in cell.dataset);
-const column = () => [...table.tBodies[0].rows].map((row) => Number(row.cells[head].dataset.v));
-const button = table.tHead.rows[0].cells[head].querySelector("button");
-seen.sorted = [];
-for (let n = 0; n < 2; n++) {
-  button.focus();
-  button.click();
-  seen.sorted.push([button.parentElement.getAttribute("aria-sort"), column()]);
-}
-seen.focused = document.activeElement === button && button.tabIndex === 0;
-const colors = () => [getComputedStyle(document.body).backgroundColor, plot(first)._fullLayout.font.color];
-seen.themes = [colors()];
-press("#theme");
-seen.themes.push(colors());
-dispatchEvent(new Event("beforeprint"));
-seen.printed = [colors(), plot(first)._fullLayout.width];
-dispatchEvent(new Event("afterprint"));
-seen.themes.push(colors());
-seen.width = [innerWidth, root.scrollWidth, root.clientWidth];
-const start = (parts) => parts.map((part) => part.outerHTML.slice(0, 120));
-const isWide = (part) => part.getBoundingClientRect().right > root.clientWidth + 1;
-seen.wide = start(all("main *").filter((part) => isWide(part) && !part.closest(".scroll, pre, .plot")));
-const label = (part) => part.getAttribute("aria-label")
-  || document.getElementById(part.getAttribute("aria-labelledby"))?.textContent;
-const isUnnamed = (part) => {
-  if (part.matches("table")) return !part.caption.textContent.trim();
-  return !(label(part) || (part.matches("button, figure") && part.textContent))?.trim();
-};
-seen.unnamed = start(all("button, [role=img], [role=region], main table, figure").filter(isUnnamed));
-const unscoped = "thead th:not([scope]), tbody tr > :first-child:not(th[scope])";
-seen.unscoped = all("main table").filter((table) => table.querySelector(unscoped)).length;
-parent.postMessage(JSON.stringify(seen), "*");
+(async () => {
+  const root = document.documentElement;
+  const all = (what) => [...document.querySelectorAll(what)];
+  const first = all(".chart")[0];
+  const plot = first.querySelector(".plot");
+  const drawn = (key) => all(".chart").map((chart) => chart.querySelectorAll(`[data-curve="${CSS.escape(key)}"]`).length);
+  seen.answer = document.querySelector("h1").textContent;
+  seen.charts = all(".chart").map((chart) => [chart.id, chart.querySelectorAll(".plot [data-curve]").length]);
+  seen.facts = all("dd[data-key]").map((fact) => [fact.dataset.key, fact.dataset.v, fact.textContent]);
+
+  // A name in a legend hides its curve and brings it back; so does the check box of an arm, in every chart.
+  const button = () => first.querySelector(".legend button");
+  const { key } = button().dataset;
+  seen.series = [[drawn(key), button().getAttribute("aria-pressed")]];
+  for (let n = 0; n < 2; n++) {
+    button().focus();
+    button().click();
+    seen.series.push([drawn(key), button().getAttribute("aria-pressed")]);
+  }
+  seen.keepsFocus = document.activeElement === button();
+  const box = document.querySelector("[data-arm]");
+  const ofArm = () => drawn(`arm-${box.dataset.arm}`);
+  seen.boxes = [];
+  if (box) {
+    seen.boxes.push(ofArm());
+    for (let n = 0; n < 2; n++) {
+      box.click();
+      seen.boxes.push(ofArm());
+    }
+  }
+
+  // One bar drives all charts.
+  const titles = () => [...plot.querySelectorAll(".title")].map((title) => title.textContent);
+  const choose = (group, place) => document.querySelectorAll(`#bar [aria-label="${group}"] button`)[place]?.click();
+  seen.titles = [titles()];
+  choose("against", 1);
+  seen.titles.push(titles());
+  document.getElementById("logarithm").click();
+  seen.titles.push(titles());
+  choose("show", 1);
+  seen.titles.push(titles());
+
+  // The pointer and the arrow keys show values.
+  const tip = () => { const place = plot.querySelector(".tip"); return place.hidden ? "" : place.textContent; };
+  const at = plot.getBoundingClientRect();
+  plot.dispatchEvent(new PointerEvent("pointermove", { clientX: at.left + at.width / 2, clientY: at.top + 150, bubbles: true }));
+  seen.hover = tip();
+  plot.dispatchEvent(new PointerEvent("pointerleave"));
+  plot.focus();
+  plot.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
+  seen.keys = [document.activeElement === plot, tip()];
+  plot.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
+  seen.keys.push(tip());
+
+  all("details").forEach((details) => { details.open = true; });
+  const table = document.querySelector("table.sortable");
+  const cells = [...table.tBodies[0].rows[0].cells];
+  const head = cells.findIndex((cell, place) => place > 0 && "v" in cell.dataset);
+  const column = () => [...table.tBodies[0].rows].map((row) => Number(row.cells[head].dataset.v));
+  const sorter = table.tHead.rows[0].cells[head].querySelector("button");
+  seen.sorted = [];
+  for (let n = 0; n < 2; n++) {
+    sorter.focus();
+    sorter.click();
+    seen.sorted.push([sorter.parentElement.getAttribute("aria-sort"), column()]);
+  }
+  seen.focused = document.activeElement === sorter && sorter.tabIndex === 0;
+
+  // Every table can be saved.
+  let saved;
+  URL.createObjectURL = (blob) => { saved = blob; return "#"; };
+  HTMLAnchorElement.prototype.click = () => {};
+  const saves = all(".csv");
+  saves[0].click();
+  seen.csv = [saves.length, all(".scroll table").length, await saved.text()];
+
+  const colors = () => [getComputedStyle(document.body).backgroundColor, getComputedStyle(plot.querySelector("text")).fill];
+  seen.themes = [colors()];
+  for (let n = 0; n < 2; n++) {
+    document.querySelector("#theme").click();
+    seen.themes.push(colors());
+  }
+  seen.width = [innerWidth, root.scrollWidth, root.clientWidth];
+  const start = (parts) => parts.map((part) => part.outerHTML.slice(0, 120));
+  const isWide = (part) => part.getBoundingClientRect().right > root.clientWidth + 1;
+  seen.wide = start(all("main *").filter((part) => isWide(part) && !part.closest(".scroll, pre, .plot")));
+  const isMute = (place) => place.scrollWidth - place.scrollLeft > place.clientWidth + 2 && !place.parentElement.matches(".goes-on");
+  seen.mute = start(all(".scroll").filter(isMute));
+  const label = (part) => part.getAttribute("aria-label")
+    || document.getElementById(part.getAttribute("aria-labelledby"))?.textContent;
+  const isUnnamed = (part) => {
+    if (part.matches("table")) return !part.caption.textContent.trim();
+    return !(label(part) || (part.matches("button, figure") && part.textContent))?.trim();
+  };
+  seen.unnamed = start(all("button, [role=group], [role=region], main table, figure").filter(isUnnamed));
+  const unscoped = "thead th:not([scope]), tbody tr > :first-child:not(th[scope])";
+  seen.unscoped = all("main table").filter((table) => table.querySelector(unscoped)).length;
+  seen.board = all(".board tbody tr").map((row) => [row.cells[0].textContent, row.cells[1].dataset.v]);
+  seen.links = all("td a").map((link) => link.getAttribute("href"));
+  parent.postMessage(JSON.stringify(seen), "*");
+})();

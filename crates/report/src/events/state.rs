@@ -164,7 +164,12 @@ impl State {
             }
         }
         let blocks = vec![Block::List(lines)];
-        Document { title, blocks }.terminal(Some(WIDTH))
+        let document = Document {
+            title,
+            blocks,
+            ..Document::default()
+        };
+        document.terminal(Some(WIDTH))
     }
 
     fn participations_in_words(&self) -> String {

@@ -31,6 +31,7 @@ fn a_report_is_its_charts_and_its_other_files_and_no_leftovers() {
     expected.extend([
         "items.csv",
         "network.csv",
+        "report.html",
         "rounds.csv",
         "run.json",
         "scenario.toml",

@@ -1,41 +1,62 @@
-//! Charts of a page: their data for the page's script, and the buttons around them.
-
-use std::fmt::Write as _;
+//! Charts of a page: their data for the page's script, and their places.
 
 use serde::Serialize;
 
 use super::text::{escaped, with_code};
-use crate::chart::{Axis, COLORS, Chart, Kind, Series, Stroke};
+use crate::chart::{Axis, COLORS, Chart, Cost, Kind, Series, Stroke};
 use crate::column::Unit;
-
-/// The outlines of points in a legend, in the order of the shapes in the page's script.
-const SHAPES: [&str; 6] = [
-    "M7 7a5 5 0 1 0 10 0a5 5 0 1 0-10 0z",
-    "M7.5 2.5h9v9h-9z",
-    "M12 1l6 6-6 6-6-6z",
-    "M12 2l6 10H6z",
-    "M10 2h4v3h3v4h-3v3h-4V9H7V5h3z",
-    "M12 12L6 2h12z",
-];
+use crate::document::{Board, Document};
+use fedrecsim_core::metric::Better;
 
 /// The most points of a line of a run, and the most rounds of its table.
 pub(crate) const MOST_POINTS: usize = 500;
 
-/// The colour of the front.
-const FRONT: usize = 6;
+/// The most points of a line of a single seed, which is drawn faintly.
+const MOST_POINTS_OF_A_SEED: usize = 100;
 
 /// The script's input.
 #[derive(Serialize)]
 pub(super) struct Data<'a> {
+    arms: Vec<Arm<'a>>,
+    charts: Vec<Figure<'a>>,
+}
+
+/// An arm of a study, which has the same look in all charts.
+#[derive(Serialize)]
+struct Arm<'a> {
+    place: usize,
+    name: &'a str,
+    color: usize,
+    dash: usize,
+    is_reference: bool,
+    axes: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Charts that differ by their metric alone, of which one is shown.
+#[derive(Serialize)]
+struct Figure<'a> {
     id: &'a str,
     across: Vec<AxisData>,
-    up: AxisData,
+    /// The place of the axis of rounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rounds: Option<usize>,
+    /// Which of two values is better, if the chart has a front.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    better: Option<&'static str>,
     bars: &'a [String],
+    choices: Vec<Choice<'a>>,
+}
+
+#[derive(Serialize)]
+struct Choice<'a> {
+    metric: &'a str,
+    up: AxisData,
     series: Vec<Curve>,
 }
 
 #[derive(Serialize)]
 struct AxisData {
+    name: &'static str,
     title: String,
     unit: Unit,
     from_zero: bool,
@@ -47,6 +68,10 @@ struct AxisData {
 #[derive(Serialize)]
 pub(crate) struct Curve {
     pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arm: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
     color: usize,
     stroke: Stroke,
     pub x: Vec<Vec<f32>>,
@@ -57,23 +82,13 @@ pub(crate) struct Curve {
     pub high: Vec<Vec<f32>>,
 }
 
-/// Returns the dashes of a line in the legend.
-fn dashes(stroke: Stroke) -> &'static str {
-    match stroke {
-        Stroke::DotSteps | Stroke::Dot => "2 3",
-        Stroke::Dash => "7 4",
-        Stroke::DashDot => "7 3 2 3",
-        _ => "none",
-    }
-}
-
 /// Returns the unit of a time axis that ends at this many seconds, with its length in seconds.
 fn time_unit(last_s: f64) -> (&'static str, f64) {
     match last_s {
         s if s < 240.0 => ("s", 1.0),
         s if s < 4.0 * 3600.0 => ("min", 60.0),
         s if s < 96.0 * 3600.0 => ("h", 3600.0),
-        _ => ("days", 86_400.0),
+        _ => ("d", 86_400.0),
     }
 }
 
@@ -90,6 +105,7 @@ fn axis_data(axis: &Axis, last: f64) -> (AxisData, f64) {
         _ => (Unit::Number, 1.0),
     };
     let data = AxisData {
+        name: axis.name,
         title,
         unit,
         from_zero: !axis.is_near,
@@ -114,60 +130,88 @@ fn bars(chart: &Chart) -> &[String] {
     }
 }
 
-/// Returns what the script draws of a chart.
-pub(super) fn data(chart: &Chart) -> Data<'_> {
-    let axes = chart.axes_in_use().into_iter();
-    let across = axes.map(|axis| axis_data(&chart.across[axis], chart.last(axis)).0);
+/// Returns what the script draws of a document.
+pub(super) fn data(document: &Document) -> Data<'_> {
+    let mut figures: Vec<Figure<'_>> = Vec::new();
+    for chart in document.charts() {
+        match figures.iter_mut().find(|figure| figure.id == chart.id) {
+            Some(figure) => figure.choices.push(choice(chart)),
+            None => figures.push(figure(chart)),
+        }
+    }
+    let boards = document.boards();
     Data {
+        arms: boards.flat_map(arms).collect(),
+        charts: figures,
+    }
+}
+
+fn arms(board: &Board) -> impl Iterator<Item = Arm<'_>> {
+    board.rows.iter().map(|row| {
+        let axis = |(name, value): &(String, String)| (name.clone(), value.clone().into());
+        Arm {
+            place: row.arm,
+            name: &row.name,
+            color: row.arm % COLORS,
+            dash: row.arm / COLORS,
+            is_reference: row.is_reference,
+            axes: row.axes.iter().map(axis).collect(),
+        }
+    })
+}
+
+fn figure(chart: &Chart) -> Figure<'_> {
+    let axes = chart.axes_in_use();
+    let name = Cost::Rounds.axis("").name;
+    let across = axes.iter();
+    let across = across.map(|axis| axis_data(&chart.across[*axis], chart.last(*axis)).0);
+    Figure {
         id: chart.id,
+        rounds: axes
+            .iter()
+            .position(|axis| chart.across[*axis].name == name),
         across: across.collect(),
-        up: axis_data(&chart.up, 0.0).0,
+        better: match chart.kind {
+            Kind::Front(Better::Higher) => Some("higher"),
+            Kind::Front(Better::Lower) => Some("lower"),
+            _ => None,
+        },
         bars: bars(chart),
+        choices: vec![choice(chart)],
+    }
+}
+
+fn choice(chart: &Chart) -> Choice<'_> {
+    Choice {
+        metric: &chart.metric,
+        up: axis_data(&chart.up, 0.0).0,
         series: curves(chart),
     }
 }
 
-/// Returns the series of a chart as they are drawn, and its front if it has one.
+/// Returns the series of a chart as they are drawn.
 pub(crate) fn curves(chart: &Chart) -> Vec<Curve> {
     let axes: Vec<(usize, f64)> = chart
         .axes_in_use()
         .into_iter()
         .map(|axis| (axis, axis_data(&chart.across[axis], chart.last(axis)).1))
         .collect();
-    let mut curves: Vec<Curve> = chart
-        .series
-        .iter()
-        .map(|series| curve(chart, series, &axes))
-        .collect();
-    if let Kind::Front(better) = chart.kind {
-        let mut front = empty("the front", FRONT, Stroke::Dot);
-        for (axis, unit) in axes {
-            let on_front = chart.front(better, axis).into_iter();
-            let (x, y) = on_front
-                .map(|point| ((point.along(axis)[0] / unit) as f32, point.y[0] as f32))
-                .unzip();
-            front.x.push(x);
-            front.y.push(y);
-        }
-        curves.push(front);
-    }
-    curves
+    let series = chart.series.iter();
+    series.map(|series| curve(chart, series, &axes)).collect()
 }
 
-fn empty(name: &str, color: usize, stroke: Stroke) -> Curve {
-    Curve {
-        name: name.to_owned(),
-        color: color % COLORS,
-        stroke,
+fn curve(chart: &Chart, series: &Series, axes: &[(usize, f64)]) -> Curve {
+    let mut curve = Curve {
+        name: series.name.clone(),
+        arm: series.arm,
+        seed: series.seed,
+        color: series.color % COLORS,
+        stroke: series.stroke,
         x: Vec::new(),
         y: Vec::new(),
         low: Vec::new(),
         high: Vec::new(),
-    }
-}
-
-fn curve(chart: &Chart, series: &Series, axes: &[(usize, f64)]) -> Curve {
-    let mut curve = empty(&series.name, series.color, series.stroke);
+    };
     if !bars(chart).is_empty() {
         let lengths = |list: &Vec<f64>| list.iter().map(|length| *length as f32).collect();
         curve.x = series.x.iter().map(lengths).collect();
@@ -175,7 +219,11 @@ fn curve(chart: &Chart, series: &Series, axes: &[(usize, f64)]) -> Curve {
     }
     // The more series, the fewer points has each, so that the page does not grow with their
     // number.
-    let most = (MOST_POINTS * 16 / chart.series.len().max(16)).max(2);
+    let most = match series.seed {
+        Some(_) => MOST_POINTS_OF_A_SEED,
+        None => MOST_POINTS,
+    };
+    let most = (most * 16 / chart.series.len().max(16)).max(2);
     let ringed = chart
         .series
         .iter()
@@ -223,7 +271,7 @@ fn curve(chart: &Chart, series: &Series, axes: &[(usize, f64)]) -> Curve {
     curve
 }
 
-/// Returns a chart's place in the page, with its buttons.
+/// Returns a chart's place in the page.
 pub(super) fn html(chart: &Chart) -> String {
     let id = chart.id;
     let title = escaped(&chart.title);
@@ -231,79 +279,24 @@ pub(super) fn html(chart: &Chart) -> String {
         true => String::new(),
         false => format!("<p>{}</p>", with_code(&chart.note)),
     };
-    let mut html = format!(
-        "<figure class=\"chart\" id=\"{id}\">\n<figcaption><h3>{title}</h3>{note}</figcaption>\n\
-         <div class=\"buttons\" role=\"group\" aria-label=\"Axes of the chart: {title}\">"
-    );
-    let axes = chart.axes_in_use();
-    if axes.len() > 1 {
-        html.push_str("<span>against</span>");
-        for (place, axis) in axes.into_iter().enumerate() {
-            let name = escaped(chart.across[axis].name);
-            let _ = write!(
-                html,
-                "<button data-x=\"{place}\" aria-pressed=\"{}\">{name}</button>",
-                place == 0
-            );
-        }
-    }
-    let has_bars = !bars(chart).is_empty();
-    let toggles: &[(&str, &str)] = match has_bars {
-        false => &[("log-x", "log horizontal"), ("log-y", "log vertical")],
-        true => &[("share", "shares")],
-    };
-    for (what, name) in toggles {
-        let _ = write!(
-            html,
-            "<button data-toggle=\"{what}\" aria-pressed=\"false\">{name}</button>"
-        );
-    }
     let description = escaped(&chart.description);
-    let _ = write!(
-        html,
-        "</div>\n<div class=\"plot\" role=\"img\" aria-label=\"{description}\"></div>\n\
-         <ul class=\"legend\" aria-label=\"Series of the chart: {title}\">"
-    );
-    let strokes = chart.series.iter().map(|series| series.stroke);
-    // The front comes after the others.
-    let strokes = strokes.chain(std::iter::repeat(Stroke::Dot));
-    for (place, (curve, stroke)) in curves(chart).iter().zip(strokes).enumerate() {
-        if !curve.name.is_empty() {
-            let _ = write!(
-                html,
-                "<li><button data-series=\"{place}\" aria-pressed=\"true\">{}{}</button></li>",
-                swatch(has_bars, stroke, curve.color, place),
-                escaped(&curve.name)
-            );
-        }
-    }
-    html + "</ul>\n</figure>\n"
-}
-
-/// Returns the picture beside a name in the legend.
-fn swatch(is_bar: bool, of: Stroke, color: usize, place: usize) -> String {
-    let shape = match of {
-        _ if is_bar => {
-            "<rect x=\"6\" y=\"1\" width=\"12\" height=\"12\" class=\"filled\"/>".to_owned()
-        }
-        Stroke::Points => format!(
-            "<path d=\"{}\" class=\"filled\"/>",
-            SHAPES[place % SHAPES.len()]
+    let (focus, keys) = match bars(chart).is_empty() {
+        true => (
+            " tabindex=\"0\"",
+            " The arrow keys show the values of all lines at one place.",
         ),
-        Stroke::Ring => "<circle cx=\"12\" cy=\"7\" r=\"5\" fill=\"none\"/>".to_owned(),
-        of => {
-            let is_thin = matches!(of, Stroke::Thin | Stroke::DotSteps);
-            let (width, dashes) = (if is_thin { 1.5 } else { 3.0 }, dashes(of));
-            format!("<path d=\"M1 7h22\" stroke-width=\"{width}\" stroke-dasharray=\"{dashes}\"/>")
-        }
+        false => ("", ""),
     };
     format!(
-        "<svg width=\"24\" height=\"14\" aria-hidden=\"true\" style=\"--c:var(--c{color})\">{shape}</svg>"
+        "<figure class=\"chart\" id=\"{id}\">\n<figcaption><h3>{title}</h3>{note}</figcaption>\n\
+         <div class=\"plot\"{focus} role=\"group\" aria-label=\"{description}{keys}\"></div>\n\
+         <ul class=\"legend\" aria-label=\"Series of the chart: {title}\"></ul>\n</figure>\n"
     )
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
@@ -338,40 +331,51 @@ mod tests {
     fn a_time_axis_has_numbers_that_can_be_read() {
         assert_eq!(
             [1.0, 1e3, 1e5, 1e7].map(|last| time_unit(last).0),
-            ["s", "min", "h", "days"]
+            ["s", "min", "h", "d"]
         );
     }
 
-    /// If this fails, a chart has no text for a screen reader, or a series that no key can hide.
+    /// If this fails, a chart has no text for a screen reader, or cannot be reached by keys.
     #[test]
-    fn a_chart_has_a_description_and_a_button_for_every_series_and_axis() {
+    fn a_chart_has_a_description_and_is_reached_by_keys() {
         let across = ["round", "all bytes"]
             .map(|name| Axis::new(name, name, Unit::Number))
             .to_vec();
-        let series = Series {
-            name: "<a>".to_owned(),
-            ..Series::default()
-        };
         let chart = Chart {
             id: "c",
-            title: "T".to_owned(),
+            title: "<T>".to_owned(),
             note: "Protocol: `x`".to_owned(),
-            description: "one \"line\"".to_owned(),
+            description: "one \"line\".".to_owned(),
             across,
             up: Axis::new("", "y", Unit::Accuracy),
-            series: vec![series],
             ..Chart::default()
         };
         let html = html(&chart);
         for part in [
-            "role=\"img\" aria-label=\"one &quot;line&quot;\"",
-            "<button data-x=\"0\" aria-pressed=\"true\">round</button>",
-            "<button data-toggle=\"log-y\" aria-pressed=\"false\">log vertical</button>",
-            "<button data-series=\"0\" aria-pressed=\"true\"><svg",
-            "&lt;a&gt;</button>",
+            "tabindex=\"0\" role=\"group\" aria-label=\"one &quot;line&quot;. The arrow keys",
+            "<h3>&lt;T&gt;</h3>",
             "<p>Protocol: <code>x</code></p>",
         ] {
             assert!(html.contains(part), "no {part} in {html}");
         }
+    }
+
+    /// If this fails, the button of a metric shows another one's chart.
+    #[test]
+    fn charts_of_two_metrics_are_one_figure() {
+        let of = |id, metric: &str| Chart {
+            id,
+            metric: metric.to_owned(),
+            ..Chart::default()
+        };
+        let charts = [of("a", "HR@10"), of("b", "HR@10"), of("a", "NDCG@10")];
+        let document = Document {
+            blocks: charts.map(Into::into).into(),
+            ..Document::default()
+        };
+        let data = serde_json::to_value(data(&document)).unwrap();
+        let choices = |figure: usize| data["charts"][figure]["choices"].as_array().unwrap().len();
+        assert_eq!((choices(0), choices(1)), (2, 1));
+        assert_eq!(data["charts"][0]["choices"][1]["metric"], "NDCG@10");
     }
 }

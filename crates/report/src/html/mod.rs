@@ -1,8 +1,8 @@
 //! Writes a document as a page, `report.html`, that is one file and needs no network.
 //!
-//! Reading order: [`render`] puts the page together; `chart` and `table` are its parts; `script` is
-//! the charting library, which the feature `html` brings; `page.html`, `page.css` and `page.js` are
-//! the frame, the style and the script of our own.
+//! Reading order: [`render`] puts the page together; `chart`, `board` and `table` are its parts;
+//! `page.html` and `page.css` are the frame and the style. `draw.js` draws a chart, `page.js` has the
+//! buttons drive all of them, and `tables.js` is for tables.
 //!
 //! The same document gives the same page, byte for byte.
 
@@ -13,8 +13,8 @@ use super::document::{Block, Document, Fact};
 use crate::file_names;
 use fedrecsim_core::{Error, Result};
 
+mod board;
 pub(crate) mod chart;
-mod script;
 mod table;
 mod text;
 
@@ -27,40 +27,40 @@ const PAGE: &str = include_str!("page.html");
 /// The style.
 const STYLE: &str = include_str!("page.css");
 
-/// The script that draws the charts, sorts the tables and changes the colours.
-const SCRIPT: &str = include_str!("page.js");
-
-/// Checks that this build can make pages, before anything is done for one.
-///
-/// # Errors
-/// [`Error::Usage`] in a build without the feature `html`.
-pub fn check() -> Result<()> {
-    script::check()
-}
+/// The scripts that draw the charts, sort the tables and change the colours.
+const SCRIPT: &str = concat!(
+    include_str!("draw.js"),
+    include_str!("page.js"),
+    include_str!("tables.js")
+);
 
 /// Returns a document as HTML.
 ///
 /// # Errors
-/// [`Error::Usage`] in a build without the feature `html`.
+/// [`Error::Write`] for what JSON cannot express.
 pub fn render(document: &Document) -> Result<String> {
-    with_library(document, &script::library()?)
-}
-
-/// Returns a document as HTML with this charting library.
-pub(crate) fn with_library(document: &Document, library: &str) -> Result<String> {
     let title = escaped(&document.title);
-    let charts: Vec<chart::Data> = document.charts().map(chart::data).collect();
+    let charts = chart::data(document);
     let charts = json_in_script(&charts).map_err(|error| Error::write(FILE_NAME, error.into()))?;
-    let mut body = String::new();
-    for (number, block) in document.blocks.iter().enumerate() {
-        write(block, number, &mut body);
-    }
+    let head = match document.answer.is_empty() {
+        true => format!("<h1>{title}</h1>"),
+        false => format!(
+            "<div><p class=\"over\">{title}</p>\n<h1{}>{}</h1></div>",
+            if document.answer.len() > LONG {
+                " class=\"long\""
+            } else {
+                ""
+            },
+            with_code(&document.answer)
+        ),
+    };
+    let body = body(document);
     let part = |name: &str| match name {
         "title" => &*title,
         "style" => STYLE,
+        "head" => &head,
         "body" => &body,
         "charts" => &charts,
-        "library" => library,
         _ => SCRIPT,
     };
     let mut html = String::new();
@@ -73,11 +73,54 @@ pub(crate) fn with_library(document: &Document, library: &str) -> Result<String>
     Ok(html)
 }
 
-/// Appends a block to `html`. `number` tells the blocks of a page apart.
-fn write(block: &Block, number: usize, html: &mut String) {
+/// Returns the blocks of a document. A section in which nothing happened is folded. The bar of buttons
+/// stands before the first chart.
+fn body(document: &Document) -> String {
+    let mut html = String::new();
+    let (mut is_in_quiet, mut shown, mut heading) = (false, Vec::new(), "");
+    for (number, block) in document.blocks.iter().enumerate() {
+        let is_quiet = matches!(block, Block::Quiet(_));
+        if is_in_quiet && (is_quiet || matches!(block, Block::Heading(_))) {
+            html.push_str("</details>\n");
+            is_in_quiet = false;
+        }
+        is_in_quiet |= is_quiet;
+        if let Block::Chart(chart) = block {
+            if shown.contains(&chart.id) {
+                continue;
+            }
+            if shown.is_empty() {
+                html.push_str(BAR);
+            }
+            shown.push(chart.id);
+        }
+        if let Block::Heading(text) | Block::Quiet(text) = block {
+            heading = text;
+        }
+        write(block, number, heading, &mut html);
+    }
+    if is_in_quiet {
+        html.push_str("</details>\n");
+    }
+    html
+}
+
+/// The most letters of an answer that is written large.
+const LONG: usize = 130;
+
+/// The place of the buttons that drive all charts.
+const BAR: &str = "<div id=\"bar\" role=\"toolbar\" aria-label=\"All charts\" hidden></div>\n";
+
+/// Appends a block below a heading to `html`. `number` tells the blocks of a page apart.
+fn write(block: &Block, number: usize, heading: &str, html: &mut String) {
     // Writing to a string cannot fail.
     let _ = match block {
         Block::Heading(text) => writeln!(html, "<h2>{}</h2>", with_code(text)),
+        Block::Quiet(text) => writeln!(
+            html,
+            "<details class=\"quiet\"><summary><h2>{}</h2></summary>",
+            with_code(text)
+        ),
         Block::Text(text) => writeln!(html, "<p>{}</p>", with_code(text)),
         Block::Note { title, text } => writeln!(
             html,
@@ -86,23 +129,26 @@ fn write(block: &Block, number: usize, html: &mut String) {
             with_code(&format!(" {text}"))
         ),
         Block::List(terms) => {
-            let terms = terms.iter().map(|(term, text)| format!("{term}: {text}."));
-            let terms: Vec<String> = terms.collect();
-            writeln!(html, "<p>{}</p>", with_code(&terms.join(" ")))
+            let term = |(term, text): &(String, String)| {
+                format!("<b>{}:</b> {}.", with_code(term), with_code(text))
+            };
+            let terms: Vec<String> = terms.iter().map(term).collect();
+            writeln!(html, "<p class=\"terms\">{}</p>", terms.join(" "))
         }
         Block::Facts(facts) => {
             let facts: String = facts.iter().map(fact).collect();
             writeln!(html, "<dl class=\"facts\">\n{facts}</dl>")
         }
         Block::Chart(chart) => write!(html, "{}", chart::html(chart)),
-        Block::Table(table) => write!(html, "{}", table::html(table, number)),
+        Block::Table(table) => write!(html, "{}", table::html(table, number, heading)),
+        Block::Board(board) => write!(html, "{}", board::html(board, number)),
         Block::Folded {
             line,
             is_open,
             table,
         } => {
             let open = if *is_open { " open" } else { "" };
-            let (line, table) = (with_code(line), table::html(table, number));
+            let (line, table) = (with_code(line), table::html(table, number, heading));
             writeln!(
                 html,
                 "<details{open}><summary>{line}</summary>\n{table}</details>"

@@ -8,14 +8,19 @@ use crate::document::Table;
 
 /// Returns a table in a box of its own that scrolls sideways where the table is wider than the
 /// page. `number` tells the tables of a page apart.
-pub(super) fn html(table: &Table, number: usize) -> String {
+/// A caption that `heading` says already is not shown again.
+pub(super) fn html(table: &Table, number: usize, heading: &str) -> String {
+    let said = match table.caption == heading {
+        true => " class=\"said\"",
+        false => "",
+    };
     let class = match table.is_sortable {
         true => " class=\"sortable\"",
         false => "",
     };
     let mut html = format!(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"table-{number}\">\n<table{class}>\n\
-         <caption id=\"table-{number}\"><span>{}</span></caption>\n<thead><tr>",
+        "<div class=\"table\"><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"table-{number}\">\n<table{class}>\n\
+         <caption id=\"table-{number}\"><span{said}>{}</span></caption>\n<thead><tr>",
         with_code(&table.caption)
     );
     for name in &table.header {
@@ -29,7 +34,8 @@ pub(super) fn html(table: &Table, number: usize) -> String {
     html.push_str("</tr></thead>\n<tbody>\n");
     for row in &table.rows {
         html.push_str("<tr>");
-        for (place, Cell { text, number }) in row.iter().enumerate() {
+        for (place, cell) in row.iter().enumerate() {
+            let Cell { text, number, link } = cell;
             let (tag, scope) = match place {
                 0 => ("th", " scope=\"row\""),
                 _ => ("td", ""),
@@ -41,12 +47,34 @@ pub(super) fn html(table: &Table, number: usize) -> String {
                 true => " class=\"words\"",
                 false => "",
             };
-            let text = with_code(text);
+            let text = match link {
+                Some(target) => format!("<a href=\"{}\">{}</a>", target_of(target), escaped(text)),
+                None => with_code(text),
+            };
             let _ = write!(html, "<{tag}{scope}{class}{value}>{text}</{tag}>");
         }
         html.push_str("</tr>\n");
     }
-    html + "</tbody>\n</table>\n</div>\n"
+    html + "</tbody>\n</table>\n</div></div>\n"
+}
+
+/// Returns the address of a file or a folder. A relative one begins in the folder of the page, and
+/// names no scheme.
+pub(super) fn target_of(path: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~/=,+@".contains(&byte);
+    let mut target = match path.starts_with('/') {
+        true => "file://".to_owned(),
+        false => "./".to_owned(),
+    };
+    for byte in path.bytes() {
+        match is_plain(byte) {
+            true => target.push(byte.into()),
+            false => {
+                let _ = write!(target, "%{byte:02X}");
+            }
+        }
+    }
+    target
 }
 
 #[cfg(test)]
@@ -59,7 +87,7 @@ mod tests {
     #[test]
     fn a_table_has_a_caption_and_headings_and_numbers_in_full() {
         let rows = vec![vec!["<up>".into(), Unit::Bytes.cell(2_400_000_123u64)]];
-        let html = html(&Table::new("What `a<b>` sent", ["", "sent"], rows), 3);
+        let html = html(&Table::new("What `a<b>` sent", ["", "sent"], rows), 3, "");
         for part in [
             "<caption id=\"table-3\"><span>What <code>a&lt;b&gt;</code> sent</span></caption>",
             "<th scope=\"col\">what</th><th scope=\"col\">sent</th>",
@@ -68,5 +96,17 @@ mod tests {
             assert!(html.contains(part), "no {part} in {html}");
         }
         assert!(!html.contains("sortable"));
+    }
+
+    /// If this fails, the name of an arm's folder is a script that a click runs, or its link leads
+    /// elsewhere.
+    #[test]
+    fn a_link_leads_to_a_file_and_nowhere_else() {
+        assert_eq!(target_of("runs/a=1, b/1"), "./runs/a=1,%20b/1");
+        assert_eq!(
+            target_of("javascript:x\"#?%"),
+            "./javascript%3Ax%22%23%3F%25"
+        );
+        assert_eq!(target_of("/data/ü"), "file:///data/%C3%BC");
     }
 }

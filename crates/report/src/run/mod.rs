@@ -77,6 +77,7 @@ fn of(record: &RunRecord, rounds: &Frame, network: &Frame) -> Result<Document> {
     Ok(Document {
         title: format!("{}, seed {}", record.name, record.seed),
         blocks,
+        ..Document::default()
     })
 }
 

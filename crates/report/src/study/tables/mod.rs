@@ -42,7 +42,7 @@ pub(crate) const PICTURES: [&str; 6] = [
 
 /// Returns the files of the results: `NAME.md`, `NAME.csv` with a line for every run and figure,
 /// `summary.csv` with a line for every arm and figure, `pooled.csv` if arms repeat experiments, the
-/// pictures, and `report.html` where this build can make it, for the name `name`.
+/// pictures, and `report.html`, for the name `name`.
 ///
 /// # Errors
 /// Those of the libraries that write CSV and draw.
@@ -62,13 +62,8 @@ pub fn files(results: &Results, name: &str) -> Result<Files> {
         ("summary.csv".to_owned(), arms),
         (saved::FILE_NAME.to_owned(), saved::render(results)?),
     ];
-    let page = match html::check() {
-        Ok(()) => {
-            let page = page::document(results, pooled.as_ref());
-            Some((html::FILE_NAME.to_owned(), html::render(&page)?))
-        }
-        Err(_) => None,
-    };
+    let page = html::render(&page::document(results, pooled.as_ref()))?;
+    let page = [(html::FILE_NAME.to_owned(), page)];
     let pooled = match &pooled {
         Some(pooled) => Some(("pooled.csv".to_owned(), csv::pooled(pooled)?)),
         None => None,
@@ -106,7 +101,7 @@ pub fn files_against(results: &Results, name: &str, other: &str) -> Result<Files
 /// Returns the interactive page.
 ///
 /// # Errors
-/// [`Error::Usage`](fedrecsim_core::Error::Usage) in a build without the feature `html`.
+/// Those of [`html::render`].
 pub fn page(results: &Results) -> Result<String> {
     html::render(&page::document(results, results.pooled().as_ref()))
 }
@@ -174,6 +169,7 @@ fn document(results: &Results, pooled: Option<&Results>, pictures: &[&str]) -> D
     Document {
         title: results.title.clone(),
         blocks,
+        ..Document::default()
     }
 }
 
@@ -596,7 +592,7 @@ mod tests {
         let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
         let mut expected = vec!["study.md", "study.csv", "summary.csv", "results.json"];
         expected.extend(PICTURES.iter().filter(|_| cfg!(feature = "plots")));
-        expected.extend(cfg!(feature = "html").then_some(html::FILE_NAME));
+        expected.push(html::FILE_NAME);
         assert_eq!(names, expected);
     }
 }

@@ -112,7 +112,12 @@ impl<'a> Found<'a> {
         }
         blocks.extend(failures(self.results));
         let title = self.results.title.clone();
-        Document { title, blocks }.markdown()
+        let document = Document {
+            title,
+            blocks,
+            ..Document::default()
+        };
+        document.markdown()
     }
 
     fn remarks(&self) -> Vec<Block> {
