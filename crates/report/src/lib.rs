@@ -22,6 +22,7 @@ pub(crate) mod column;
 mod cost;
 mod difference;
 pub(crate) mod document;
+mod doubts;
 pub mod events;
 pub(crate) mod exporter;
 pub(crate) mod file_names;

@@ -264,6 +264,21 @@ pub(crate) fn excluded(record: &RunRecord) -> Option<String> {
     ))
 }
 
+/// Returns why the accuracy is better than a deployment's could be, in a few words; `None` if it is
+/// not.
+pub(crate) fn leak(scenario: &Scenario, draws_negatives: bool) -> Option<&'static str> {
+    leak_of(&protocol(scenario, draws_negatives))
+}
+
+/// Returns the same by the words of a protocol.
+pub(crate) fn leak_of(protocol: &str) -> Option<&'static str> {
+    let has = |part: &str| without_stop(protocol).split(", ").any(|of| of == part);
+    if has("negatives `unrated`") {
+        return Some("its negatives tell it the held-out item");
+    }
+    has("best test round").then_some("its round was chosen by the test")
+}
+
 /// Returns what in the protocol makes the accuracy look better than a deployment's would be.
 pub(crate) fn protocol_caveats(scenario: &Scenario, draws_negatives: bool) -> Vec<Block> {
     let mut caveats = Vec::new();

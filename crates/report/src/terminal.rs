@@ -3,9 +3,11 @@
 
 use std::path::Path;
 
+use super::column::Place;
 use super::document::{Block, Document};
 use super::record::{Accuracy, Flow, RunRecord};
-use super::{metrics, setup, words};
+use super::run::head;
+use super::{metrics, rounds, setup, words};
 use fedrecsim_core::Bytes;
 use fedrecsim_core::metric::Metric;
 
@@ -56,12 +58,17 @@ pub fn summary(record: &RunRecord, report: Option<&Path>, columns: Option<usize>
     } else {
         ""
     };
-    for caveat in setup::protocol_caveats(&record.scenario, record.draws_negatives) {
+    let rounds = rounds::frame(record, Place::Rounds);
+    let doubts = head::doubts(record, &rounds);
+    let doubts = doubts.iter().map(|doubt| doubt.note(None));
+    let caveats = setup::protocol_caveats(&record.scenario, record.draws_negatives);
+    for caveat in caveats.into_iter().chain(doubts) {
         if let Block::Note { title, .. } = caveat {
             blocks.push(Block::Text(format!("note: {title}{see}")));
         }
     }
     let document = Document {
+        answer: head::answer(record),
         title: format!(
             "{}: {}, seed {}, {} of {} rounds",
             record.name,
@@ -71,7 +78,6 @@ pub fn summary(record: &RunRecord, report: Option<&Path>, columns: Option<usize>
             record.scenario.training.rounds
         ),
         blocks,
-        ..Document::default()
     };
     document.terminal(columns)
 }

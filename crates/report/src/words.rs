@@ -162,6 +162,18 @@ pub(crate) fn epsilon(epsilon: f64, decimals: usize) -> String {
     }
 }
 
+/// Returns a figure with three decimals, without the zero before them.
+pub(crate) fn short(value: f64) -> String {
+    let text = format!("{value:.3}");
+    match text.strip_prefix("-0.") {
+        Some("000") => ".000".to_owned(),
+        Some(rest) => format!("-.{rest}"),
+        None => text
+            .strip_prefix('0')
+            .map_or_else(|| text.clone(), str::to_owned),
+    }
+}
+
 /// Returns an accuracy with four decimals, as the papers give it.
 pub fn accuracy(figure: f64) -> String {
     format!("{figure:.4}")
@@ -194,6 +206,14 @@ mod tests {
         assert_eq!(
             [0.5, 295.25, 999_999.0, 17_850_000_000.0].map(|value| epsilon(value, 2)),
             ["0.50", "295.25", "999999.00", "1.8e10"]
+        );
+    }
+
+    #[test]
+    fn a_short_figure_has_no_zero_before_its_decimals() {
+        assert_eq!(
+            [0.5066, -0.0124, 1.25, -0.0001, 0.0].map(short),
+            [".507", "-.012", "1.250", ".000", ".000"]
         );
     }
 

@@ -17,8 +17,35 @@ const COLORS: [(usize, usize); 2] = [(0, 5), (1, 4)];
 const ORDERED: usize = 8;
 
 /// Returns accuracy against what it cost.
+#[cfg(any(test, feature = "plots"))]
 pub(crate) fn accuracy(record: &RunRecord, rounds: &Frame) -> Chart {
     let headlines = metrics::headlines(&record.scenario.evaluation);
+    accuracy_in(record, rounds, &headlines)
+}
+
+/// Returns the same in a chart for each metric, which a page chooses from.
+pub(crate) fn accuracy_by_metric(
+    record: &RunRecord,
+    rounds: &Frame,
+) -> impl Iterator<Item = Chart> {
+    let headlines = metrics::headlines(&record.scenario.evaluation).into_iter();
+    headlines.map(|metric| {
+        let mut chart = accuracy_in(record, rounds, &[metric]);
+        let label = metric.label();
+        for series in &mut chart.series {
+            let own = series.name.strip_prefix(&format!("{label}, "));
+            if let Some(own) = own {
+                series.name = own.to_owned();
+            }
+        }
+        Chart {
+            metric: label,
+            ..chart
+        }
+    })
+}
+
+fn accuracy_in(record: &RunRecord, rounds: &Frame, headlines: &[Metric]) -> Chart {
     let method = &record.scenario.method.name;
     let selected = rounds::selected(record, rounds);
     let (mut series, mut rings) = (Vec::new(), Vec::new());
@@ -92,9 +119,9 @@ pub(crate) fn accuracy(record: &RunRecord, rounds: &Frame) -> Chart {
             "Protocol of every accuracy: {}.",
             setup::protocol_of(record)
         ),
-        description: accuracy_in_words(record, &label),
+        description: accuracy_in_words(record, headlines, &label),
         across: Cost::ALL.map(|cost| cost.axis("so far")).into(),
-        up: Axis::of_metrics(label, &headlines),
+        up: Axis::of_metrics(label, headlines),
         series,
         remark: "no round was evaluated",
         ..Chart::default()
@@ -112,8 +139,7 @@ fn along(rounds: &Frame, costs: &[Cost], column: &str) -> (Vec<Vec<f64>>, Vec<f6
     (costs.iter().map(places).collect(), values.collect())
 }
 
-fn accuracy_in_words(record: &RunRecord, label: &str) -> String {
-    let metrics = metrics::headlines(&record.scenario.evaluation);
+fn accuracy_in_words(record: &RunRecord, metrics: &[Metric], label: &str) -> String {
     let of = |split: &SplitAccuracy| -> String {
         let values = metrics
             .iter()

@@ -4,17 +4,18 @@
 //! Every section is a function from the record to blocks; a section with nothing to say is empty.
 
 pub(super) mod charts;
+pub(super) mod head;
 mod systems;
 
 use std::path::Path;
 
 use super::column::{Cell, Column, Place, Unit};
 use super::cost::{self, Milestone};
-use super::document::{Block, Columns, Document, Fact, Table};
+use super::document::{Block, Columns, Document, Table};
 use super::file_names::PICTURES;
 use super::frame::Frame;
 use super::html::{self, chart::MOST_POINTS, chart::drawn};
-use super::record::{RunRecord, SPARSITY_THRESHOLDS, SplitAccuracy};
+use super::record::{RunRecord, SPARSITY_THRESHOLDS};
 use super::rounds::{self, share_column};
 use super::words::{self, counted, share, thousands, threshold};
 use super::{check, metrics, read, setup};
@@ -54,16 +55,11 @@ fn document_of_folder(folder: &Path, vocabulary: &[MethodVocabulary]) -> Result<
 /// Returns the document. The figures of rounds are read from the tables, since a report that was
 /// read back has no records of rounds.
 fn of(record: &RunRecord, rounds: &Frame, network: &Frame) -> Result<Document> {
-    let mut blocks = setup::caveats_of_the_run(record);
-    blocks.extend(setup::protocol_caveats(
-        &record.scenario,
-        record.draws_negatives,
-    ));
-    blocks.extend(setup::assumptions(&record.scenario));
-    blocks.extend(setup::warnings(record));
+    let mut blocks = vec![Block::Facts(head::facts(record, rounds))];
+    blocks.extend(head::warnings(record, rounds));
+    blocks.extend(charts::accuracy_by_metric(record, rounds).map(Block::from));
     blocks.push(Block::heading("What was run"));
     blocks.push(Block::List(setup::describe(record)));
-    blocks.push(Block::Facts(facts(record, rounds)));
     blocks.extend(accuracy(record, rounds));
     blocks.extend(cost_of_accuracy(record, rounds));
     blocks.extend(systems::participations(record));
@@ -75,75 +71,16 @@ fn of(record: &RunRecord, rounds: &Frame, network: &Frame) -> Result<Document> {
     blocks.extend(audit(record));
     blocks.extend(reproduce(record)?);
     Ok(Document {
-        title: format!("{}, seed {}", record.name, record.seed),
+        title: title(record),
+        answer: head::answer(record),
         blocks,
-        ..Document::default()
     })
 }
 
-/// Returns the figures at the head of a page.
-fn facts(record: &RunRecord, rounds: &Frame) -> Vec<Fact> {
-    let fact = |name: &str, key: &str, value: Cell, remark: String| Fact {
-        name: name.to_owned(),
-        text: value.text,
-        remark,
-        key: key.to_owned(),
-        value: value.number.unwrap_or_default(),
-    };
-    let mut facts = Vec::new();
-    let last = last_evaluated(record, rounds);
-    for metric in metrics::headlines(&record.scenario.evaluation) {
-        let (name, label) = (metric.name(), metric.label());
-        let (Some(value), Some(round)) = (record.accuracy.test.get(&name), record.selected_round)
-        else {
-            continue;
-        };
-        let at_last = last.as_ref().and_then(|(last, accuracy)| {
-            let value = words::accuracy(*accuracy.test.get(&name)?);
-            (*last != round).then(|| format!(" After round {last} it was {value}."))
-        });
-        let remark = format!(
-            "Round {round}, {}.{} Protocol: {}.",
-            setup::selection(&record.scenario.evaluation),
-            at_last.unwrap_or_default(),
-            setup::protocol_of(record)
-        );
-        let (label, key) = (format!("{label} (test)"), format!("accuracy.test.{name}"));
-        facts.push(fact(&label, &key, Unit::Accuracy.cell(*value), remark));
-    }
-    let exact = |bytes: u64| format!("{} B", thousands(bytes));
-    let (up, down) = (record.bytes.up.sent, record.bytes.down.sent);
-    let of_up = Unit::Bytes.cell(up);
-    let of_down = Unit::Bytes.cell(down);
-    facts.push(fact("Sent up", "bytes.up.sent", of_up, exact(up)));
-    facts.push(fact("Sent down", "bytes.down.sent", of_down, exact(down)));
-    facts.extend(record.inference_bytes.map(|bytes| {
-        let users = thousands(record.size.evaluated_users);
-        let remark = format!("What {users} evaluated users would download.");
-        fact(
-            "To score",
-            "inference_bytes",
-            Unit::Bytes.cell(bytes),
-            remark,
-        )
-    }));
-    let time = Unit::Seconds.cell(record.virtual_time_s);
-    facts.push(fact("Virtual time", "virtual_time_s", time, String::new()));
-    let threads = counted(record.wall.threads.into(), "thread");
-    let remark = format!("On {threads}; no part of the result.");
-    let time = Unit::Seconds.cell(record.wall.total_s);
-    facts.push(fact("Wall time", "wall.total_s", time, remark));
-    let digest = Cell::number(format!("`{}`", record.digest), &record.digest);
-    facts.push(fact("Result digest", "digest", digest, String::new()));
-    facts
-}
-
-/// Returns the last round that was evaluated, and its accuracy.
-fn last_evaluated(record: &RunRecord, rounds: &Frame) -> Option<(u32, SplitAccuracy)> {
-    let headline = format!("test_{}", record.scenario.evaluation.headline()?.name());
-    let row = rounds.get(&headline).iter().rposition(Option::is_some)?;
-    let number = rounds.at(rounds::ROUND, row)?;
-    Some((number as u32, metrics::accuracy_at(rounds, row)))
+/// Returns the title, which names the method.
+pub(super) fn title(record: &RunRecord) -> String {
+    let method = &record.scenario.method.name;
+    format!("{}: {method}, seed {}", record.name, record.seed)
 }
 
 fn accuracy(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
@@ -153,11 +90,10 @@ fn accuracy(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
             "No round was finished, so there is no accuracy to report; the baselines need no training.",
         ));
     }
-    blocks.push(charts::accuracy(record, rounds).into());
     let selected = record
         .selected_round
         .map(|round| (round, record.accuracy.clone()));
-    let last = last_evaluated(record, rounds);
+    let last = head::last_evaluated(record, rounds);
     let last = last.filter(|(round, _)| Some(*round) != record.selected_round);
     let method = &record.scenario.method.name;
     let of_rounds = selected.into_iter().chain(last);
@@ -242,7 +178,18 @@ fn cost_of_accuracy(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
 /// Returns the rounds, which can be sorted.
 fn every_round(record: &RunRecord, rounds: &Frame) -> Block {
     let has = rounds::Has::of_frame(rounds);
-    let columns = rounds::columns(&has, Place::Page);
+    let mut columns = rounds::columns(&has, Place::Page);
+    // What the run is judged by comes first.
+    let headlines = metrics::headlines(&record.scenario.evaluation);
+    let shown: Vec<String> = headlines
+        .iter()
+        .map(|metric| format!("test_{}", metric.name()))
+        .collect();
+    columns.sort_by_key(|column| match &*column.name {
+        rounds::ROUND => 0,
+        name if shown.iter().any(|shown| shown == name) => 1,
+        _ => 2,
+    });
     let selected = rounds::selected(record, rounds);
     let places = drawn(rounds.len(), MOST_POINTS, selected);
     let row = |place: &usize| {

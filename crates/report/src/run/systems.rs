@@ -51,8 +51,12 @@ pub(super) fn participations(record: &RunRecord) -> Vec<Block> {
         vec![name.into(), Unit::Count.cell(count), share]
     };
     let finished = counted(record.rounds.into(), "finished round");
+    let heading = match totals.aggregated == totals.invited {
+        true => Block::Quiet("Participations".to_owned()),
+        false => Block::heading("Participations"),
+    };
     let mut blocks = vec![
-        Block::heading("Participations"),
+        heading,
         Block::Table(Table::new(
             format!("In {finished}."),
             ["what became of them", "number", "share"],
@@ -65,13 +69,14 @@ pub(super) fn participations(record: &RunRecord) -> Vec<Block> {
 
 /// Returns the section on bytes: what became of them, and what they were for.
 pub(super) fn bytes(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
-    let mut blocks = vec![Block::heading("Bytes")];
     let (up, down) = (&record.bytes.up, &record.bytes.down);
     let Some(chart) = charts::ledger(record) else {
-        blocks.push(Block::text("Nothing was sent."));
-        return blocks;
+        return vec![
+            Block::Quiet("Bytes".to_owned()),
+            Block::text("Nothing was sent."),
+        ];
     };
-    blocks.push(chart.into());
+    let mut blocks = vec![Block::heading("Bytes"), chart.into()];
     let of_sent = |bytes: u64, flow: &Flow| {
         let share = percent(bytes, flow.sent);
         Cell::number(format!("{} ({share})", Bytes::new(bytes)), bytes)
@@ -122,7 +127,9 @@ pub(super) fn bytes(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
         ],
         Some(_) => ["bytes", "up (from the clients)", "down (to the clients)"],
     };
-    let caption = "Bytes by what became of them and what they were for; shares are of those sent in the direction.";
+    let caption = "Bytes by what became of them and what they were for; shares are of those sent in the direction. Useful ones \
+                   belong to an update that counted, late ones came after their round was over, and stale ones from a model too \
+                   old to be used.";
     blocks.push(Block::Table(Table::new(caption, header, rows)));
     let remarks = [
         unfinished_bytes(record, rounds),
@@ -346,7 +353,11 @@ pub(super) fn server(record: &RunRecord, over_time: &Frame) -> Vec<Block> {
     }
     let waiting = count("users that the server waits for", network.waiting_users);
     rows.push(waiting);
-    let mut blocks = vec![Block::heading("The server")];
+    let heading = match *server == ServerLinkSpec::default() {
+        true => Block::Quiet("The server".to_owned()),
+        false => Block::heading("The server"),
+    };
+    let mut blocks = vec![heading];
     let charts = [charts::load(over_time), charts::crowd(over_time)];
     blocks.extend(charts.into_iter().flatten().map(Block::from));
     let caption = "The server over the whole run.";
