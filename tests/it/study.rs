@@ -203,7 +203,7 @@ fn a_study_runs_every_arm_with_every_seed_and_sums_them_up() {
     }
     let tables = std::fs::read_to_string(workshop.path("out/study.md")).unwrap();
     assert!(
-        tables.contains("Protocol of every accuracy: leave-one-out"),
+        tables.contains("- **Protocol of every accuracy:** leave-one-out"),
         "{tables}"
     );
     assert!(
@@ -377,10 +377,10 @@ fn a_run_that_fails_is_marked_and_the_others_go_on() {
     );
     let text = std::fs::read_to_string(workshop.path("out/study.md")).unwrap();
     assert!(
-        text.contains("| broken | 0 of 2, 2 failed |") && text.contains("## Runs that failed"),
+        text.contains("| 0 of 2, 2 failed |\n") && text.contains("## Runs that failed"),
         "{text}"
     );
-    assert!(text.contains("| rate=1 | 2 |"), "{text}");
+    assert!(text.contains("| rate=1 | .4"), "{text}");
     let log = std::fs::read_to_string(workshop.path("out/runs/broken/1.log")).unwrap();
     assert!(log.contains("error: training diverged"), "{log}");
     // The tables alone come to the same.
@@ -510,7 +510,9 @@ fn arms_without_data_are_left_out_where_the_study_allows_it() {
     study(&workshop, &["--out", "left-out"]);
     let table = std::fs::read_to_string(workshop.path("left-out/study.md")).unwrap();
     assert!(
-        table.contains("| elsewhere | no data |") && table.contains("| 0.5000 ± 0.1000 |"),
+        table.contains("| elsewhere | - |")
+            && table.contains("| no data |\n")
+            && table.contains("| 0.5000 ± 0.1000 |"),
         "{table}"
     );
     let row = summary(&workshop, "left-out")[&("elsewhere".to_owned(), "hr@10".to_owned())].clone();
@@ -651,7 +653,7 @@ fn some_arms_can_be_run_and_the_others_later() {
     );
     let printed = String::from_utf8(output.stdout).unwrap();
     assert!(
-        printed.contains("| rate=10 | 1 |") && !printed.contains("rate=1 "),
+        printed.contains("| rate=10 | .") && !printed.contains("rate=1 "),
         "{printed}"
     );
     assert!(!workshop.path("some/runs/rate=1").exists());

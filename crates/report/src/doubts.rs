@@ -79,6 +79,16 @@ impl Course {
             false => Self::Settled,
         }
     }
+
+    /// Returns the words of a table.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Flat => "nothing to train",
+            Self::Improving => "still improving",
+            Self::Settled => "settled",
+            Self::Unknown => "-",
+        }
+    }
 }
 
 /// A doubt about a run.
@@ -135,6 +145,11 @@ fn short_training<S>(run: &RunRecord<S>) -> Option<Doubt> {
 }
 
 impl Doubt {
+    /// Returns whether two doubts are of the same kind.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+
     /// Returns the doubt about `whom`, such as "FedMF and PFedRec", or about the only run.
     pub(crate) fn note(&self, whom: Option<&str>) -> Block {
         let (title, text) = match *self {

@@ -320,6 +320,9 @@ fn the_page_of_a_comparison_opens_and_is_made_again_from_its_folder() {
     assert!(bytes.len() < 200_000, "{} bytes", bytes.len());
     assert_eq!(remade(&out), bytes);
     assert_prints(&page);
+    let results = std::fs::read(out.join("results.json")).unwrap();
+    let results: Value = serde_json::from_slice(&results).unwrap();
+    let answer = &results["answer"];
     let neither = Words::new(&["html"]).path(&workshop.path(""));
     let error = neither.carry_out().unwrap_err();
     assert_eq!(error.exit_code(), 2, "{error}");
@@ -329,6 +332,23 @@ fn the_page_of_a_comparison_opens_and_is_made_again_from_its_folder() {
         };
         assert_sound(&seen);
         assert_eq!(seen["charts"].as_array().unwrap().len(), 2);
+        assert_hides(&seen["boxes"].as_array().unwrap()[..]);
+        assert_eq!(seen["answer"], answer["sentence"]);
+        let arms = answer["arms"].as_array().unwrap().iter();
+        let means =
+            arms.map(|arm| serde_json::json!([arm["name"], arm["value"]["mean"].to_string()]));
+        let mut board = seen["board"].as_array().unwrap().clone();
+        // The page was sorted meanwhile.
+        board.sort_by_key(ToString::to_string);
+        let mut means: Vec<Value> = means.collect();
+        means.sort_by_key(ToString::to_string);
+        assert_eq!(board, means);
+        let links = seen["links"].as_array().unwrap();
+        let is_there = |link: &Value| {
+            let link = link.as_str().unwrap();
+            link.starts_with("./../run-") && out.join(link).join("report.html").exists()
+        };
+        assert!(links.len() == 4 && links.iter().all(is_there), "{links:?}");
     }
 }
 

@@ -276,7 +276,16 @@ impl Results {
     /// Returns the difference between an arm and the one that it is compared to, over the seeds that
     /// both have, with users and seeds drawn anew; `None` if these are not the same users.
     fn estimated_difference(&self, arm: usize, metric: &str) -> Option<(f64, Estimate)> {
-        let other = self.arms[arm].compare_to?;
+        self.estimated_difference_to(self.arms[arm].compare_to?, arm, metric)
+    }
+
+    /// Returns the same for an arm and another one.
+    pub(super) fn estimated_difference_to(
+        &self,
+        other: usize,
+        arm: usize,
+        metric: &str,
+    ) -> Option<(f64, Estimate)> {
         let (ours, theirs) = (self.redrawn(arm, metric)?, self.redrawn(other, metric)?);
         let (mut pairs, mut sum) = (Vec::new(), 0.0);
         for (our, values) in ours {

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use super::names::Names;
 use super::results::{ArmResults, Results, RunResult};
 use super::sharing;
 use crate::metrics;
@@ -67,9 +68,10 @@ pub fn results(
         });
     }
     if let Some(name) = &wanted.compare_to {
-        let names = || arms.iter().map(|arm| arm.name.as_str());
-        let Some(other) = names().position(|arm| arm == name) else {
-            let known: Vec<String> = names().map(|name| format!("`{name}`")).collect();
+        let labels = Names::of_arms(&arms).labels;
+        let mut names = arms.iter().zip(&labels);
+        let Some(other) = names.position(|(arm, label)| arm.name == *name || label == name) else {
+            let known: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
             let known = known.join("; ");
             return Err(Error::Usage(format!(
                 "there is no arm `{name}`; known: {known}"

@@ -15,7 +15,8 @@
 //! reports that exist; [`against`] compares arms to others than the study says; [`results`] gathers
 //! the reports by arm and seed; `columns` lists what tables show of a run, `reach` says when one came
 //! near the best accuracy, `statistics` has means and intervals, `bootstrap` draws users and seeds
-//! anew, `pooled` pools arms that repeat one experiment, and `values` has those of arms; [`sharing`] says which arms draw the same cohorts;
+//! anew, `pooled` pools arms that repeat one experiment, and `values` has those of arms; `grounds` says what
+//! can be compared, `standing` where arms stand, and `answer` and `sentence` which one is best; [`sharing`] says which arms draw the same cohorts;
 //! [`search`] makes trials of the arms whose settings are searched for; [`saved`] puts results into
 //! a file and takes them out again; `names`
 //! shortens what tables call the arms; [`tables`] writes it all down.
@@ -24,10 +25,12 @@
 //! matters of the command line.
 
 pub mod against;
+mod answer;
 mod bootstrap;
 mod columns;
 pub mod compare;
 pub mod file;
+mod grounds;
 mod names;
 mod plan;
 mod pooled;
@@ -37,7 +40,9 @@ mod record;
 mod results;
 pub mod saved;
 pub mod search;
+mod sentence;
 mod sharing;
+mod standing;
 mod statistics;
 pub mod tables;
 mod values;

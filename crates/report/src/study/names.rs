@@ -1,8 +1,16 @@
-//! Shortens the names of arms: what all of them share is said once, and arms of axes fall into
-//! groups.
+//! Shortens the names of arms: what all of them share is said once, an arm is called by its method
+//! where that tells it apart, and arms of axes fall into groups.
+
+use std::collections::BTreeSet;
+
+use super::results::ArmResults;
+use crate::read::SavedRun;
 
 /// What joins the values of axes in the name of an arm.
 pub(super) const JOINT: &str = ", ";
+
+/// The most characters of a short name. A longer one loses what does not tell the arm apart.
+const SHORT: usize = 40;
 
 /// The most groups into which arms are divided.
 #[cfg(any(test, feature = "plots"))]
@@ -67,10 +75,42 @@ impl Names {
         }
     }
 
-    /// Returns a sentence on what the arms share; `None` if they share nothing.
-    pub(crate) fn sentence(&self) -> Option<String> {
-        let quoted: Vec<String> = self.shared.iter().map(|part| format!("`{part}`")).collect();
-        (!quoted.is_empty()).then(|| format!("All arms share {}.", quoted.join(JOINT)))
+    /// Returns the short names of arms: where methods differ, an arm is called by its own one and by
+    /// what tells it from others of that method.
+    pub(crate) fn of_arms(arms: &[ArmResults]) -> Self {
+        let names: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
+        let whole = Self::of(&names);
+        let methods: Vec<Option<&str>> = arms.iter().map(method_of).collect();
+        let is_told =
+            methods.iter().all(Option::is_some) && methods.iter().any(|of| of != &methods[0]);
+        let shortened = |is_shortest: bool| -> Vec<String> {
+            let labels = whole.labels.iter().enumerate();
+            let of = |(place, label): (usize, &String)| match is_told {
+                true => by_method(place, label, &whole.labels, &methods, is_shortest),
+                false if is_shortest => without_paths(label),
+                false => label.clone(),
+            };
+            labels.map(of).collect()
+        };
+        let is_fit = |labels: &Vec<String>| {
+            let distinct: BTreeSet<&String> = labels.iter().collect();
+            distinct.len() == labels.len() && labels.iter().all(|label| !label.is_empty())
+        };
+        let is_short = |labels: &Vec<String>| labels.iter().all(|of| of.chars().count() <= SHORT);
+        let fit: Vec<Vec<String>> = [false, true]
+            .map(shortened)
+            .into_iter()
+            .filter(is_fit)
+            .collect();
+        let labels = fit
+            .iter()
+            .find(|labels| is_short(labels))
+            .or(fit.last())
+            .cloned();
+        Self {
+            labels: labels.unwrap_or_else(|| whole.labels.clone()),
+            shared: whole.shared.clone(),
+        }
     }
 
     /// Returns the axis whose values are the labels, and the values; `None` if there is no such
@@ -84,6 +124,80 @@ impl Names {
         let is_whole = axes.len() == self.labels.len() && axes.len() > 1;
         (is_whole && axes.iter().all(|other| *other == axis)).then_some((axis, values))
     }
+}
+
+/// Returns the method of an arm; `None` if no run of it has been read.
+pub(crate) fn method_of(arm: &ArmResults) -> Option<&str> {
+    arm.reports().next().and_then(|report| method(&report.run))
+}
+
+/// Returns the method of a run. One without parameters is written as its name alone.
+pub(super) fn method(run: &SavedRun) -> Option<&str> {
+    let method = &run.scenario["method"];
+    let of_table = || method.as_object()?.keys().next().map(String::as_str);
+    method.as_str().or_else(of_table)
+}
+
+/// Returns whether a part of a name says which method it is, or sets one of its parameters.
+fn is_of_method(part: &str) -> bool {
+    let key = part.split_once('=').map_or("", |(key, _)| key);
+    key == "method" || key.starts_with("method.")
+}
+
+/// Returns the label of an arm among others whose methods differ: its method, and those of its parts
+/// that not all arms of the method have. Parts about other things stay unless `is_shortest`. A name
+/// that somebody has given stays as it is.
+fn by_method(
+    place: usize,
+    label: &str,
+    labels: &[String],
+    methods: &[Option<&str>],
+    is_shortest: bool,
+) -> String {
+    let peers = || {
+        let all = labels.iter().zip(methods);
+        all.filter(|(_, method)| **method == methods[place])
+    };
+    let is_shared = |part: &str| peers().all(|(other, _)| other.split(JOINT).any(|of| of == part));
+    // The author of a study has named the values of an axis of methods.
+    if let Some(value) = label.strip_prefix("method=") {
+        return value.to_owned();
+    }
+    let parts: Vec<&str> = label.split(JOINT).collect();
+    if !parts.iter().all(|part| part.contains('=')) || !parts.iter().any(|part| is_of_method(part))
+    {
+        return label.to_owned();
+    }
+    let is_kept = |part: &&&str| !is_shared(part) || !(is_shortest || is_of_method(part));
+    let kept = parts.iter().filter(is_kept).map(|part| without_paths(part));
+    let method = methods[place].unwrap_or_default().to_owned();
+    let all: Vec<String> = std::iter::once(method).chain(kept).collect();
+    all.join(JOINT)
+}
+
+/// Returns a name whose keys of methods have their last words alone.
+fn without_paths(name: &str) -> String {
+    let short = |part: &str| match part.split_once('=') {
+        Some((key, value)) if key.starts_with("method.") => {
+            let key = key.rsplit('.').next().unwrap_or(key);
+            format!("{key}={value}")
+        }
+        _ => part.to_owned(),
+    };
+    name.split(JOINT).map(short).collect::<Vec<_>>().join(JOINT)
+}
+
+/// Returns the values of axes that a name consists of. A value may have commas in it.
+pub(crate) fn axes_of(name: &str) -> Vec<(String, String)> {
+    let mut axes: Vec<(String, String)> = Vec::new();
+    for part in name.split(JOINT) {
+        match (part.split_once('='), axes.last_mut()) {
+            (Some((axis, value)), _) => axes.push((axis.to_owned(), value.to_owned())),
+            (None, Some((_, value))) => *value = format!("{value}{JOINT}{part}"),
+            (None, None) => return Vec::new(),
+        }
+    }
+    axes
 }
 
 /// Returns the arms by the values of their first axes: as few of these as leave at most `most` arms
@@ -138,10 +252,6 @@ mod tests {
             (names.shared.join(" "), names.labels.join(" ")),
             ("data=ml codec=x".into(), "method=a method=b".into())
         );
-        assert_eq!(
-            names.sentence().unwrap(),
-            "All arms share `data=ml`, `codec=x`."
-        );
         assert_eq!(names.values(), Some(("method", vec!["a", "b"])));
         for kept in [
             &["data=ml, codec=x"][..],
@@ -157,6 +267,55 @@ mod tests {
         }
         assert_eq!(Names::of(&["a=1", "b=2"]).values(), None);
         assert_eq!(Names::of(&["a=1, b=2", "a=3, b=4"]).values(), None);
+    }
+
+    /// If this fails, an arm is called by two hundred characters of its parameters, two arms have one
+    /// name, or a name that somebody has given is lost.
+    #[test]
+    fn an_arm_is_called_by_its_method_where_that_tells_it_apart() {
+        let named = |arms: &[(&str, &str)]| {
+            let arm = |(name, method): &(&str, &str)| {
+                let mut arm = crate::tests::results::results().arms.remove(0);
+                arm.name = (*name).to_owned();
+                for run in &mut arm.runs {
+                    let report = run.report.as_mut().unwrap();
+                    report.run.scenario["method"] = serde_json::json!({ *method: {} });
+                }
+                arm
+            };
+            Names::of_arms(&arms.iter().map(arm).collect::<Vec<_>>()).labels
+        };
+        assert_eq!(
+            named(&[
+                ("method=fedmf, times", "fedmf"),
+                ("method=popularity", "popularity")
+            ]),
+            ["fedmf, times", "popularity"]
+        );
+        let long = "method.fedmf.latent_dimension=32, method.fedmf.learning_rate=0.05, training.rounds=100";
+        let other = "method.pfedrec.learning_rate=0.1, training.rounds=60";
+        assert_eq!(
+            named(&[(long, "fedmf"), (other, "pfedrec")]),
+            ["fedmf, training.rounds=100", "pfedrec, training.rounds=60"]
+        );
+        let twice = long.replace("0.05", "0.1");
+        assert_eq!(
+            named(&[(long, "fedmf"), (&twice, "fedmf"), (other, "pfedrec")]),
+            [
+                "fedmf, learning_rate=0.05",
+                "fedmf, learning_rate=0.1",
+                "pfedrec"
+            ]
+        );
+        assert_eq!(
+            named(&[("the paper's", "fedmf"), ("ours", "pfedrec")]),
+            ["the paper's", "ours"]
+        );
+        assert_eq!(
+            axes_of("data=a, method=fedgram, times"),
+            [("data", "a"), ("method", "fedgram, times")]
+                .map(|(a, b)| (a.to_owned(), b.to_owned()))
+        );
     }
 
     /// If this fails, an arm of a large study is on no picture of its group, or every picture has a

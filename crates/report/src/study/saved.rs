@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::answer::Answer;
 use super::results::{Results, RunState};
 use crate::read::{self, SavedReport};
 use fedrecsim_core::{Error, Result};
@@ -21,16 +22,20 @@ struct Saved<R> {
     format: u64,
     #[serde(flatten)]
     results: R,
+    /// The answer, for readers of the file alone: it follows from the reports.
+    #[serde(skip_deserializing)]
+    answer: Option<Answer>,
 }
 
 /// Returns the text of the file.
 ///
 /// # Errors
 /// [`Error::Write`] for a path that is no text.
-pub(crate) fn render(results: &Results) -> Result<String> {
+pub(crate) fn render(results: &Results, answer: Option<Answer>) -> Result<String> {
     let saved = Saved {
         format: FORMAT.into(),
         results,
+        answer,
     };
     read::pretty(FILE_NAME, &saved)
 }
@@ -106,9 +111,16 @@ mod tests {
             run.report = Some(Box::new(SavedReport::read(&folder).unwrap()));
         }
         let path = root.path().join(FILE_NAME);
-        let text = render(&results).unwrap();
+        let text = render(&results, results.answer()).unwrap();
+        assert!(
+            text.contains("\"sentence\": \"Popularity is ahead of every arm: HR@10 .411; dense "),
+            "{text}"
+        );
         fs::write(&path, &text).unwrap();
-        assert_eq!(read(root.path()).unwrap(), results);
+        let found = read(root.path()).unwrap();
+        // What was worked out for the answer is kept.
+        found.answer();
+        assert_eq!(found, results);
         for (from, to, told) in [
             (
                 "\"format\": 1",

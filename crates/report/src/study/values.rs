@@ -180,7 +180,17 @@ impl Results {
         column: &RunColumn<'a>,
         combine: fn(f64, f64) -> f64,
     ) -> Option<Summary> {
-        let other = self.arms[arm].compare_to?;
+        self.paired_with(self.arms[arm].compare_to?, arm, column, combine)
+    }
+
+    /// Returns the same for an arm and another one.
+    fn paired_with<'a>(
+        &'a self,
+        other: usize,
+        arm: usize,
+        column: &RunColumn<'a>,
+        combine: fn(f64, f64) -> f64,
+    ) -> Option<Summary> {
         let (ours, theirs) = (self.values(arm, column), self.values(other, column));
         let pairs = Summary::of_pairs(&ours, &theirs, combine);
         pairs.filter(|pairs| pairs.mean.is_finite())
@@ -189,6 +199,16 @@ impl Results {
     /// Returns the summary of the differences between an arm and the one that it is compared to.
     pub(crate) fn difference<'a>(&'a self, arm: usize, column: &RunColumn<'a>) -> Option<Summary> {
         self.paired(arm, column, |our, their| our - their)
+    }
+
+    /// Returns the summary of the differences between an arm and another one.
+    pub(super) fn difference_to<'a>(
+        &'a self,
+        other: usize,
+        arm: usize,
+        column: &RunColumn<'a>,
+    ) -> Option<Summary> {
+        self.paired_with(other, arm, column, |our, their| our - their)
     }
 
     /// Returns the summary of these differences as shares of the values that they are taken to.

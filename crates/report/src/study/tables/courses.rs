@@ -2,18 +2,16 @@
 //! arms at their selected rounds.
 
 use crate::chart::{self, Axis, Chart, Cost, Kind, Series, Stroke};
+use crate::metrics;
 use crate::read::SavedReport;
 use crate::rounds::ROUND;
+use crate::study::grounds;
 use crate::study::results::{ArmResults, Results};
 use crate::study::statistics::Summary;
-use crate::{metrics, setup};
 use fedrecsim_core::metric::Metric;
 
 /// An arm of a chart: its number, which gives it its colour, its name in the legend, and its runs.
 pub(super) type ChartArm<'a> = (usize, String, &'a ArmResults);
-
-/// The costs of a front; every arm may have as many rounds as it likes.
-pub(super) const FRONT_COSTS: [Cost; 3] = [Cost::Bytes, Cost::Uploads, Cost::Time];
 
 /// Returns an arm's means over seeds after every round that all of its runs have evaluated, at the
 /// mean costs.
@@ -33,6 +31,26 @@ pub(super) fn course(arm: &ArmResults, metric: &str) -> Series {
     series
 }
 
+/// Returns the course of each run of an arm.
+pub(super) fn courses_of_seeds(arm: &ArmResults, metric: &str) -> Vec<Series> {
+    let of_run = |report: &SavedReport| {
+        let rounds = &report.rounds;
+        let values = rounds.get(&format!("test_{metric}"));
+        let known: Vec<usize> = (0..values.len())
+            .filter(|row| values[*row].is_some())
+            .collect();
+        let places = |cost: &Cost| known.iter().map(|row| cost.at(rounds, *row)).collect();
+        Series {
+            seed: Some(report.run.seed),
+            stroke: Stroke::Thin,
+            x: Cost::ALL.iter().map(places).collect(),
+            y: known.iter().filter_map(|row| values[*row]).collect(),
+            ..Series::default()
+        }
+    };
+    arm.reports().map(of_run).collect()
+}
+
 /// Returns an arm's mean at the selected rounds of its runs, at the mean costs until then; `None`
 /// if no run has a selected round.
 pub(super) fn point(arm: &ArmResults, metric: &str) -> Option<Series> {
@@ -46,10 +64,10 @@ pub(super) fn point(arm: &ArmResults, metric: &str) -> Option<Series> {
     let (rows, values): (Vec<_>, Vec<f64>) = arm.reports().filter_map(at_selected).unzip();
     let mut series = Series {
         stroke: Stroke::Points,
-        x: vec![Vec::new(); FRONT_COSTS.len()],
+        x: vec![Vec::new(); Cost::ALL.len()],
         ..Series::default()
     };
-    add(&mut series, &rows, &values, &FRONT_COSTS);
+    add(&mut series, &rows, &values, &Cost::ALL);
     (!series.y.is_empty()).then_some(series)
 }
 
@@ -78,6 +96,7 @@ fn named(series: Series, (number, name, _): &ChartArm, group: &str) -> Series {
     Series {
         group: group.to_owned(),
         name: name.clone(),
+        arm: Some(*number),
         figure: series
             .y
             .last()
@@ -91,14 +110,16 @@ fn named(series: Series, (number, name, _): &ChartArm, group: &str) -> Series {
 
 fn chart(results: &Results, metric: &str) -> Chart {
     let label = metrics::label(metric);
-    let note = match super::protocols(results)[..] {
-        [only] => format!("Protocol of every accuracy: {}.", setup::without_stop(only)),
-        _ => "The arms have different protocols, which stand beside their names; their accuracies cannot be compared."
-            .to_owned(),
+    let note = match grounds::classes(&results.grounds()).len() {
+        0 | 1 => "",
+        _ => {
+            "Only arms that are judged alike can be compared; the leaderboard says by what each is judged."
+        }
     };
     let metrics: Vec<Metric> = Metric::named(metric).into_iter().collect();
     Chart {
-        note,
+        metric: label.clone(),
+        note: note.to_owned(),
         up: Axis::of_metrics(format!("{label} (test)"), &metrics),
         ..Chart::default()
     }
@@ -112,7 +133,8 @@ pub(super) fn courses(results: &Results, metric: &str, arms: &[ChartArm], headin
         id: "courses",
         title: format!("{label} over the course of the runs"),
         description: format!(
-            "Lines of the mean {label} over seeds of every arm after every evaluated round, with bands for its 95 % interval. \
+            "Lines of the mean {label} over seeds of every arm after every evaluated round, with bands for its 95 % interval \
+             over seeds, and thin lines for single seeds. \
              The tables below have the figures of the selected rounds, and what it took to come near the best."
         ),
         kind: Kind::Arms,
@@ -137,7 +159,7 @@ pub(super) fn front(results: &Results, metric: &str, arms: &[ChartArm], heading:
              intervals, and a line that joins the arms that no other one beats in both. The tables below have the figures."
         ),
         kind: Kind::Front(metrics::better(metric)),
-        across: FRONT_COSTS
+        across: Cost::ALL
             .map(|cost| cost.axis("until the selected round"))
             .into(),
         series: arms

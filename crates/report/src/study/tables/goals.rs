@@ -36,7 +36,7 @@ pub(super) fn blocks(results: &Results, names: &Names, goal: Goal) -> Vec<Block>
     }
     let label = metrics::label(metric);
     let whose = match (goal, results.compared_by_all()) {
-        (Goal::Compared, Some(arm)) => format!("the best {label} of `{}`", results.arms[arm].name),
+        (Goal::Compared, Some(arm)) => format!("the best {label} of `{}`", names.labels[arm]),
         (Goal::Compared, None) => format!("the best {label} of the arm that each is compared to"),
         _ => format!("its own best {label}"),
     };
@@ -46,5 +46,5 @@ pub(super) fn blocks(results: &Results, names: &Names, goal: Goal) -> Vec<Block>
     let title = format!("What it took to reach a share of {whose}");
     let arms = 0..results.arms.len();
     let rows = arms.flat_map(|arm| (0..PERCENTS.len()).map(move |share| (arm, share)));
-    section(names, [text.to_owned()], table.table(&title, rows))
+    section([text.to_owned()], table.table(&title, rows))
 }

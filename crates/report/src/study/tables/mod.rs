@@ -1,8 +1,10 @@
 //! Writes the tables of a study: Markdown, an interactive page, CSV, and pictures.
 
+mod accuracy;
 mod courses;
 mod csv;
 mod goals;
+mod head;
 mod page;
 #[cfg(feature = "plots")]
 mod pictures;
@@ -12,15 +14,13 @@ mod savings;
 mod search;
 mod sparsity;
 
-use super::bootstrap::Comparison;
-use super::file::Reference;
-use super::names::Names;
+use self::accuracy::{accuracy, difference_cells};
+use super::answer::Answer;
+use super::names::{self, Names};
 use super::results::{ArmResults, Results, RunState};
-use super::statistics::{Estimate, Summary};
 use super::{plan, saved, sharing};
-use crate::column::{Cell, Place, Unit};
+use crate::column::{Cell, Place};
 use crate::document::{Block, Columns, Document, Table};
-use crate::setup::without_stop;
 use crate::{html, metrics, words};
 use fedrecsim_core::Result;
 
@@ -54,15 +54,19 @@ pub fn files(results: &Results, name: &str) -> Result<Files> {
     let pictures: Vec<(String, String)> = Vec::new();
     let names: Vec<&str> = pictures.iter().map(|(name, _)| name.as_str()).collect();
     let pooled = results.pooled();
-    let text = document(results, pooled.as_ref(), &names).markdown();
-    let arms = csv::arms(&results.of_begun_arms())?;
+    let whole = Whole::of(results, pooled.as_ref());
+    let text = document(&whole, &names).markdown();
+    let arms = csv::arms(&whole.begun)?;
     let written = [
         (format!("{name}.md"), text),
         (format!("{name}.csv"), csv::runs(results)?),
         ("summary.csv".to_owned(), arms),
-        (saved::FILE_NAME.to_owned(), saved::render(results)?),
+        (
+            saved::FILE_NAME.to_owned(),
+            saved::render(results, whole.answer.clone())?,
+        ),
     ];
-    let page = html::render(&page::document(results, pooled.as_ref()))?;
+    let page = html::render(&page::document(&whole))?;
     let page = [(html::FILE_NAME.to_owned(), page)];
     let pooled = match &pooled {
         Some(pooled) => Some(("pooled.csv".to_owned(), csv::pooled(pooled)?)),
@@ -85,8 +89,9 @@ pub fn files(results: &Results, name: &str) -> Result<Files> {
 pub fn files_against(results: &Results, name: &str, other: &str) -> Result<Files> {
     let other = plan::folder_of(other);
     let pooled = results.pooled();
-    let text = document(results, pooled.as_ref(), &[]).markdown();
-    let arms = csv::arms(&results.of_begun_arms())?;
+    let whole = Whole::of(results, pooled.as_ref());
+    let text = document(&whole, &[]).markdown();
+    let arms = csv::arms(&whole.begun)?;
     let mut files = vec![
         (format!("{name}-against-{other}.md"), text.into_bytes()),
         (format!("summary-against-{other}.csv"), arms.into_bytes()),
@@ -103,18 +108,57 @@ pub fn files_against(results: &Results, name: &str, other: &str) -> Result<Files
 /// # Errors
 /// Those of [`html::render`].
 pub fn page(results: &Results) -> Result<String> {
-    html::render(&page::document(results, results.pooled().as_ref()))
+    let pooled = results.pooled();
+    html::render(&page::document(&Whole::of(results, pooled.as_ref())))
 }
 
 /// Returns the Markdown alone, without pictures.
 pub fn markdown(results: &Results) -> String {
-    document(results, results.pooled().as_ref(), &[]).markdown()
+    let pooled = results.pooled();
+    document(&Whole::of(results, pooled.as_ref()), &[]).markdown()
+}
+
+/// Results with what documents say of them.
+struct Whole<'a> {
+    results: &'a Results,
+    /// Those of the arms that have a run.
+    begun: Results,
+    /// Those of arms that repeat one experiment, as one arm each; `None` if there are none.
+    pooled: Option<&'a Results>,
+    /// The short names of the arms that have a run.
+    names: Names,
+    /// The answer, by the pooled arms if there are any.
+    answer: Option<Answer>,
+    /// Where the arms that have a run stand.
+    board: Option<Answer>,
+}
+
+impl<'a> Whole<'a> {
+    fn of(results: &'a Results, pooled: Option<&'a Results>) -> Self {
+        let begun = results.of_begun_arms();
+        let board = begun.answer();
+        Self {
+            results,
+            names: Names::of_arms(&begun.arms),
+            answer: pooled.map_or_else(|| board.clone(), Results::answer),
+            board,
+            begun,
+            pooled,
+        }
+    }
 }
 
 /// Returns the document of results, with tables of their pooled arms if there are any.
-fn document(results: &Results, pooled: Option<&Results>, pictures: &[&str]) -> Document {
-    let mut blocks = remarks(results);
-    let begun = results.of_begun_arms();
+fn document(whole: &Whole<'_>, pictures: &[&str]) -> Document {
+    let Whole {
+        results,
+        begun,
+        pooled,
+        names,
+        answer,
+        board,
+    } = whole;
+    let mut blocks = incomplete(results);
     if begun.arms.len() < results.arms.len() {
         let others = results.arms.len() - begun.arms.len();
         let verb = if others == 1 { "is" } else { "are" };
@@ -124,36 +168,36 @@ fn document(results: &Results, pooled: Option<&Results>, pictures: &[&str]) -> D
             format!("{others} without any run {verb} left out of the tables."),
         ));
     }
-    let results = &begun;
+    let results = begun;
+    let said = answer.as_ref();
+    let more = said.into_iter().flat_map(|of| of.more.iter().cloned());
+    blocks.extend(more.map(Block::Text));
+    blocks.extend(head::warnings(results, names));
+    blocks.push(head::shared(results, names));
+    blocks.extend(board.as_ref().map(|board| head::board(results, board)));
+    blocks.push(remarks(results, names));
     blocks.extend(search::origin(results));
-    let arms = results.arms.iter().map(|arm| arm.name.as_str());
-    let names = Names::of(&arms.collect::<Vec<_>>());
-    if let [only] = protocols(results)[..] {
-        let only = without_stop(only);
-        blocks.push(Block::text(format!("Protocol of every accuracy: {only}.")));
-    }
     if let Some(pooled) = pooled {
-        let arms = pooled.arms.iter().map(|arm| arm.name.as_str());
-        let names = Names::of(&arms.collect::<Vec<_>>());
+        let names = &Names::of_arms(&pooled.arms);
         blocks.push(Block::text(
             "Arms that repeat one experiment are one row of the tables with \"pooled\" above them. A user counts once for each of these arms in which it is tested, and is drawn with all of them. A row without a mean lacks a run, the values of single users, or the same users in all of its arms.",
         ));
         for metric in &pooled.metrics {
             let heading = format!("{} (test), repetitions pooled", metrics::label(metric));
-            blocks.extend(accuracy(pooled, &names, metric, &heading));
+            blocks.extend(accuracy(pooled, names, metric, &heading));
         }
     }
     for metric in &results.metrics {
         let heading = format!("{} (test)", metrics::label(metric));
-        blocks.extend(accuracy(results, &names, metric, &heading));
+        blocks.extend(accuracy(results, names, metric, &heading));
     }
-    blocks.extend(published::blocks(results, &names));
-    blocks.extend(sparsity::blocks(results, &names));
-    blocks.extend(savings::blocks(results, &names));
-    blocks.extend(costs(results, &names));
-    blocks.extend(privacy::blocks(results, &names));
+    blocks.extend(published::blocks(results, names));
+    blocks.extend(sparsity::blocks(results, names));
+    blocks.extend(savings::blocks(results, names));
+    blocks.extend(costs(results, names));
+    blocks.extend(privacy::blocks(results, names));
     for goal in results.goals() {
-        blocks.extend(goals::blocks(results, &names, goal));
+        blocks.extend(goals::blocks(results, names, goal));
     }
     let arms = results.arms.iter();
     let sharing = sharing::remarks(arms.map(|arm| (arm.name.as_str(), &arm.timing[..])));
@@ -166,17 +210,41 @@ fn document(results: &Results, pooled: Option<&Results>, pictures: &[&str]) -> D
         blocks.extend([Block::heading("Pictures"), Block::Pictures(pictures)]);
     }
     blocks.extend(failures(results));
+    blocks.extend(in_full(results, names));
     Document {
         title: results.title.clone(),
+        answer: said.map_or_else(String::new, |of| of.sentence.clone()),
         blocks,
-        ..Document::default()
     }
 }
 
+/// Returns the names of arms in full beside the short ones; nothing if none was shortened.
+fn in_full(results: &Results, names: &Names) -> Vec<Block> {
+    let arms = || results.arms.iter().zip(&names.labels);
+    let is_whole = |(arm, label): (&ArmResults, &String)| {
+        let without_shared = || {
+            let parts = names::parts_of(&[&*arm.name]).into_iter().flatten();
+            let own = parts.filter(|part| !names.shared.iter().any(|of| of == part));
+            own.collect::<Vec<_>>().join(names::JOINT)
+        };
+        *label == arm.name || *label == without_shared()
+    };
+    if arms().all(is_whole) {
+        return Vec::new();
+    }
+    let mut table = Columns::new();
+    table.add("arm", |(_, label): &(&ArmResults, &String)| label.as_str());
+    table.add("in full", |(arm, _)| arm.name.as_str());
+    vec![
+        Block::Quiet("The names of the arms".to_owned()),
+        Block::Table(table.table("The names of the arms, in full.", arms())),
+    ]
+}
+
 /// Returns a section with a table, whose caption is its heading, and with texts above it.
-fn section(names: &Names, texts: impl IntoIterator<Item = String>, table: Table) -> Vec<Block> {
+fn section(texts: impl IntoIterator<Item = String>, table: Table) -> Vec<Block> {
     let mut blocks = vec![Block::heading(&*table.caption)];
-    blocks.extend(texts.into_iter().chain(names.sentence()).map(Block::Text));
+    blocks.extend(texts.into_iter().map(Block::Text));
     blocks.push(Block::Table(Table {
         is_sortable: true,
         ..table
@@ -184,20 +252,18 @@ fn section(names: &Names, texts: impl IntoIterator<Item = String>, table: Table)
     blocks
 }
 
-/// Returns the columns that tables with a row for every arm begin with: the names of the arms, and
-/// the numbers of their runs.
-fn arm_columns<'a>(results: &'a Results, names: &'a Names) -> Columns<'a, usize> {
+/// Returns the column that tables with a row for every arm begin with: the names of the arms.
+fn arm_columns<'a>(names: &'a Names) -> Columns<'a, usize> {
     let mut table = Columns::new();
     table.add("arm", |arm: &usize| names.labels[*arm].as_str());
-    table.add("runs", |arm| runs_cell(&results.arms[*arm]));
     table
 }
 
-/// Returns what a reader has to know before believing a number.
-fn remarks(results: &Results) -> Vec<Block> {
+/// Returns notes that runs are missing, if some are.
+fn incomplete(results: &Results) -> Vec<Block> {
     let mut blocks = Vec::new();
     let counted = |count: usize, what| words::counted(count as u64, what);
-    let [done, not_run, all] = results.counts();
+    let [_, not_run, all] = results.counts();
     if let Some(shard) = &results.shard {
         let text = format!(
             "Partial: these are the runs of part {shard}. `--merge` puts the parts together."
@@ -219,6 +285,13 @@ fn remarks(results: &Results) -> Vec<Block> {
         let text = format!("{failed} {verb} left out; the reasons stand at the end.");
         blocks.push(Block::note("", text));
     }
+    blocks
+}
+
+/// Returns what the tables below stand on.
+fn remarks(results: &Results, names: &Names) -> Block {
+    let counted = |count: usize, what| words::counted(count as u64, what);
+    let [done, ..] = results.counts();
     let mut intervals = "Intervals are those of 95 % for the mean over seeds, by Student's t; with a single seed there is none.".to_owned();
     if !results
         .metrics
@@ -229,7 +302,7 @@ fn remarks(results: &Results) -> Vec<Block> {
     }
     let pairs = match results.compared_by_all() {
         Some(arm) => {
-            let name = &results.arms[arm].name;
+            let name = &names.labels[arm];
             format!(" Differences to `{name}` are taken between runs with the same seed.")
         }
         None if results.is_compared() => {
@@ -241,8 +314,7 @@ fn remarks(results: &Results) -> Vec<Block> {
         counted(results.arms.len(), "arm"),
         counted(done, "finished run"),
     );
-    blocks.push(Block::Text(format!("{arms}, {runs}. {intervals}{pairs}")));
-    blocks
+    Block::Text(format!("{arms}, {runs}. {intervals}{pairs}"))
 }
 
 /// Returns the protocols of all runs, each once.
@@ -257,144 +329,9 @@ fn protocols(results: &Results) -> Vec<&str> {
     protocols
 }
 
-/// Returns the table of one metric.
-fn accuracy(results: &Results, names: &Names, metric: &str, heading: &str) -> Vec<Block> {
-    let Some(column) = results.column(metric) else {
-        return Vec::new();
-    };
-    let (column, protocols) = (&column, protocols(results));
-    let comparisons = results.comparisons(metric);
-    let compared: Vec<&Comparison> = comparisons.iter().flatten().collect();
-    let mut table = arm_columns(results, names);
-    let summary = move |arm: &usize| results.summary(*arm, column);
-    table.add("mean", move |arm| results.mean(*arm, column));
-    table.add("standard deviation", move |arm| {
-        Unit::Accuracy.cell(summary(arm).and_then(|of| of.deviation))
-    });
-    table.add("95 % interval", move |arm| {
-        interval(summary(arm), |value| format!("{value:.4}"))
-    });
-    let mut estimates = (0..results.arms.len()).map(|arm| results.estimate(arm, metric));
-    let draws = estimates.find_map(|of| Some(of?.draws));
-    if draws.is_some() {
-        table.add("over users too", move |arm| {
-            between(results.estimate(*arm, metric), |value| {
-                format!("{value:.4}")
-            })
-        });
-    }
-    let text = draws.map(|draws| drawn(results, draws, &compared));
-    let texts: Vec<String> = text.into_iter().collect();
-    if results.is_compared() {
-        table.add_pair(["difference", "its 95 % interval"], move |arm| {
-            let signed = |value| format!("{value:+.4}");
-            difference_cells(results.difference(*arm, column), signed)
-        });
-        if !compared.is_empty() {
-            let (of, several) = (&comparisons, compared.len() > 1);
-            table.add("over users too", |arm: &usize| {
-                between(of[*arm].map(|of| of.estimate), |value| {
-                    format!("{value:+.4}")
-                })
-            });
-            table.add(if several { "p (Holm)" } else { "p" }, |arm| {
-                let p = of[*arm].map(|of| of.p_of_all);
-                p.map_or_else(Cell::none, |p| Cell::number(format!("{p:.3}"), p))
-            });
-            table.add("difference shown", |arm| {
-                of[*arm].map_or_else(Cell::none, |of| of.verdict.into())
-            });
-            table.add("could show", |arm| {
-                Unit::Accuracy.cell(of[*arm].map(|of| of.estimate.could_show()))
-            });
-        }
-        if results.compared_by_all().is_none() {
-            table.add("compared to", |arm| {
-                let other = results.arms[*arm].compare_to;
-                other.map_or_else(Cell::none, |other| names.labels[other].as_str().into())
-            });
-        }
-    }
-    let reference = move |arm: &usize| results.reference(*arm, &column.name);
-    if (0..results.arms.len()).any(|arm| reference(&arm).is_some()) {
-        table.add_pair(["published", "ours less published"], move |arm| {
-            published(reference(arm), summary(arm).map(|of| of.mean))
-        });
-        table.add("source", move |arm| {
-            let source = reference(arm).and_then(|of| of.source.clone());
-            source.map_or_else(Cell::none, Cell::from)
-        });
-    }
-    if protocols.len() > 1 {
-        table.add("protocol", |arm| match results.arms[*arm].protocols()[..] {
-            [] => Cell::none(),
-            ref protocols => protocols.join("; ").into(),
-        });
-    }
-    let table = table.table(heading, 0..results.arms.len());
-    let mut blocks = section(names, texts, table);
-    if let ([only], Some(Block::Table(table))) = (&protocols[..], blocks.last_mut()) {
-        table.caption = format!("{heading}. Protocol: {}.", without_stop(only));
-    }
-    blocks
-}
-
-/// Returns what the columns over users and seeds mean, and whether the study could have shown the
-/// differences that it found.
-fn drawn(results: &Results, draws: usize, compared: &[&Comparison]) -> String {
-    let draws = words::thousands(draws as u64);
-    let mut text = format!(
-        "Over users too: the interval of 95 % over {draws} draws of users and seeds together, a user with all of its seeds."
-    );
-    if results.arms.iter().any(|arm| arm.reports().count() == 1) {
-        text += " Where an arm has a single seed, users alone are drawn, and the interval says nothing about other seeds.";
-    }
-    if compared.is_empty() {
-        return text;
-    }
-    let corrected = match compared.len() {
-        1 => String::new(),
-        count => format!(", and p is at most .05 by Holm's correction for {count} comparisons"),
-    };
-    text += &format!(
-        " The same users and seeds are drawn in both arms. A difference is one, ahead or behind, only if this interval \
-         excludes 0{corrected}. `could show` is the least difference that these users and seeds show in four of five \
-         studies (power .8), 2.8 standard errors."
-    );
-    let is_small = |of: &&&Comparison| of.mean.abs() < of.estimate.could_show();
-    let small = compared.iter().filter(is_small).count();
-    if small > 0 {
-        let all = words::counted(compared.len() as u64, "comparison");
-        text += &format!(
-            " In {small} of {all} the difference that was found is below that: the study is too small to tell it from none."
-        );
-    }
-    text
-}
-
-/// Returns a published value, and how far the mean of our runs is from it. The words
-/// `beyond 2 s.d.` mark a difference of more than two of its standard deviations.
-fn published(reference: Option<&Reference>, mean: Option<f64>) -> [Cell; 2] {
-    let Some(reference) = reference else {
-        return [Cell::none(), Cell::none()];
-    };
-    let (value, deviation) = (reference.value, reference.standard_deviation);
-    let spread = deviation.map_or_else(String::new, |deviation| format!(" ± {deviation:.4}"));
-    let difference = mean.map_or_else(Cell::none, |mean| {
-        let difference = mean - value;
-        let is_far = deviation.is_some_and(|deviation| difference.abs() > 2.0 * deviation);
-        let far = if is_far { ", beyond 2 s.d." } else { "" };
-        Cell::number(format!("{difference:+.4}{far}"), difference)
-    });
-    [
-        Cell::number(format!("{value:.4}{spread}"), value),
-        difference,
-    ]
-}
-
 /// Returns what the runs cost: means, with the standard deviation where there is one.
 fn costs(results: &Results, names: &Names) -> Vec<Block> {
-    let mut table = arm_columns(results, names);
+    let mut table = arm_columns(names);
     for column in results.columns_at(Place::Costs) {
         table.add(column.label.to_string(), move |arm| {
             let Some(summary) = results.summary(*arm, &column) else {
@@ -410,7 +347,7 @@ fn costs(results: &Results, names: &Names) -> Vec<Block> {
                 memory depend on the host and are no part of the results; runs beside each other \
                 slow each other down.";
     let table = table.table("What the runs cost", 0..results.arms.len());
-    section(names, [text.to_owned()], table)
+    section([text.to_owned()], table)
 }
 
 /// Returns the runs that failed, with their reasons.
@@ -423,11 +360,7 @@ fn failures(results: &Results) -> Vec<Block> {
     table.add("arm", |(arm, ..): &(&str, u64, &str)| arm.to_owned());
     table.add("seed", |(_, seed, _)| Cell::number(seed.to_string(), seed));
     table.add("reason", |(.., reason)| reason.to_owned());
-    section(
-        &Names::default(),
-        [],
-        table.table("Runs that failed", failures),
-    )
+    section([], table.table("Runs that failed", failures))
 }
 
 /// Returns the words for a run without a result.
@@ -454,29 +387,6 @@ fn runs_cell(arm: &ArmResults) -> Cell {
         (false, failed) => format!("{done} of {all}, {failed} failed"),
     };
     Cell::number(text, done)
-}
-
-/// Returns the interval of a mean; rows are sorted by its lower end.
-fn interval(summary: Option<Summary>, number: impl Fn(f64) -> String) -> Cell {
-    let ends = summary.and_then(|summary| summary.interval());
-    ends.map_or_else(Cell::none, |[low, high]| {
-        Cell::number(format!("{} to {}", number(low), number(high)), low)
-    })
-}
-
-/// Returns the interval of draws; rows are sorted by its lower end.
-fn between(estimate: Option<Estimate>, number: impl Fn(f64) -> String) -> Cell {
-    estimate.map_or_else(Cell::none, |Estimate { low, high, .. }| {
-        Cell::number(format!("{} to {}", number(low), number(high)), low)
-    })
-}
-
-/// Returns a mean and its interval.
-fn difference_cells(summary: Option<Summary>, number: impl Fn(f64) -> String) -> [Cell; 2] {
-    let mean = summary.map_or_else(Cell::none, |summary| {
-        Cell::number(number(summary.mean), summary.mean)
-    });
-    [mean, interval(summary, number)]
 }
 
 #[cfg(test)]
@@ -536,11 +446,10 @@ mod tests {
             .iter_mut()
             .for_each(|arm| arm.name = format!("data=ml-100k, codec={}", arm.name));
         let text = markdown(&results);
-        let sentence = "All arms share `data=ml-100k`.\n\n| arm |";
-        assert_eq!(
-            text.matches(sentence).count(),
-            text.matches("\n| arm |").count(),
-            "{text}"
+        assert_eq!(text.matches("`data=ml-100k`").count(), 1, "{text}");
+        assert!(
+            text.contains("seeds 1 to 3; `data=ml-100k`\n")
+                && text.contains("- **Differs:** `codec`")
         );
         assert!(
             text.contains("| codec=int8 | codec=dense |") && !text.contains("| data=ml-100k"),
@@ -561,7 +470,7 @@ mod tests {
             "> Partial: these are the runs of part 1/2.",
             "> Partial: 1 of 6 runs have not been run to their end.",
             "> 1 run has failed and is left out",
-            "| int8 | 2 of 3, 1 failed |",
+            "| 2 of 3, 1 failed |",
             "| int8 | 1 | training diverged in round 1 \\| at the server |",
         ] {
             assert!(text.contains(part), "no {part:?} in\n{text}");

@@ -1,31 +1,31 @@
 //! The page of a study or a comparison: charts first, then the tables that Markdown has, then every
 //! run.
 
-use super::courses::{ChartArm, courses, front};
-use super::state_name;
+use super::courses::{ChartArm, courses, courses_of_seeds, front};
+use super::{Whole, state_name};
+use crate::chart::{Chart, Cost, Series, Stroke};
 use crate::column::{Cell, Place};
 use crate::document::{Block, Columns, Document, Table};
+use crate::study::grounds;
+use crate::study::names::{Names, method_of};
 use crate::study::results::{ArmResults, Results, RunResult};
+use crate::study::standing::POPULARITY;
+
+/// The most arms of which single seeds are drawn: those of more cover each other.
+const MOST_ARMS_WITH_SEEDS: usize = 12;
 
 /// Returns the document of the page.
-pub(super) fn document(results: &Results, pooled: Option<&Results>) -> Document {
-    let mut document = super::document(results, pooled, &[]);
-    let is_heading = |block: &Block| matches!(block, Block::Heading(_));
-    let first = document.blocks.iter().position(is_heading);
-    let tables = document
-        .blocks
-        .split_off(first.unwrap_or(document.blocks.len()));
-    if let Some(metric) = results.metrics.first().filter(|_| results.counts()[0] > 0) {
-        let arms = arms(results);
-        let heading = Block::heading("Accuracy against what it cost");
-        let charts = [
-            courses(results, metric, &arms, "arm"),
-            front(results, metric, &arms, "arm"),
-        ];
-        document.blocks.push(heading);
+pub(super) fn document(whole: &Whole<'_>) -> Document {
+    let mut document = super::document(whole, &[]);
+    let results = &whole.begun;
+    let is_board = |block: &Block| matches!(block, Block::Board(_));
+    let board = document.blocks.iter().position(is_board);
+    if let Some(board) = board.filter(|_| results.counts()[0] > 0) {
+        let rest = document.blocks.split_off(board + 1);
+        let charts = charts(results).into_iter();
         document.blocks.extend(charts.map(Block::from));
+        document.blocks.extend(rest);
     }
-    document.blocks.extend(tables);
     document.blocks.push(Block::heading("Every run"));
     let table = runs(results);
     document.blocks.push(Block::Folded {
@@ -36,20 +36,87 @@ pub(super) fn document(results: &Results, pooled: Option<&Results>) -> Document 
     document
 }
 
-/// Returns the arms that have a run with a result, each with its protocol if others have other
-/// ones.
-fn arms(results: &Results) -> Vec<ChartArm<'_>> {
-    let is_one = super::protocols(results).len() < 2;
-    let all = results.arms.iter().enumerate();
-    all.filter(|(_, arm)| arm.reports().next().is_some())
-        .map(|(number, arm)| {
-            let name = match is_one {
-                true => arm.name.clone(),
-                false => format!("{} ({})", arm.name, arm.protocols().join("; ")),
+/// Returns the courses and the front in every metric.
+fn charts(results: &Results) -> Vec<Chart> {
+    let labels = Names::of_arms(&results.arms).labels;
+    let all = results.arms.iter().zip(labels).enumerate();
+    let arms: Vec<ChartArm<'_>> = all
+        .filter(|(_, (arm, _))| arm.reports().next().is_some())
+        .map(|(number, (arm, label))| (number, label, arm))
+        .collect();
+    let of_metric = |metric: &String| {
+        let mut courses = courses(results, metric, &arms, "arm");
+        if arms.len() <= MOST_ARMS_WITH_SEEDS {
+            let seeds = |(number, _, arm): &ChartArm<'_>| -> Vec<Series> {
+                let all = courses_of_seeds(arm, metric);
+                let is_alone = all.len() < 2;
+                let all = all.into_iter().filter(|_| !is_alone);
+                let of_arm = |series| Series {
+                    arm: Some(*number),
+                    ..series
+                };
+                all.map(of_arm).collect()
             };
-            (number, name, arm)
-        })
-        .collect()
+            courses.series.extend(arms.iter().flat_map(seeds));
+        }
+        courses.series.extend(popularity(results, metric));
+        let mut front = front(results, metric, &arms, "arm");
+        front.series.iter_mut().for_each(|point| {
+            // The leaderboard has the same intervals.
+            let estimate = point.arm.and_then(|arm| results.estimate(arm, metric));
+            if let Some(estimate) = estimate {
+                (point.low, point.high) = (vec![estimate.low], vec![estimate.high]);
+            }
+        });
+        [courses, front]
+    };
+    let mut charts: Vec<Chart> = results.metrics.iter().flat_map(of_metric).collect();
+    if let Some(users) = users_of_all(results) {
+        charts.iter_mut().for_each(|chart| per_user(chart, users));
+    }
+    charts
+}
+
+/// Returns the level of popularity, if no arm ranks by it and all arms can be compared with it.
+fn popularity(results: &Results, metric: &str) -> Option<Series> {
+    let is_arm = results
+        .arms
+        .iter()
+        .any(|arm| method_of(arm) == Some(POPULARITY));
+    let is_one = grounds::classes(&results.grounds()).len() == 1;
+    let value = results
+        .popularity_in(metric)
+        .filter(|_| is_one && !is_arm)?;
+    Some(Series {
+        name: POPULARITY.to_owned(),
+        color: 6,
+        stroke: Stroke::Dash,
+        y: vec![value],
+        ..Series::default()
+    })
+}
+
+/// Returns the number of users, if all runs have the same.
+fn users_of_all(results: &Results) -> Option<f64> {
+    let reports = results.arms.iter().flat_map(ArmResults::reports);
+    let mut users = reports.map(|report| report.run.size.users);
+    let first = users.next().filter(|users| *users > 0)?;
+    users.all(|users| users == first).then_some(first as f64)
+}
+
+/// Has the bytes of a chart be those of a user, as the leaderboard has them.
+fn per_user(chart: &mut Chart, users: f64) {
+    for cost in [Cost::Bytes, Cost::Uploads] {
+        let axis = &mut chart.across[cost as usize];
+        axis.title = format!("{}, per user", axis.title);
+        for series in &mut chart.series {
+            let places = series.x.get_mut(cost as usize);
+            places
+                .into_iter()
+                .flatten()
+                .for_each(|bytes| *bytes /= users);
+        }
+    }
 }
 
 /// Returns every run with its metrics and costs.
@@ -58,12 +125,12 @@ fn runs(results: &Results) -> Table {
     let metrics = results.metrics.iter();
     let mut columns: Vec<_> = metrics.filter_map(|name| results.column(name)).collect();
     columns.extend(results.columns_at(Place::Costs));
+    let labels = Names::of_arms(&results.arms).labels;
     let mut table = Columns::new();
-    table.add("arm", |(_, arm, _): &Row<'_>| arm.name.clone());
+    table.add("arm", |(arm, ..): &Row<'_>| labels[*arm].clone());
     table.add("seed", |(.., run)| {
         Cell::number(run.seed.to_string(), run.seed)
     });
-    table.add("state", |(.., run)| state_name(&run.state));
     for column in &columns {
         table.add(&*column.label, move |(number, _, run)| {
             let values = results.values(*number, column);
@@ -71,11 +138,14 @@ fn runs(results: &Results) -> Table {
             column.unit.cell(value.map(|(_, value)| *value))
         });
     }
-    table.add("protocol", |(.., run)| {
-        let report = run.report.as_ref();
-        report.map_or_else(Cell::none, |report| report.run.protocol.as_str().into())
+    table.add("state", |(.., run)| state_name(&run.state));
+    table.add("folder", |(.., run)| {
+        let folder = run.folder.display().to_string();
+        Cell {
+            link: Some(format!("{folder}/")),
+            ..folder.into()
+        }
     });
-    table.add("report", |(.., run)| run.folder.display().to_string());
     let arms = results.arms.iter().enumerate();
     let rows = arms.flat_map(|(number, arm)| arm.runs.iter().map(move |run| (number, arm, run)));
     Table {
@@ -88,18 +158,17 @@ fn runs(results: &Results) -> Table {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::chart::Chart;
     use crate::html::chart::curves;
     use crate::rounds::{DOWN, TIME, UP};
     use crate::study::results::RunState;
     use crate::tests::results as sample;
 
     fn courses_of(results: &Results) -> Chart {
-        courses(results, "hr@10", &arms(results), "arm")
+        charts(results).remove(0)
     }
 
     fn front_of(results: &Results) -> Chart {
-        front(results, "hr@10", &arms(results), "arm")
+        charts(results).remove(1)
     }
 
     fn axes(chart: &Chart) -> Vec<&str> {
@@ -112,7 +181,7 @@ mod tests {
     #[test]
     fn the_charts_have_every_arm_with_its_band_and_the_front() {
         let results = sample::results();
-        let page = document(&results, None);
+        let page = document(&Whole::of(&results, None));
         let [courses, front] = page.charts().collect::<Vec<_>>()[..] else {
             panic!("not two charts")
         };
@@ -123,14 +192,18 @@ mod tests {
         let dense = &courses.series[0];
         assert_eq!(
             (dense.name.as_str(), dense.x[1][3], dense.x[3][3]),
-            ("dense", 4e6, 4.0)
+            ("dense", 4e6 / 943.0, 4.0)
         );
         assert!((dense.y[3] - 0.5).abs() < 1e-12 && dense.low[3] < 0.5 && dense.high[3] > 0.5);
-        assert!(courses.note.starts_with("Protocol of every accuracy: "));
-        let drawn = curves(front);
-        let names: Vec<&str> = drawn.iter().map(|curve| curve.name.as_str()).collect();
+        let seeds = |arm| {
+            let own = courses.series.iter().filter(|of| of.arm == Some(arm));
+            own.filter_map(|of| of.seed).collect::<Vec<_>>()
+        };
+        assert_eq!((seeds(0), seeds(1)), (vec![1, 2, 3], vec![1, 2, 3]));
+        assert_eq!(courses.across[1].title, "uploaded so far, per user");
+        let names: Vec<&str> = front.series.iter().map(|of| of.name.as_str()).collect();
         assert_eq!(names, ["dense", "int8"]);
-        assert_eq!(axes(front).len(), 3);
+        assert_eq!(axes(front), axes(courses));
         let table = page.blocks.iter().rev().find_map(|block| match block {
             Block::Folded { table, .. } => Some(table),
             _ => None,
@@ -152,7 +225,8 @@ mod tests {
         };
         free(&mut results, 1);
         let level = &curves(&courses_of(&results))[1];
-        assert_eq!((level.x[1].clone(), level.x[3].len()), (vec![1e6, 4e6], 4));
+        let ends = [1e6, 4e6].map(|bytes| bytes / 943.0_f32);
+        assert_eq!((&level.x[1][..], level.x[3].len()), (&ends[..], 4));
         assert_eq!(level.y[1][0], level.y[1][1]);
         free(&mut results, 0);
         let chart = courses_of(&results);
@@ -160,11 +234,7 @@ mod tests {
             (axes(&chart), curves(&chart)[0].x.len()),
             (vec!["rounds"], 1)
         );
-        assert_eq!(
-            axes(&front_of(&results)).len(),
-            3,
-            "a chart without any axis cannot be drawn"
-        );
+        assert_eq!(axes(&front_of(&results)), ["rounds"]);
     }
 
     /// If this fails, a study with few results has no page, or accuracies of two protocols look
@@ -179,10 +249,7 @@ mod tests {
             }
         }
         let courses = courses_of(&results);
-        assert!(
-            courses.note.contains("cannot be compared")
-                && courses.series[1].name.ends_with("(full catalogue)")
-        );
+        assert!(courses.note.contains("judged alike") && courses.series[1].name == "int8");
         assert_eq!(
             curves(&front_of(&results)).len(),
             1,
@@ -198,6 +265,6 @@ mod tests {
                 .iter_mut()
                 .for_each(|run| run.state = RunState::NotRun);
         }
-        assert_eq!(document(&results, None).charts().count(), 0);
+        assert_eq!(document(&Whole::of(&results, None)).charts().count(), 0);
     }
 }

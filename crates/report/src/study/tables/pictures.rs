@@ -6,7 +6,7 @@
 //! show all.
 
 use super::PICTURES;
-use super::courses::{ChartArm, FRONT_COSTS, courses, front, point};
+use super::courses::{ChartArm, courses, front, point};
 use super::published::published;
 use crate::chart::{self, Cost, Series, Stroke};
 use crate::metrics;
@@ -15,6 +15,10 @@ use crate::study::names::{self, Names};
 use crate::study::plan;
 use crate::study::results::{ArmResults, Results};
 use fedrecsim_core::Result;
+
+/// The costs by which arms are looked for that no other one beats. Every arm may have as many rounds
+/// as it likes.
+const FRONTS: [Cost; 3] = [Cost::Bytes, Cost::Uploads, Cost::Time];
 
 /// The most arms of a picture: of more, nobody can tell one from the other.
 const MOST_ARMS: usize = 16;
@@ -64,10 +68,10 @@ fn looked_for_first<'a>(
         .filter_map(|(place, point)| Some((place, point?)))
         .collect();
     let mut order: Vec<usize> = Vec::new();
-    for axis in 0..FRONT_COSTS.len() {
+    for axis in FRONTS {
         let costs: Vec<[f64; 2]> = known
             .iter()
-            .map(|(_, point)| [point.x[axis][0], chart::loss(better, point.y[0])])
+            .map(|(_, point)| [point.x[axis as usize][0], chart::loss(better, point.y[0])])
             .collect();
         let unbeaten = chart::unbeaten(&costs).into_iter();
         order.extend(unbeaten.map(|place| known[place].0));
@@ -107,7 +111,7 @@ fn of_arms(
     if !names.shared.is_empty() {
         subtitle.push_str(&format!("\nAll arms: {}", names.shared.join(", ")));
     }
-    if let [protocol] = super::protocols(results)[..] {
+    if let Some(protocol) = super::head::protocol(results) {
         subtitle.push_str(&format!("\nProtocol: {protocol}"));
     }
     subtitle.push_str(remark.unwrap_or_default());
@@ -146,11 +150,8 @@ fn of_arms(
                 subtitle.push_str("\nDotted: published courses");
             }
         }
-        let (chart, all) = match is_front {
-            true => (&front, &FRONT_COSTS[..]),
-            false => (&courses, &Cost::ALL[..]),
-        };
-        let axis = all.iter().position(|other| *other == cost).unwrap_or(0);
+        let chart = if is_front { &front } else { &courses };
+        let axis = cost as usize;
         let svg = draw(&name, chart, axis, (&results.title, &subtitle))?;
         pictures.push((name, svg));
     }

@@ -23,7 +23,7 @@ pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
     if columns.is_empty() && !has_claims {
         return Vec::new();
     }
-    let mut table = arm_columns(results, names);
+    let mut table = arm_columns(names);
     for column in &columns {
         table.add(&*column.label, move |arm| results.mean(*arm, column));
     }
@@ -64,7 +64,6 @@ pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
         });
     }
     section(
-        names,
         texts,
         table.table("What uploads tell", 0..results.arms.len()),
     )
@@ -196,7 +195,7 @@ mod tests {
         let blocks_of = |results: &Results| blocks(results, &names);
         assert!(blocks_of(&sample::results()).is_empty(), "nothing is known");
         let all = blocks_of(&audited(&[0.9, 0.8]));
-        let row = ["int8", "3", "0.700", "0.350", "0.800", "0.400", "yes"];
+        let row = ["int8", "0.700", "0.350", "0.800", "0.400", "yes"];
         assert_eq!(rows(&all)[1], row);
         assert_eq!(
             rows(&all)[0].last(),

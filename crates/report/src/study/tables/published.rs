@@ -53,7 +53,7 @@ pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
         .courses
         .iter()
         .map(|of| (of, differences(results, of)));
-    section(names, [text.to_owned()], table.table(title, rows))
+    section([text.to_owned()], table.table(title, rows))
 }
 
 fn differences(results: &Results, published: &PublishedCourse) -> Vec<(u32, f64)> {

@@ -50,7 +50,7 @@ pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
     let arms = results.arms.iter().enumerate();
     let rows = arms.filter_map(|(place, arm)| Some((place, arm.compare_to?)));
     let table = table.table("What is saved, and what is lost", rows);
-    section(names, [text], table)
+    section([text], table)
 }
 
 fn percent(share: f64) -> String {

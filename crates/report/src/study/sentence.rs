@@ -1,0 +1,297 @@
+//! The words of an answer.
+
+use super::grounds;
+use super::names::JOINT;
+use super::standing::{Figure, Over, Question};
+use crate::metrics;
+use crate::words::short;
+use fedrecsim_core::metric::{Better, Metric, Needs};
+
+/// The most names that a sentence has.
+const MOST_NAMES: usize = 4;
+
+/// The most classes of arms that have a sentence each.
+const MOST_CLASSES: usize = 6;
+
+/// Returns the answer in a sentence, and what has to be known besides. The arms of a class are ranked;
+/// those of one cannot be compared with those of another.
+pub(super) fn of(question: &Question<'_>, classes: &[Vec<usize>]) -> Option<(String, Vec<String>)> {
+    let [first, others @ ..] = classes else {
+        return None;
+    };
+    let (sentence, mut more) = question.of_class(first);
+    if others.is_empty() {
+        more.extend(question.intervals(first));
+        return Some((sentence, vec![more.join(" ")]));
+    }
+    let count = classes.len();
+    let all = classes.iter().take(MOST_CLASSES).map(|class| {
+        let (sentence, more) = question.of_class(class);
+        let all: Vec<String> = std::iter::once(sentence).chain(more).collect();
+        format!(
+            "{}: {}",
+            grounds::class_name(question.grounds, class, classes),
+            all.join(" ")
+        )
+    });
+    let mut more: Vec<String> = all.collect();
+    if count > MOST_CLASSES {
+        more.push(format!(
+            "The other {} stand in the table.",
+            count - MOST_CLASSES
+        ));
+    }
+    more.extend(question.intervals(first));
+    let sentence = format!(
+        "The arms are judged in {count} ways, and only those that are judged alike can be compared."
+    );
+    Some((sentence, more))
+}
+
+impl Question<'_> {
+    /// Returns what is found of arms that can be compared, the best of which is the first. A protocol
+    /// that leaks is named before everything else.
+    fn of_class(&self, ranked: &[usize]) -> (String, Vec<String>) {
+        let leak = |arm: &usize| self.grounds[*arm].as_ref().and_then(|of| of.leak);
+        let popularity = self.popularity(ranked);
+        let (leaking, honest): (Vec<usize>, Vec<usize>) =
+            ranked.iter().partition(|arm| leak(arm).is_some());
+        let is_method = |arm: &&usize| Some(**arm) != popularity;
+        let Some(why) = ranked.first().and_then(leak) else {
+            return (self.told(ranked), self.below(ranked));
+        };
+        let leading = self.list(&leaking);
+        if honest.iter().filter(is_method).count() == 0 {
+            let told = format!("By a protocol that leaks ({why}): {}", self.told(ranked));
+            return (told, self.below(ranked));
+        }
+        let value = self.value(leaking[0]).map(|value| range(&value));
+        let sentence = format!(
+            "{leading} lead{} by a protocol that leaks ({why}): {} {}. Without it, {}",
+            if leaking.len() == 1 { "s" } else { "" },
+            self.label(),
+            value.unwrap_or_default(),
+            self.told(&honest)
+        );
+        (sentence, self.below(&honest))
+    }
+
+    /// Returns the sentence on arms of which none has an advantage by the protocol.
+    fn told(&self, ranked: &[usize]) -> String {
+        let [top, others @ ..] = ranked else {
+            return String::new();
+        };
+        let Some(value) = self.value(*top) else {
+            return String::new();
+        };
+        let (name, label, shown) = (self.list(&[*top]), self.label(), range(&value));
+        let popularity = self.popularity(ranked);
+        let is_rival = |arm: &&usize| {
+            self.more_than(*top, **arm)
+                .is_some_and(|of| of.may_be_none())
+        };
+        let rivals: Vec<usize> = others.iter().filter(is_rival).copied().collect();
+        if popularity == Some(*top) {
+            return match (&rivals[..], others) {
+                ([], []) => format!("Popularity alone: {label} {shown}."),
+                ([], [second, ..]) => {
+                    let next = self.more_than_popularity(*second, ranked);
+                    let next = next.map_or_else(String::new, |of| self.beside(&of, "popularity"));
+                    format!(
+                        "Popularity is ahead of every arm: {label} {shown}; {} comes next{next}.",
+                        self.list(&[*second])
+                    )
+                }
+                (rivals, _) => format!(
+                    "Nothing is shown to beat popularity: {label} {shown}, and {} cannot be told apart from it.",
+                    self.list(rivals)
+                ),
+            };
+        }
+        let more = self.more_than_popularity(*top, ranked);
+        let is_behind = more.is_some_and(|of| self.better().compare(of.mean, 0.0).is_lt());
+        if let (true, Some(more), Some(mean)) = (is_behind, &more, self.popularity_mean(ranked)) {
+            let is_ahead = match more.may_be_none() {
+                true => "No arm is shown to beat popularity",
+                false => "Popularity is ahead of every arm",
+            };
+            let gap = self.gap(more, "it");
+            let mean = short(mean);
+            return format!("{is_ahead}: {label} {mean}; {name} comes next with {shown}, {gap}.");
+        }
+        let has_popularity = popularity.is_some_and(|arm| rivals.contains(&arm));
+        let beside = more.filter(|_| !has_popularity);
+        let beside = beside.map_or_else(String::new, |of| self.beside(&of, "popularity"));
+        if !rivals.is_empty() {
+            let mut all = vec![*top];
+            all.extend(&rivals);
+            let means = all.iter().take(MOST_NAMES);
+            let means: Vec<String> = means
+                .filter_map(|arm| Some(short(self.value(*arm)?.mean)))
+                .collect();
+            let of_first = match (beside.is_empty(), self.popularity_mean(ranked)) {
+                (true, _) | (_, None) => String::new(),
+                (false, Some(mean)) if more.is_some_and(|of| of.may_be_none()) => {
+                    format!(
+                        "; nor can the first be told from popularity ({})",
+                        short(mean)
+                    )
+                }
+                _ => format!("; the first has {}", beside.trim_start_matches(", ")),
+            };
+            return format!(
+                "{} cannot be told apart: {label} {}{of_first}.",
+                self.list(&all),
+                joined(&means)
+            );
+        }
+        let does = match (others.is_empty(), value.interval) {
+            (true, _) => format!("{name}: {label} {shown}"),
+            (false, None) => format!("{name} has the best {label}, {shown}"),
+            (false, Some(_)) => format!("{name} {}: {label} {shown}", self.verb()),
+        };
+        format!("{does}{beside}.")
+    }
+
+    /// Returns that arms are below popularity, if some are.
+    fn below(&self, ranked: &[usize]) -> Vec<String> {
+        let is_below = |arm: &&usize| {
+            let more = self.more_than_popularity(**arm, ranked);
+            more.is_some_and(|of| of.is_shown() && self.better().compare(of.mean, 0.0).is_lt())
+        };
+        // The sentence has said it of all.
+        let popularity = self.popularity(ranked);
+        if ranked.first().copied() == popularity || ranked.first().as_ref().is_some_and(is_below) {
+            return Vec::new();
+        }
+        let below: Vec<usize> = ranked.iter().filter(is_below).copied().collect();
+        let verb = if below.len() == 1 { "is" } else { "are" };
+        let told = format!("{} {verb} behind popularity.", self.list(&below));
+        (!below.is_empty()).then_some(told).into_iter().collect()
+    }
+
+    /// Returns what the intervals are, and which differences the study cannot show.
+    fn intervals(&self, ranked: &[usize]) -> Vec<String> {
+        let [top, others @ ..] = ranked else {
+            return Vec::new();
+        };
+        let Some(Figure {
+            interval: Some(_),
+            over,
+            ..
+        }) = self.value(*top)
+        else {
+            return vec![
+                "With one seed, and without the values of single users, nothing says how much of a difference is chance."
+                    .to_owned(),
+            ];
+        };
+        let mut told = format!("Intervals are those of 95 % over {}.", over.name());
+        let gaps = others.iter().filter_map(|arm| self.more_than(*top, *arm));
+        let unseen = gaps
+            .filter(Figure::may_be_none)
+            .filter_map(|of| of.interval);
+        let unseen = unseen
+            .map(|[low, high]| (high - low) / 2.0)
+            .fold(0.0, f64::max);
+        if unseen > 0.0 {
+            told += &format!(" Differences below {} are not seen.", short(unseen));
+        }
+        vec![told]
+    }
+
+    /// Returns how a difference stands in a sentence, as in ", .091 more than popularity (.070 to .112)".
+    fn beside(&self, more: &Figure, whom: &str) -> String {
+        match more.may_be_none() {
+            true => format!(
+                ", which cannot be told from {whom}: {}",
+                self.gap(more, "it")
+            ),
+            false => format!(", {}", self.gap(more, whom)),
+        }
+    }
+
+    /// Returns a difference in words, with its interval.
+    fn gap(&self, more: &Figure, whom: &str) -> String {
+        let is_less = more.mean < 0.0;
+        let between = more.interval.map_or_else(String::new, |[low, high]| {
+            let [from, to] = match is_less {
+                true => [-high, -low],
+                false => [low, high],
+            };
+            let over = match (more.over, self.over) {
+                (Over::Seeds, Some(Over::Users | Over::UsersAndSeeds)) => " over seeds",
+                _ => "",
+            };
+            format!(" ({} to {}{over})", short(from), short(to))
+        });
+        let words = if is_less { "less than" } else { "more than" };
+        format!("{} {words} {whom}{between}", short(more.mean.abs()))
+    }
+
+    fn label(&self) -> String {
+        metrics::label(self.metric)
+    }
+
+    /// Returns what the best arm does, in the metric's words.
+    fn verb(&self) -> &'static str {
+        let needs = Metric::named(self.metric).map(|of| of.needs());
+        let is_hit = self.metric.starts_with("hr@") || self.metric.starts_with("expected-hr@");
+        let mut judged = self.grounds.iter().flatten().map(|of| of.judged.as_str());
+        let is_one = judged.all(|judged| judged.starts_with("leave-one-out"));
+        match (self.better(), needs, is_hit, is_one) {
+            (Better::Lower, ..) => "has the smallest error",
+            (_, Some(Needs::PredictedRatings), ..) => "predicts ratings best",
+            (_, _, true, true) => "finds the held-out item most often",
+            (_, _, true, false) => "finds a held-out item most often",
+            _ => "ranks held-out items best",
+        }
+    }
+
+    fn list(&self, arms: &[usize]) -> String {
+        let shown = arms
+            .iter()
+            .take(MOST_NAMES)
+            .map(|arm| self.labels[*arm].clone());
+        let mut names: Vec<String> = shown.collect();
+        match arms.len().saturating_sub(MOST_NAMES) {
+            0 => {}
+            1 => names.push("1 other".to_owned()),
+            others => names.push(format!("{others} others")),
+        }
+        joined(&names)
+    }
+}
+
+/// Returns names as a list in a sentence. Of a name with commas, what comes after the first one stands
+/// in parentheses.
+pub(crate) fn joined(names: &[String]) -> String {
+    let named: Vec<String> = names.iter().map(|name| in_sentence(name)).collect();
+    match &named[..] {
+        [] => String::new(),
+        [only] => only.clone(),
+        [all @ .., last] => format!("{} and {last}", all.join(", ")),
+    }
+}
+
+fn in_sentence(name: &str) -> String {
+    match name.split_once(JOINT) {
+        Some((first, rest)) => format!("{first} ({rest})"),
+        None => name.to_owned(),
+    }
+}
+
+/// Returns a mean with its interval: half of its length if it lies evenly, or its ends.
+pub(crate) fn range(of: &Figure) -> String {
+    let mean = short(of.mean);
+    match of.interval {
+        None => mean,
+        Some([low, high]) => {
+            let [below, above] = [of.mean - low, high - of.mean].map(short);
+            match below == above {
+                true => format!("{mean} ± {above}"),
+                false => format!("{mean} ({} to {})", short(low), short(high)),
+            }
+        }
+    }
+}

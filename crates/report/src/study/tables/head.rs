@@ -1,0 +1,428 @@
+//! The head of a study's document: what makes its figures doubtful, what its arms share, and the
+//! leaderboard.
+
+use super::runs_cell;
+use crate::column::{Cell, Unit};
+use crate::document::{Block, Board, BoardRow, Columns, Table};
+use crate::doubts::{self, Course, Doubt};
+use crate::metrics;
+use crate::read::SavedReport;
+use crate::setup::without_stop;
+use crate::study::answer::Answer;
+use crate::study::grounds::{self, Grounds};
+use crate::study::names::{Names, axes_of, method_of};
+use crate::study::results::{ArmResults, Results, RunResult, RunState};
+use crate::study::sentence::{joined, range};
+use crate::study::standing::{Figure, POPULARITY, Standing};
+use crate::study::statistics::Summary;
+use crate::words::short;
+
+/// The most keys that are named as those in which arms differ.
+const MOST_KEYS: usize = 6;
+
+/// Returns what a reader has to know before believing a figure: protocols that leak, and doubts.
+pub(super) fn warnings(results: &Results, names: &Names) -> Vec<Block> {
+    let Some(metric) = results.metrics.first() else {
+        return Vec::new();
+    };
+    let mut blocks = leaks(results, names);
+    let mut found: Vec<(Doubt, Vec<String>)> = Vec::new();
+    for (arm, label) in results.arms.iter().zip(&names.labels) {
+        for doubt in of_arm(arm, metric) {
+            match found.iter_mut().find(|(known, _)| known.is_like(&doubt)) {
+                Some((_, whom)) => whom.push(label.clone()),
+                None => found.push((doubt, vec![label.clone()])),
+            }
+        }
+    }
+    let note = |(doubt, whom): &(Doubt, Vec<String>)| {
+        let is_all = whom.len() == results.arms.len() && whom.len() > 1;
+        match is_all && !matches!(doubt, Doubt::StillImproving { .. }) {
+            true => doubt.note(None),
+            false => doubt.note(Some(&joined(whom))),
+        }
+    };
+    blocks.extend(found.iter().map(note));
+    blocks
+}
+
+/// Returns the doubts about an arm: those about half of its runs or more.
+fn of_arm(arm: &ArmResults, metric: &str) -> Vec<Doubt> {
+    let all: Vec<Vec<Doubt>> = arm
+        .reports()
+        .map(|report| doubts::of(&report.run, &report.rounds, metric))
+        .collect();
+    let mut found: Vec<Doubt> = Vec::new();
+    for doubt in all.iter().flatten() {
+        let has_it = |of: &&Vec<Doubt>| of.iter().any(|other| other.is_like(doubt));
+        let is_new = !found.iter().any(|known| known.is_like(doubt));
+        if is_new && 2 * all.iter().filter(has_it).count() >= all.len() {
+            found.push(*doubt);
+        }
+    }
+    found
+}
+
+fn leaks(results: &Results, names: &Names) -> Vec<Block> {
+    let mut found: Vec<(&str, Vec<String>)> = Vec::new();
+    let all = results.grounds();
+    for (of, label) in all.iter().zip(&names.labels) {
+        let Some(why) = of.as_ref().and_then(|of| of.leak) else {
+            continue;
+        };
+        match found.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, whom)) => whom.push(label.clone()),
+            None => found.push((why, vec![label.clone()])),
+        }
+    }
+    let note = |(why, whom): (&str, Vec<String>)| {
+        let verb = if whom.len() == 1 { "has" } else { "have" };
+        Block::note(
+            format!("{} {verb} a protocol that leaks: {why}.", joined(&whom)),
+            "A deployment could not do this, so the accuracy is too good.",
+        )
+    };
+    found.into_iter().map(note).collect()
+}
+
+/// Returns what all arms have in common, said once, and in what they differ.
+pub(super) fn shared(results: &Results, names: &Names) -> Block {
+    let all = results.grounds();
+    let of = |part: fn(&Grounds) -> &String| -> Vec<&String> {
+        let mut parts: Vec<&String> = all.iter().flatten().map(part).collect();
+        parts.sort_unstable();
+        parts.dedup();
+        parts
+    };
+    let (mut same, mut differs) = (Vec::new(), Vec::new());
+    match of(|grounds| &grounds.data)[..] {
+        [] => {}
+        [only] => same.push(only.clone()),
+        _ => differs.push("the data".to_owned()),
+    }
+    same.extend(seeds(results));
+    same.extend(names.shared.iter().map(|part| format!("`{part}`")));
+    let mut terms = vec![("Same for all".to_owned(), same.join("; "))];
+    terms.retain(|(_, text)| !text.is_empty());
+    let pools = grounds::pools(&all);
+    match protocol(results) {
+        Some(protocol) => terms.push((PROTOCOL.to_owned(), protocol)),
+        None => differs.push("how they are judged".to_owned()),
+    }
+    if pools.len() > 1 {
+        let pools: Vec<String> = pools
+            .iter()
+            .map(|of| of.replace("negatives ", ""))
+            .collect();
+        differs.push(format!("training negatives ({})", pools.join(" or ")));
+    }
+    let keys: Vec<String> = differing(results)
+        .iter()
+        .map(|key| format!("`{key}`"))
+        .collect();
+    differs.extend(keys.iter().take(MOST_KEYS).cloned());
+    if keys.len() > MOST_KEYS {
+        differs.push(format!("{} other keys", keys.len() - MOST_KEYS));
+    }
+    if !differs.is_empty() && results.arms.len() > 1 {
+        terms.push(("Differs".to_owned(), joined(&differs)));
+    }
+    Block::List(terms)
+}
+
+const PROTOCOL: &str = "Protocol of every accuracy";
+
+/// Returns the protocol of all arms; `None` if they are judged in several ways. Methods that draw no
+/// negatives are judged as others are.
+pub(super) fn protocol(results: &Results) -> Option<String> {
+    let all = results.grounds();
+    if grounds::classes(&all).len() > 1 {
+        return None;
+    }
+    let known = || all.iter().flatten();
+    let first = known().find(|of| of.selection.is_some());
+    let judged = first.or(known().next())?.in_words();
+    if let [only] = super::protocols(results)[..] {
+        return Some(without_stop(only).to_owned());
+    }
+    Some(match grounds::pools(&all)[..] {
+        [pool] => format!("{judged}, {pool} where a method draws any"),
+        _ => judged,
+    })
+}
+
+/// Returns the seeds, if all arms have the same.
+fn seeds(results: &Results) -> Option<String> {
+    let of = |arm: &ArmResults| -> Vec<u64> { arm.runs.iter().map(|run| run.seed).collect() };
+    let first = of(results.arms.first()?);
+    if results.arms.iter().any(|arm| of(arm) != first) {
+        return None;
+    }
+    let is_row = first.windows(2).all(|pair| pair[0] + 1 == pair[1]);
+    match &first[..] {
+        [] => None,
+        [only] => Some(format!("seed {only}")),
+        [from, _, .., to] if is_row => Some(format!("seeds {from} to {to}")),
+        seeds => {
+            let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
+            Some(format!("seeds {}", joined(&seeds)))
+        }
+    }
+}
+
+/// Returns the axes, or the keys, in which arms differ, by their names.
+pub(super) fn differing(results: &Results) -> Vec<String> {
+    let axes: Vec<_> = results.arms.iter().map(|arm| axes_of(&arm.name)).collect();
+    let mut keys: Vec<String> = Vec::new();
+    for (key, value) in axes.iter().flatten() {
+        let has_it = |of: &Vec<(String, String)>| of.iter().any(|(k, v)| (k, v) == (key, value));
+        if !keys.contains(key) && !axes.iter().all(has_it) {
+            keys.push(key.clone());
+        }
+    }
+    keys
+}
+
+/// Returns the leaderboard of an answer.
+pub(super) fn board(results: &Results, answer: &Answer) -> Block {
+    let label = metrics::label(&answer.metric);
+    let classes = answer.arms.iter().map(|of| of.class + 1).max().unwrap_or(0);
+    let mut table: Columns<'_, &Standing> = Columns::new();
+    table.add("arm", |of: &&Standing| of.name.clone());
+    table.add(label.clone(), |of| {
+        Cell::number(range(&of.value), of.value.mean)
+    });
+    if answer.arms.len() > 1 {
+        let others: Vec<Option<usize>> = answer.arms.iter().map(|of| of.other).collect();
+        let mut named = others.iter().flatten();
+        let first = named.next();
+        let is_one = named.all(|other| Some(other) == first) && classes == 1;
+        let name = |other: usize| {
+            let standing = answer.arms.iter().find(|of| of.arm == other);
+            standing.map_or_else(String::new, |of| of.name.clone())
+        };
+        let heading = match (first, is_one) {
+            (Some(other), true) => format!("more than {}", name(*other)),
+            _ => "more than the other".to_owned(),
+        };
+        table.add(heading, |of| {
+            of.more_than_compared.map_or_else(Cell::none, more)
+        });
+        if !is_one {
+            table.add("the other", move |of| {
+                of.other.map_or_else(Cell::none, |other| name(other).into())
+            });
+        }
+    }
+    let mean = |arm: usize, of: fn(&SavedReport) -> f64| {
+        let values: Vec<f64> = results.arms[arm].reports().map(of).collect();
+        Summary::of(&values).map(|of| of.mean)
+    };
+    table.add("up per user", move |of| {
+        let per_user: fn(&SavedReport) -> f64 =
+            |report| report.run.bytes.up.sent as f64 / report.run.size.users.max(1) as f64;
+        Unit::Bytes.cell(mean(of.arm, per_user))
+    });
+    table.add("down per user", move |of| {
+        let per_user: fn(&SavedReport) -> f64 =
+            |report| report.run.down_bytes() as f64 / report.run.size.users.max(1) as f64;
+        Unit::Bytes.cell(mean(of.arm, per_user))
+    });
+    table.add("virtual time", move |of| {
+        Unit::Seconds.cell(mean(of.arm, |report| report.run.virtual_time_s))
+    });
+    table.add("rounds", move |of| {
+        Unit::Count.cell(mean(of.arm, |report| report.run.rounds.into()))
+    });
+    table.add("course", move |of| {
+        course(&results.arms[of.arm], &answer.metric)
+    });
+    // Where all are there, the seeds above the table say how many.
+    let is_done = |run: &RunResult| run.state == RunState::Done;
+    let mut arms = results.arms.iter();
+    if !arms.all(|arm| arm.runs.iter().all(is_done)) || seeds(results).is_none() {
+        table.add("runs", move |of| runs_cell(&results.arms[of.arm]));
+    }
+    if classes > 1 {
+        let all = results.grounds();
+        let classes = grounds::classes(&all);
+        table.add("judged by", move |of| {
+            let own = classes.iter().find(|class| class.contains(&of.arm));
+            own.map_or_else(Cell::none, |own| {
+                grounds::class_name(&all, own, &classes).into()
+            })
+        });
+    }
+    let caption = "Arms, the best first: an arm is one setting, run with every seed. Bytes are those of the whole run, and \
+                   virtual time is what the simulated devices and links take.";
+    let keys = differing(results);
+    let row = |of: &Standing| BoardRow {
+        arm: of.arm,
+        name: of.name.clone(),
+        is_reference: method_of(&results.arms[of.arm]) == Some(POPULARITY),
+        axes: axes_of(&results.arms[of.arm].name)
+            .into_iter()
+            .filter(|(key, _)| keys.contains(key))
+            .collect(),
+        dot: Some(dot(&of.value)),
+    };
+    let popularity = results
+        .popularity_in(&answer.metric)
+        .filter(|_| classes == 1);
+    let line = popularity.map_or("", |_| "; dashed: popularity");
+    Block::Board(Box::new(Board {
+        heading: format!("its interval{line}"),
+        rows: answer.arms.iter().map(row).collect(),
+        table: Table {
+            is_sortable: true,
+            ..table.table(caption, &answer.arms)
+        },
+        reference: popularity,
+    }))
+}
+
+fn dot(value: &Figure) -> [f64; 3] {
+    let [low, high] = value.interval.unwrap_or([value.mean; 2]);
+    [low, value.mean, high]
+}
+
+/// Returns how much more an arm has, with its sign.
+fn more(figure: Figure) -> Cell {
+    let signed = |value: f64| match value > 0.0 {
+        true => format!("+{}", short(value)),
+        false => short(value),
+    };
+    let between = figure.interval.map_or_else(String::new, |[low, high]| {
+        format!(" ({} to {})", signed(low), signed(high))
+    });
+    Cell::number(format!("{}{between}", signed(figure.mean)), figure.mean)
+}
+
+/// Returns how the metric goes on in the last rounds of most runs of an arm.
+fn course(arm: &ArmResults, metric: &str) -> &'static str {
+    let all: Vec<Course> = arm
+        .reports()
+        .map(|report| Course::of(&report.rounds, metric))
+        .collect();
+    let count = |of: &Course| all.iter().filter(|other| *other == of).count();
+    let most = all.iter().max_by_key(|of| count(of));
+    most.map_or("-", |of| of.name())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::tests::results as sample;
+
+    fn text(block: &Block) -> String {
+        match block {
+            Block::Note { title, text } => format!("{title} {text}"),
+            Block::List(terms) => {
+                let terms = terms.iter().map(|(term, text)| format!("{term}: {text}"));
+                terms.collect::<Vec<_>>().join("\n")
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Has every run of an arm this protocol.
+    fn judged(results: &mut Results, arm: usize, protocol: &str) {
+        for run in &mut results.arms[arm].runs {
+            run.report.as_mut().unwrap().run.protocol = protocol.to_owned();
+        }
+    }
+
+    /// If this fails, a reader has to look for what arms share in every row, or takes an arm that draws
+    /// no negatives for one that cannot be compared.
+    #[test]
+    fn what_arms_share_is_said_once_and_what_differs_is_named() {
+        let mut results = sample::results();
+        judged(
+            &mut results,
+            0,
+            "leave-one-out, 99 sampled candidates, no negatives, last round",
+        );
+        judged(
+            &mut results,
+            1,
+            "leave-one-out, 99 sampled candidates, negatives `not-in-train`, last round",
+        );
+        let names = Names::of_arms(&results.arms);
+        assert_eq!(
+            text(&shared(&results, &names)),
+            "Same for all: MovieLens 100K (943 users, 1,682 items); seeds 1 to 3\n\
+             Protocol of every accuracy: leave-one-out, 99 sampled candidates, last round, negatives `not-in-train` where a \
+             method draws any"
+        );
+        judged(
+            &mut results,
+            0,
+            "leave-one-out, full catalogue, negatives `unrated`, last round",
+        );
+        results.arms[0].name = "codec=dense, method=a".to_owned();
+        results.arms[1].name = "codec=int8, method=a".to_owned();
+        let names = Names::of_arms(&results.arms);
+        let told = text(&shared(&results, &names));
+        assert!(
+            told.ends_with(
+                "Differs: how they are judged, training negatives (`unrated` or `not-in-train`) and `codec`"
+            ) && !told.contains("Protocol"),
+            "{told}"
+        );
+        let leaks = warnings(&results, &names);
+        assert!(
+            text(&leaks[0]).starts_with("codec=dense has a protocol that leaks: its negatives"),
+            "{leaks:?}"
+        );
+    }
+
+    /// If this fails, the leaderboard has other figures than the answer, or its boxes hide another arm.
+    #[test]
+    fn the_leaderboard_has_a_row_for_every_arm_the_best_first() {
+        let mut results = sample::results();
+        results.arms.swap(0, 1);
+        results
+            .arms
+            .iter_mut()
+            .for_each(|arm| arm.compare_to = None);
+        results.arms[0].name = "codec=int8, method=a".to_owned();
+        results.arms[1].name = "codec=dense, method=a".to_owned();
+        let answer = results.answer().unwrap();
+        let Block::Board(board) = board(&results, &answer) else {
+            panic!("no board")
+        };
+        let rows = board.rows.iter();
+        let places: Vec<(usize, &str)> = rows.map(|row| (row.arm, &*row.name)).collect();
+        assert_eq!(places, [(1, "codec=dense"), (0, "codec=int8")]);
+        assert_eq!(
+            board.rows[0].axes,
+            [("codec".to_owned(), "dense".to_owned())]
+        );
+        let [low, mean, high] = board.rows[1].dot.unwrap();
+        assert!(low < mean && mean < high && (mean - 0.45).abs() < 1e-12);
+        assert_eq!(
+            board.table.header,
+            [
+                "arm",
+                "HR@10",
+                "more than codec=dense",
+                "up per user",
+                "down per user",
+                "virtual time",
+                "rounds",
+                "course"
+            ]
+        );
+        assert!(
+            board.reference.is_some(),
+            "popularity is not drawn through the rows"
+        );
+        results.arms[0].runs[0].state = RunState::NotRun;
+        let answer = results.answer().unwrap();
+        let Block::Board(board) = super::board(&results, &answer) else {
+            panic!("no board")
+        };
+        assert_eq!(board.table.rows[1].last().unwrap().text, "2 of 3");
+    }
+}
