@@ -380,12 +380,26 @@ pub(crate) fn csv<T>(columns: &[Column<'_, T>], rows: impl Iterator<Item = T>) -
     for row in rows {
         for column in columns {
             cell.clear();
-            let _ = write!(cell, "{}", column.of(&row));
+            let _ = match column.of(&row) {
+                Value::Name(name) => write!(cell, "{}", without_formula(&name)),
+                number => write!(cell, "{number}"),
+            };
             let _ = table.write_field(&cell);
         }
         let _ = table.write_record(None::<&str>);
     }
     String::from_utf8(table.into_inner().unwrap_or_default()).unwrap_or_default()
+}
+
+/// Returns a cell behind an apostrophe if a spreadsheet would carry it out as a formula, as names of
+/// users, arms and reasons of failures may have it. Numbers are left as they are.
+pub(crate) fn without_formula(cell: &str) -> String {
+    let begins_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']);
+    let is_number = cell.parse::<f64>().is_ok_and(f64::is_finite);
+    match begins_formula && !is_number {
+        true => format!("'{cell}"),
+        false => cell.to_owned(),
+    }
 }
 
 /// Returns the values of every column.

@@ -125,7 +125,8 @@ mod tests {
         insta::assert_snapshot!(csv(&record).unwrap().unwrap());
     }
 
-    /// If this fails, an item with a comma or a quotation mark in its name moves the cells of its row.
+    /// If this fails, an item with a comma or a quotation mark in its name moves the cells of its row, or
+    /// a spreadsheet carries a name out.
     #[test]
     fn names_of_items_are_quoted_where_they_have_to_be() {
         let mut record = sample::run(1);
@@ -135,8 +136,9 @@ mod tests {
             ratings: 3,
             popularity: 0.5,
         };
-        let names = ["Heat (1995)", "Good, Bad", "the \"Net\""];
+        let names = ["Heat (1995)", "Good, Bad", "the \"Net\"", "'=1+1"];
         record.per_item = (0..).zip(names).map(item).collect();
+        record.per_item[3].name = "=1+1".to_owned();
         let text = items_csv(&record).unwrap();
         let mut table = ::csv::Reader::from_reader(text.as_bytes());
         let read: Vec<::csv::StringRecord> = table.records().map(|row| row.unwrap()).collect();

@@ -75,7 +75,9 @@ pub(super) fn split_or_too_few(
     let (splitter, names) = pushed(ratings, 0..users, (rows, 0), spec, streams)?;
     match splitter.too_few {
         Some(too_few) => Ok(Err(too_few.users)),
-        None => splitter.finish_part(0, names[0].len() as u32, names).map(Ok),
+        None => splitter
+            .finish_part(0, names[0].len() as u32, names)
+            .map(Ok),
     }
 }
 

@@ -6,9 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::evaluation::CANDIDATES;
-use super::{
-    DelimitedSpec, Ranking, Scenario, columns, is_default, without_default,
-};
+use super::{DelimitedSpec, Ranking, Scenario, columns, is_default, without_default};
 use crate::Traffic;
 use crate::check::Checker;
 use crate::sizes::{ProblemSize, block_too_large, candidates_too_many, too_large};

@@ -7,6 +7,7 @@ use std::io;
 use serde::Serialize;
 
 use super::state_name;
+use crate::column::without_formula;
 use crate::study::columns::RunColumn;
 use crate::study::results::{Results, RunState};
 use crate::study::statistics::{Estimate, Summary};
@@ -172,17 +173,6 @@ pub(super) fn written(name: &str, header: &[&str], lines: &[impl Serialize]) -> 
         String::from_utf8(bytes).map_err(io::Error::other)
     };
     write().map_err(|reason| Error::write(name, reason))
-}
-
-/// Returns a cell behind an apostrophe if a spreadsheet would carry it out as a formula, as names of
-/// arms and reasons of failures may have it. Numbers are left as they are.
-fn without_formula(cell: &str) -> String {
-    let begins_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']);
-    let is_number = cell.parse::<f64>().is_ok_and(f64::is_finite);
-    match begins_formula && !is_number {
-        true => format!("'{cell}"),
-        false => cell.to_owned(),
-    }
 }
 
 #[cfg(test)]
