@@ -17,7 +17,7 @@ const COLORS: [(usize, usize); 2] = [(0, 5), (1, 4)];
 const ORDERED: usize = 8;
 
 /// Returns accuracy against what it cost.
-#[cfg(any(test, feature = "plots"))]
+#[cfg(feature = "plots")]
 pub(crate) fn accuracy(record: &RunRecord, rounds: &Frame) -> Chart {
     let headlines = metrics::headlines(&record.scenario.evaluation);
     accuracy_in(record, rounds, &headlines)

@@ -298,15 +298,17 @@ fn more(figure: Figure) -> Cell {
     Cell::number(format!("{}{between}", signed(figure.mean)), figure.mean)
 }
 
-/// Returns how the metric goes on in the last rounds of most runs of an arm.
+/// Returns how the metric goes on in the last rounds of an arm. One run that still gets better is
+/// enough, as it is for the doubt above the table.
 fn course(arm: &ArmResults, metric: &str) -> &'static str {
-    let all: Vec<Course> = arm
-        .reports()
+    let all = arm.reports();
+    let all: Vec<Course> = all
         .map(|report| Course::of(&report.rounds, metric))
         .collect();
-    let count = |of: &Course| all.iter().filter(|other| *other == of).count();
-    let most = all.iter().max_by_key(|of| count(of));
-    most.map_or("-", |of| of.name())
+    let improving = all.iter().find(|course| **course == Course::Improving);
+    improving
+        .or(all.first())
+        .map_or("-", |course| course.name())
 }
 
 #[cfg(test)]
@@ -331,6 +333,24 @@ mod tests {
         for run in &mut results.arms[arm].runs {
             run.report.as_mut().unwrap().run.protocol = protocol.to_owned();
         }
+    }
+
+    /// If this fails, the table says "settled" of an arm that the doubt above it calls improving.
+    #[test]
+    fn an_arm_still_improves_if_one_of_its_runs_does() {
+        let mut results = sample::results();
+        let rising: Vec<f64> = (1..=20).map(|round| f64::from(round) / 40.0).collect();
+        let settled: Vec<f64> = rising.iter().map(|value| value.min(0.2)).collect();
+        for (run, values) in [(0, &settled), (1, &settled), (2, &rising)] {
+            let report = results.arms[0].runs[run].report.as_mut().unwrap();
+            let numbers = (1..=20).map(|round| Some(f64::from(round)));
+            report.rounds.set("round", numbers.collect());
+            let values = values.iter().copied().map(Some).collect();
+            report.rounds.set("validation_hr@10", values);
+        }
+        assert_eq!(course(&results.arms[0], "hr@10"), "still improving");
+        results.arms[0].runs.pop();
+        assert_eq!(course(&results.arms[0], "hr@10"), "settled");
     }
 
     /// If this fails, a reader has to look for what arms share in every row, or takes an arm that draws
