@@ -4,10 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use tempfile::TempPath;
-
 use crate::{Error, Result};
-use fedrecsim_core::begin_file;
+use fedrecsim_core::{Partial, begin_file};
 use fedrecsim_report::study::tables::Files;
 
 /// A file that is written under a temporary name beside its own.
@@ -19,7 +17,7 @@ use fedrecsim_report::study::tables::Files;
 pub(crate) struct OutputFile {
     path: PathBuf,
     /// The temporary name; `None` for a device or a pipe, which is written to as it is.
-    partial: Option<TempPath>,
+    partial: Option<Partial>,
     overwrite: bool,
     is_private: bool,
 }
@@ -93,9 +91,7 @@ impl OutputFile {
             return Ok(());
         };
         if !self.overwrite && fs::symlink_metadata(&self.path).is_ok() {
-            let kept = partial.keep().map_err(|refused| refused.error);
-            let kept = kept.map_err(|reason| self.unwritten(reason))?;
-            let kept = format!("what was written is in {}; ", kept.display());
+            let kept = format!("what was written is in {}; ", partial.keep().display());
             return Err(is_there(&self.path, &kept));
         }
         // A file that is replaced keeps its permissions, if the system lets it and they let nobody
@@ -104,10 +100,10 @@ impl OutputFile {
             && !self.is_private
             && replaced.is_file()
         {
-            let _ = fs::set_permissions(&partial, replaced.permissions());
+            let _ = fs::set_permissions(partial.path(), replaced.permissions());
         }
         let published = partial.persist(&self.path);
-        published.map_err(|refused| self.unwritten(refused.error))
+        published.map_err(|reason| self.unwritten(reason))
     }
 }
 

@@ -2,13 +2,45 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use tempfile::TempPath;
+/// The temporary name of a file that is being written. If it is dropped, what was written is removed.
+#[derive(Debug)]
+pub struct Partial(Option<PathBuf>);
+
+impl Partial {
+    /// Gives the file its name, in place of another file.
+    ///
+    /// # Errors
+    /// The system's reason. What was written is removed.
+    pub fn persist(mut self, path: &Path) -> io::Result<()> {
+        fs::rename(self.path(), path)?;
+        self.0 = None;
+        Ok(())
+    }
+
+    /// Leaves the file under its temporary name, and returns that.
+    pub fn keep(mut self) -> PathBuf {
+        self.0.take().unwrap_or_default()
+    }
+
+    /// Returns the temporary name.
+    pub fn path(&self) -> &Path {
+        self.0.as_deref().unwrap_or(Path::new(""))
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // What may be left over is a hidden file with a telling name.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
 
 /// Begins a file under the temporary name `partial`, in the folder where it is to be.
-/// [`TempPath::persist`] gives it its name when all of it is written. If the path is dropped before,
-/// what was written is removed. A private file, which holds what devices keep for themselves, can be
+/// [`Partial::persist`] gives it its name when all of it is written. A private file, which holds what devices keep for themselves, can be
 /// read by its owner alone.
 ///
 /// The file is always a new one: a link that somebody has put there is removed and not followed, and
@@ -16,7 +48,7 @@ use tempfile::TempPath;
 ///
 /// # Errors
 /// The system's reason.
-pub fn begin_file(partial: &Path, is_private: bool) -> io::Result<(File, TempPath)> {
+pub fn begin_file(partial: &Path, is_private: bool) -> io::Result<(File, Partial)> {
     match fs::remove_file(partial) {
         Err(reason) if reason.kind() != io::ErrorKind::NotFound => return Err(reason),
         _ => {}
@@ -28,7 +60,7 @@ pub fn begin_file(partial: &Path, is_private: bool) -> io::Result<(File, TempPat
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     }
     let file = options.open(partial)?;
-    Ok((file, TempPath::try_from_path(partial)?))
+    Ok((file, Partial(Some(partial.to_owned()))))
 }
 
 #[cfg(all(test, unix))]

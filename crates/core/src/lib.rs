@@ -15,7 +15,7 @@ pub mod units;
 pub mod work;
 
 pub use {
-    begin_file::begin_file,
+    begin_file::{Partial, begin_file},
     error::{Error, ErrorKind, Result, Who},
     ids::{InvitationId, ItemId, Round, Step, UserId},
     rng::{PortableDraws, Purpose, Stream, Streams},

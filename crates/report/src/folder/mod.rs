@@ -230,7 +230,7 @@ impl ReportFolder {
         let write = || {
             let (mut file, partial) = begin_file(&self.path.join(partial_name(name)), is_private)?;
             file.write_all(bytes)?;
-            partial.persist(&path).map_err(|refused| refused.error)
+            partial.persist(&path)
         };
         write().map_err(|error| Error::write(path.clone(), error))
     }

@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::build::Build;
-use fedrecsim_core::{Error, Result, begin_file};
+use fedrecsim_core::{Error, Partial, Result, begin_file};
 use fedrecsim_model::{Archive, ArchiveReader};
-use tempfile::TempPath;
 
 const MAGIC: [u8; 8] = *b"FEDRECSC";
 /// The magic number of a part that another process of the run has written.
@@ -75,7 +74,7 @@ pub struct Opened {
 /// A checkpoint that is being written under another name. It is removed again unless it is
 /// published, since what is left of it would only take the room that is missing.
 pub(super) struct Writing {
-    partial: TempPath,
+    partial: Partial,
     file: BufWriter<File>,
     digest: blake3::Hasher,
     length: u64,
@@ -129,9 +128,7 @@ impl Writing {
 
     /// Gives the finished checkpoint its name, and returns when that is on the disk.
     pub(crate) fn publish(self, path: &Path) -> io::Result<()> {
-        self.partial
-            .persist(path)
-            .map_err(|refused| refused.error)?;
+        self.partial.persist(path)?;
         sync_names(path.parent().unwrap_or(path))
     }
 

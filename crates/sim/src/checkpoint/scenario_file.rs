@@ -45,8 +45,7 @@ pub(super) fn write(folder: &Path, resolved: &str) -> io::Result<()> {
     let (mut file, partial) = begin_file(&folder.join(PARTIAL), false)?;
     file.write_all(text_of(resolved).as_bytes())?;
     file.sync_all()?;
-    let published = partial.persist(folder.join(FILE_NAME));
-    published.map_err(|refused| refused.error)
+    partial.persist(&folder.join(FILE_NAME))
 }
 
 /// Returns the file's text; `None` if there is none that a run has written.
