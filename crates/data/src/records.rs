@@ -34,6 +34,8 @@ pub(crate) struct Records<'a> {
     /// and after it.
     comment: &'static [u8],
     comments: (u64, u64),
+    /// The numbers of fields of the comments before the first record.
+    widths: Vec<usize>,
 }
 
 impl<'a> Records<'a> {
@@ -69,6 +71,7 @@ impl<'a> Records<'a> {
             columns: None,
             comment,
             comments: (0, 0),
+            widths: Vec::new(),
         })
     }
 
@@ -102,7 +105,10 @@ impl<'a> Records<'a> {
     fn is_comment(&mut self, record: &ByteRecord) -> bool {
         let (before, after) = &mut self.comments;
         match self.columns {
-            None => *before += 1,
+            None => {
+                *before += 1;
+                self.widths.push(record.len());
+            }
             Some(columns) if *before + *after == 0 && columns == record.len() => return false,
             Some(_) => *after += 1,
         }
@@ -112,6 +118,13 @@ impl<'a> Records<'a> {
     /// Returns how many lines were comments, before the first record and after it.
     pub(crate) fn comments(&self) -> (u64, u64) {
         self.comments
+    }
+
+    /// Returns how many comments before the first record have as many fields as that, so that they may be
+    /// records themselves.
+    pub(crate) fn comments_like_records(&self) -> usize {
+        let is_like = |width: &&usize| Some(**width) == self.columns;
+        self.widths.iter().filter(is_like).count()
     }
 
     fn next_line(&mut self) -> Result<bool> {

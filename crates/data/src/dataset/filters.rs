@@ -107,6 +107,7 @@ impl Ratings {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::dataset::ratings::names;
     use fedrecsim_scenario::{DatasetName, SubsetSpec};
 
     /// Returns ratings of three users, the rows as user, item, rating and time.
@@ -200,6 +201,22 @@ mod tests {
                 "minimum_positives = 1: [3, 3, 3, 1] [1, 1, 1, 1]"
             ]
         );
+    }
+
+    /// If this fails, ratings that equal the threshold are no positives where it is no binary fraction.
+    #[test]
+    fn a_rating_at_the_threshold_is_a_positive() {
+        for threshold in [0.7, 0.9, 3.3, 4.0] {
+            let at = |rating: f64| Ratings {
+                users: vec![0],
+                interactions: vec![Interaction::new(0, rating as f32, 0)],
+                user_names: names(1),
+                item_names: names(1),
+                ..Ratings::default()
+            };
+            assert!(at(threshold).with_positives_from(threshold).is_ok());
+            assert!(at(threshold - 0.1).with_positives_from(threshold).is_err());
+        }
     }
 
     #[test]

@@ -147,7 +147,8 @@ impl Ratings {
     /// [`Error::Dataset`] if no row is one.
     pub(super) fn with_positives_from(mut self, least: f64) -> Result<Self> {
         for row in &mut self.interactions {
-            row.is_positive &= f64::from(row.rating) >= least;
+            // A rating is held in single precision, and so is what it is compared with.
+            row.is_positive &= row.rating >= least as f32;
         }
         if self.interactions.iter().any(|row| row.is_positive) {
             return Ok(self);

@@ -10,7 +10,7 @@ use fedrecsim_scenario::{ColumnRef, DelimitedSpec};
 
 /// What is said of a first line that names columns although there is no header.
 pub(super) const FORGOTTEN: &str = "there is no number in this line, and there are numbers in the next one: if it names \
-                                    the columns, say `header = true`; if it is a rating, let it stand further down";
+                                    the columns, say `header = true`; if it is a rating, move it down";
 
 /// Names that columns have, and that no user has.
 const USUAL_NAMES: [&[u8]; 8] = [
@@ -32,8 +32,7 @@ pub(super) fn refusal(
     (first, has_header): (&ByteRecord, bool),
 ) -> Option<String> {
     if !has_header {
-        let name = trimmed(first, columns.user).to_ascii_lowercase();
-        let is_name = USUAL_NAMES.contains(&&*name) && !has_number(first);
+        let is_name = has_usual_name(columns, first) && !has_number(first);
         return is_name.then(|| {
             format!(
                 "this line seems to name the columns, for its user is {}: say `header = true`",
@@ -51,13 +50,37 @@ pub(super) fn refusal(
     let is_rating = has_numbers
         || (0..first.len()).all(|place| is_number(first, place))
         || (0..first.len()).any(|place| is_time(first, place));
-    is_rating.then(|| {
-        format!(
-            "`header = true` says that this line names the columns, but it holds {}: if it is a rating, \
-             say `header = false`",
-            listed(first)
-        )
-    })
+    is_rating.then(|| rating_as_header(first))
+}
+
+/// Returns what is said of a first line that is a rating although a header is said to be there.
+pub(super) fn rating_as_header(first: &ByteRecord) -> String {
+    format!(
+        "`header = true` says that this line names the columns, but it holds {}: if it is a rating, \
+         say `header = false`",
+        listed(first)
+    )
+}
+
+/// Returns whether the column of the user has a name that such columns have.
+fn has_usual_name(columns: &Columns, first: &ByteRecord) -> bool {
+    let name = trimmed(first, columns.user).to_ascii_lowercase();
+    USUAL_NAMES.contains(&&*name)
+}
+
+/// Returns whether a first line that is said to name the columns is probably a rating: another column
+/// than those of user and item has a number there and in the second line.
+pub(super) fn is_rating(
+    layout: &DelimitedSpec,
+    columns: &Columns,
+    (first, second): (&ByteRecord, &ByteRecord),
+) -> bool {
+    let is_named = |column: &ColumnRef| matches!(column, ColumnRef::Name(_));
+    let pair = [columns.user, columns.item];
+    let others = (0..first.len()).filter(|place| !pair.contains(place));
+    let has_number = |place| is_number(first, place) && is_number(second, place);
+    let is_by_name = is_named(&layout.user) || is_named(&layout.item);
+    !is_by_name && !has_usual_name(columns, first) && others.into_iter().any(has_number)
 }
 
 /// Returns whether the first line probably names the columns: none of its fields is a number, while

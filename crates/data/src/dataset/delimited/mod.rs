@@ -91,6 +91,13 @@ fn parse_rows<'a>(
             "the file holds a header line but no ratings",
         ));
     }
+    if source.has_header
+        && source.keys().is_none()
+        && header::is_rating(layout, &columns, (&first, &record))
+    {
+        let fault = header::rating_as_header(&first);
+        return Err(malformed(path, line_of(&first), fault));
+    }
     loop {
         let is_second = rows.count == 1;
         if !source.has_header && is_second && header::is_forgotten(&columns, &first, &record) {
@@ -135,6 +142,14 @@ fn add_remarks(ratings: &mut Ratings, source: &Source<'_>, path: &Path) {
     let mut told = source.told.clone();
     if before > 0 {
         told.push(format!("comments before the first row: {before}"));
+    }
+    // One may name the columns.
+    let alike = source.comments_like_rows();
+    if alike > 1 {
+        ratings.warnings.push(format!(
+            "lines before the first row that begin with `#` or `%`, have its columns and are left out as \
+             comments: {alike}; put names that begin so in quotation marks"
+        ));
     }
     if after > 0 {
         ratings.warnings.push(format!(

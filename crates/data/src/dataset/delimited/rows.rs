@@ -131,7 +131,7 @@ impl Rows {
                 .ok_or_else(|| wrong(expected, (columns, record), place))
         };
         let (expected, [lowest, highest]) = &columns.expected_rating;
-        let is_expected = |value| (*lowest..=*highest).contains(&f64::from(value));
+        let is_expected = |value| (*lowest as f32..=*highest as f32).contains(&value);
         let rating = real(columns.rating, expected, &is_expected)?;
         let expected = "a weight (a finite number of at least 0)";
         let weight = real(columns.weight, expected, &|value| value >= 0.0)?;

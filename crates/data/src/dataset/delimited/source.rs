@@ -151,6 +151,14 @@ impl<'a> Source<'a> {
             Rows::Json(_) => (0, 0),
         }
     }
+
+    /// Returns how many of those before the first row look like rows.
+    pub(super) fn comments_like_rows(&self) -> usize {
+        match &self.rows {
+            Rows::Delimited(records) => records.comments_like_records(),
+            Rows::Json(_) => 0,
+        }
+    }
 }
 
 /// Returns the columns that a layout names, in the order of their keys.

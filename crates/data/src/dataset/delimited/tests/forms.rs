@@ -180,6 +180,7 @@ fn a_first_line_with_a_rating_and_a_time_is_no_header() {
             "A000XQ,B00007Z,4.0,1300000000\nA1,B1,3.0,1300000001\n",
             &pairs,
         ),
+        ("A000XQ,B00007Z,4.0,x\nA1,B1,3.0,x\n", &pairs),
         (
             "A000XQ,B00007Z,good,2011-03-13\nA1,B1,bad,2011-03-14\n",
             &pairs,
@@ -197,6 +198,25 @@ fn a_first_line_with_a_rating_and_a_time_is_no_header() {
     };
     let told = fault("who,what,stars\nann,x,4\n", &forgotten);
     assert!(told.contains("say `header = true`"), "{told}");
+}
+
+/// If this fails, users whose names begin with `#` vanish from the head of a file without a warning.
+#[test]
+fn comments_that_look_like_rows_are_warned_of() {
+    let layout = four_columns(",");
+    let head = "# of a shop, in Kyiv\n# user,item,rating,time\n";
+    let read = read_text(format!("{head}a,x,5,1\n"), &layout).unwrap();
+    assert_eq!(read.warnings, [""; 0]);
+    let rows = "#a,x,5,1\n#a,y,4,2\nb,x,5,1\n";
+    let read = read_text(rows, &layout).unwrap();
+    assert_eq!(read.users.len(), 1);
+    let [warning] = &read.warnings[..] else {
+        panic!("{:?}", read.warnings)
+    };
+    assert!(
+        warning.contains("left out as comments: 2; put"),
+        "{warning}"
+    );
 }
 
 /// If this fails, a list of items is one rating, or its message does not say what to do.

@@ -353,6 +353,12 @@ fn a_rating_outside_the_range_is_refused_with_its_line() {
         rating_range: Some([0.5, 5.0]),
         ..four_columns(",")
     };
+    // The ends belong to the range, although single precision does not hold them.
+    let narrow = DelimitedSpec {
+        rating_range: Some([0.7, 3.3]),
+        ..four_columns(",")
+    };
+    assert!(read_text("a,x,0.7,1\nb,y,3.3,2\n", &narrow).is_ok());
     for rating in ["0.25", "5.5", "-1", "55", "inf"] {
         let message =
             format!("ratings:2: expected a rating from 0.5 to 5 in column 3, found \"{rating}\"");
