@@ -189,15 +189,19 @@ fn wanted(dataset: &Dataset, spec: &EvaluationSpec) -> (u32, bool) {
     }
 }
 
-/// Returns the users who can be tested and have too few items that they never rated.
+/// Returns those of the users here who can be tested and have too few items that they never rated.
 pub(super) fn unserved(dataset: &Dataset, spec: &EvaluationSpec) -> Vec<u32> {
     let (wanted, separate) = wanted(dataset, spec);
     let needed = wanted.saturating_mul(if separate { 2 } else { 1 }).max(1);
     let mut pool = Pool::new(dataset.items());
     let mut users = dataset.tested_users();
+    let own = dataset.own_users();
     users.retain(|user| {
-        pool.restrict(dataset.touched_items(UserId(*user)), 0);
-        dataset.holds_items_out() && pool.available() < needed
+        let mut is_unserved = || {
+            pool.restrict(dataset.touched_items(UserId(*user)), 0);
+            pool.available() < needed
+        };
+        own.contains(user) && dataset.holds_items_out() && is_unserved()
     });
     users
 }
@@ -399,6 +403,14 @@ mod tests {
                 "user 0: 99 candidates are wanted (evaluation.ranking.sampled.candidates), but the user has only {available} unrated \
                  items; lower evaluation.ranking.sampled.candidates"
             )
+        );
+        // A process of several tells it of its own users, and knows nothing of the others.
+        let part = dataset.clone().of_users(2..4);
+        let of_part = Candidates::draw(&part, &EvaluationSpec::default(), STREAMS);
+        let message = of_part.unwrap_err().to_string();
+        assert!(
+            message.starts_with("user 2: 99 candidates are wanted"),
+            "{message}"
         );
         let separate = sampled(30, false);
         let message = Candidates::draw(&dataset, &separate, STREAMS)

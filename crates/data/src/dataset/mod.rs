@@ -276,7 +276,8 @@ impl Dataset {
     /// Returns the end of a message about users whom a run cannot serve, of whom there are as many: to
     /// `lower` a key if that would help, and to leave them out if there is a file and somebody is left.
     fn remedy(&self, lower: Option<&str>, unserved: usize) -> String {
-        let leaves_some = !self.user_names.is_empty() && unserved < self.users();
+        let counts_all = !self.user_names.is_empty() && self.is_whole();
+        let leaves_some = counts_all && unserved < self.users();
         let leave_out = leaves_some
             .then_some("leave such users out with dataset.on_unusable_user = \"leave-out\"");
         let lower = lower.map(|key| format!("lower {key}"));
