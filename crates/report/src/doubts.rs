@@ -22,7 +22,7 @@ const ENOUGH_USERS: u64 = 200;
 /// How the metric of a run goes on in its last rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Course {
-    /// It is the same in every round, as nothing is trained.
+    /// The metric is the same in every round, as that of a method that does not train.
     Flat,
     /// Its best round is among the last ones, and it still gets better there.
     Improving,
@@ -83,7 +83,7 @@ impl Course {
     /// Returns the words of a table.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Flat => "nothing to train",
+            Self::Flat => "the same in every round",
             Self::Improving => "still improving",
             Self::Settled => "settled",
             Self::Unknown => "-",

@@ -228,7 +228,9 @@ fn assert_sound(seen: &Value) {
     );
     let csv = &seen["csv"];
     assert_eq!(csv[0], csv[1], "a table cannot be saved");
-    assert!(csv[2].as_str().unwrap().lines().count() > 1, "{csv}");
+    let saved = csv[2].as_str().unwrap();
+    assert!(saved.lines().count() > 1, "{csv}");
+    assert!(saved.contains("\n'=1+1,"), "a formula is saved: {saved}");
     for list in ["unnamed", "wide", "mute"] {
         assert_eq!(seen[list], serde_json::json!([]), "{list}");
     }

@@ -21,8 +21,10 @@
 
   // Returns a table as CSV, with its numbers in full.
   function csv(table) {
+    // A spreadsheet would carry out a cell that begins so.
+    const harmless = (text) => (/^[=+\-@\t\r\n]/.test(text) && !Number.isFinite(Number(text)) ? `'${text}` : text);
     const quoted = (text) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-    const told = (cell) => quoted(cell.dataset.v ?? cell.textContent.trim().replace(/\s+/g, " "));
+    const told = (cell) => quoted(harmless(cell.dataset.v ?? cell.textContent.trim().replace(/\s+/g, " ")));
     return [...table.rows].map((row) => [...row.cells].map(told).join(",") + "\r\n").join("");
   }
 

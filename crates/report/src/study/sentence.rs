@@ -225,8 +225,12 @@ impl Question<'_> {
             };
             format!(" ({} to {}{over})", short(from), short(to))
         });
+        let mean = short(more.mean.abs());
+        if mean == ".000" {
+            return format!("as much as {whom}{between}");
+        }
         let words = if is_less { "less than" } else { "more than" };
-        format!("{} {words} {whom}{between}", short(more.mean.abs()))
+        format!("{mean} {words} {whom}{between}")
     }
 
     fn label(&self) -> String {
