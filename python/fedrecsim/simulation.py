@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import tempfile
 import weakref
 from typing import TYPE_CHECKING, Any, Iterator, Mapping
 
@@ -25,6 +26,18 @@ def _close_all() -> None:
     _native.end_all()
     for simulation in list(_alive):
         simulation._native.close()
+
+
+def _write_private(path: str, content: bytes) -> None:
+    """Writes a file that its owner alone can read, whole or not at all. A link at its place is replaced."""
+    descriptor, partial = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=".fedrecsim-")
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(partial, path)
+    except BaseException:
+        os.unlink(partial)
+        raise
 
 
 class Simulation:
@@ -95,8 +108,7 @@ class Simulation:
         """Returns the state between two rounds, and writes it to a file if one is named."""
         saved = self._native.save()
         if path is not None:
-            with open(path, "wb") as file:
-                file.write(saved)
+            _write_private(os.fspath(path), saved)
         return saved
 
     def recommend(self, user: str | int, top: int = 10) -> list[dict[str, Any]]:

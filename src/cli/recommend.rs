@@ -9,6 +9,7 @@ use super::carry_out::Watch;
 use super::inputs::{Inputs, threads_of};
 use super::task::Task;
 use crate::{Error, Result};
+use fedrecsim_core::shell_word;
 use fedrecsim_data::dataset::Dataset;
 use fedrecsim_report::SavedRun;
 use fedrecsim_report::words::{counted, thousands};
@@ -26,8 +27,9 @@ pub(crate) fn recommend(arguments: &RecommendArgs, session: &Session) -> Result<
     let run = SavedRun::read(&arguments.report)?;
     let folder = arguments.report.display();
     if !run.complete {
+        let command = shell_word(&arguments.report.to_string_lossy());
         return Err(Error::Usage(format!(
-            "the run in {folder} stopped early; go on with it first: fedrecsim resume {folder}"
+            "the run in {folder} stopped early; go on with it first: `fedrecsim resume {command}`"
         )));
     }
     let input = InputArgs {
@@ -60,7 +62,7 @@ pub(crate) fn recommend(arguments: &RecommendArgs, session: &Session) -> Result<
     let after = counted(run.rounds.into(), "round");
     let head = format!(
         "{} would be shown by {method} after {after}, and by popularity. What the user has rated is left out.\n",
-        arguments.user
+        arguments.user.escape_debug()
     );
     Ok(head + &table(&inputs.world.dataset, method, &own, &popular))
 }
