@@ -40,8 +40,8 @@ impl Drop for Partial {
 }
 
 /// Begins a file under the temporary name `partial`, in the folder where it is to be.
-/// [`Partial::persist`] gives it its name when all of it is written. A private file, which holds what devices keep for themselves, can be
-/// read by its owner alone.
+/// [`Partial::persist`] gives it its name when all of it is written. A private file, which holds what
+/// devices keep for themselves, can be read by its owner alone.
 ///
 /// The file is always a new one: a link that somebody has put there is removed and not followed, and
 /// so is what a killed process has left.

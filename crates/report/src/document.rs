@@ -102,7 +102,7 @@ pub struct Board {
     pub(crate) heading: String,
     /// The table.
     pub(crate) table: Table,
-    /// What the table cannot say of its rows, in their order.
+    /// What the page shows of each row beside its cells, in the order of the rows.
     pub(crate) rows: Vec<BoardRow>,
     /// The value of a line through all rows.
     pub(crate) reference: Option<f64>,

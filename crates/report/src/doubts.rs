@@ -24,9 +24,9 @@ const ENOUGH_USERS: u64 = 200;
 pub(crate) enum Course {
     /// The metric is the same in every round, as that of a method that does not train.
     Flat,
-    /// Its best round is among the last ones, and it still gets better there.
+    /// The best round is among the last ones, and the metric still gets better there.
     Improving,
-    /// It does not get better any more.
+    /// The metric does not get better any more.
     Settled,
     /// There are too few evaluated rounds to tell.
     Unknown,
@@ -192,7 +192,7 @@ impl Doubt {
                     whom.map_or_else(String::new, |whom| format!(" ({whom})"))
                 ),
                 format!(
-                    "Half of the trainings of a device take {} at most, and no app starts so fast. `devices` says how \
+                    "Half of the trainings of a device take {} at most. Starting an app alone takes longer. `devices` says how \
                      fast devices are, and `devices.fixed_ms_per_participation` what each training takes besides.",
                     words::duration(median_s)
                 ),

@@ -6,7 +6,7 @@
 pub(super) enum Form {
     /// Fields with separators between them.
     Delimited,
-    /// One JSON object in a line.
+    /// Each line is a JSON object.
     JsonLines,
 }
 

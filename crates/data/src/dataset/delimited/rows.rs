@@ -51,7 +51,7 @@ impl Counted {
 
 /// What is wrong with a row.
 enum Fault {
-    /// It lacks something.
+    /// A field that the row needs is missing.
     Incomplete(String),
     Wrong(String),
 }
@@ -208,7 +208,7 @@ impl Rows {
         if lines > 0 {
             self.ratings.warnings.push(format!(
                 "names of users or items with blanks or other characters that cannot be seen: {lines}, the first \
-                 in line {first}: {}; a name without them is another one",
+                 in line {first}: {}; the same name without them counts as another one",
                 self.first_hidden
             ));
         }

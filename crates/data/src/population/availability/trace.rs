@@ -21,8 +21,8 @@ impl AvailabilityTrace {
     /// beginning nor an end is never there.
     ///
     /// # Errors
-    /// The errors of the columns, and one for such a line beside others, for a stay that ends before it begins, begins before the
-    /// user's last one in the file has ended, or ends after the period.
+    /// The errors of the columns, and one for such a line beside others, for a stay that ends before it
+    /// begins, begins before the user's last one in the file has ended, or ends after the period.
     pub(crate) fn parse(
         text: impl AsRef<[u8]>,
         path: &Path,

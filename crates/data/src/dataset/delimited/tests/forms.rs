@@ -150,7 +150,7 @@ fn blanks_that_cannot_be_seen_are_told() {
         read.warnings,
         [
             "ratings: names of users or items with blanks or other characters that cannot be seen: 2, the first in \
-          line 2: \"ann\\u{a0}\"; a name without them is another one"
+          line 2: \"ann\\u{a0}\"; the same name without them counts as another one"
         ]
     );
 }
