@@ -31,9 +31,14 @@ pub(crate) fn describe(
     let mut lines = std::mem::take(&mut all.told);
     lines.append(&mut all.warnings);
     let streams = Streams::new(scenario.seed);
-    let kept = dataset::filtered(all, spec, streams, &mut |key, counts| {
-        lines.extend(step(key, counts));
-    })?;
+    let kept = dataset::filtered(
+        (all, file.ordered_by_item),
+        spec,
+        streams,
+        &mut |key, counts| {
+            lines.extend(step(key, counts));
+        },
+    )?;
     let pairs = kept.user_names.len() as u64 * u64::from(kept.items());
     let share = percent(kept.interactions.len() as u64, pairs);
     let of_users = spread(counts(kept.users.iter(), kept.user_names.len()));
@@ -60,7 +65,7 @@ pub(crate) fn describe(
         .iter()
         .find(|entry| entry.name == scenario.method.name);
     let trains = entry.is_none_or(|entry| entry.trains);
-    let split = dataset::split_of(kept, file.ordered_by_item, (&scenario, trains))?;
+    let split = dataset::split_of(kept, (&scenario, trains))?;
     let unusable = split.split_facts().unusable_users;
     if unusable > 0 {
         lines.push(format!(

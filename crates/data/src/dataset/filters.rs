@@ -8,48 +8,71 @@ use fedrecsim_scenario::{DatasetSpec, RepeatedPairs};
 type Counts = [u64; 4];
 
 /// Returns the ratings that the filters of `spec` leave. Each filter is told to `told`: its key with
-/// its value, and the numbers of ratings, users, items and positives before it and after it.
+/// its value, and the numbers of ratings, users, items and positives before it and after it. If
+/// `ordered_by_item` is true, an item's first appearance stands for the time of its ratings.
 ///
 /// # Errors
 /// [`Error::Dataset`](fedrecsim_core::Error::Dataset) for a filter that leaves nothing.
 pub fn filtered(
-    mut ratings: Ratings,
+    (mut ratings, ordered_by_item): (Ratings, bool),
     spec: &DatasetSpec,
     streams: Streams,
     told: &mut dyn FnMut(&str, [Counts; 2]),
 ) -> Result<Ratings> {
-    let mut filter = |key: String, filter: &dyn Fn(Ratings) -> Result<Ratings>| {
+    if ordered_by_item {
+        ratings.order_by_item_number();
+    }
+    let mut is_again = false;
+    // Returns whether a filter has left out ratings.
+    let mut filter = |key: String, is_again: bool, filter: &dyn Fn(Ratings) -> Result<Ratings>| {
         let before = ratings.counts();
         ratings = filter(std::mem::take(&mut ratings))?;
-        told(&key, [before, ratings.counts()]);
-        Result::Ok(())
+        let after = ratings.counts();
+        if !is_again || before != after {
+            told(&key, [before, after]);
+        }
+        Result::Ok(before[0] != after[0])
     };
     let repeated = spec.repeated_pairs.unwrap_or(RepeatedPairs::Keep);
     if repeated != RepeatedPairs::Keep {
         let name = format!("{repeated:?}").to_lowercase();
-        filter(format!("repeated_pairs = {name:?}"), &|all| {
+        filter(format!("repeated_pairs = {name:?}"), false, &|all| {
             Ok(all.without_repeats(repeated))
         })?;
     }
     if let Some(least) = spec.positive_from {
-        filter(format!("positive_from = {least}"), &|all| {
+        filter(format!("positive_from = {least}"), false, &|all| {
             all.with_positives_from(least)
         })?;
     }
     if let Some(subset) = &spec.subset {
-        filter("subset".to_owned(), &|all| all.subset(subset, streams))?;
-    }
-    let minimum = spec.minimum_interactions;
-    filter(format!("minimum_interactions = {minimum}"), &|all| {
-        all.keep_active_users(minimum)
-    })?;
-    if let Some(minimum) = spec.minimum_positives {
-        filter(format!("minimum_positives = {minimum}"), &|all| {
-            all.keep_users_with_positives(minimum)
+        filter("subset".to_owned(), false, &|all| {
+            all.subset(subset, streams)
         })?;
     }
-    if let Some(least) = spec.k_core {
-        filter(format!("k_core = {least}"), &|all| all.core(least))?;
+    loop {
+        let minimum = spec.minimum_interactions;
+        filter(
+            format!("minimum_interactions = {minimum}"),
+            is_again,
+            &|all| all.keep_active_users(minimum),
+        )?;
+        if let Some(minimum) = spec.minimum_positives {
+            filter(format!("minimum_positives = {minimum}"), is_again, &|all| {
+                all.keep_users_with_positives(minimum)
+            })?;
+        }
+        let Some(least) = spec.k_core else { break };
+        // What the core leaves out may take a user below the other minima.
+        is_again = filter(format!("k_core = {least}"), is_again, &|all| {
+            all.core(least)
+        })?;
+        if !is_again {
+            break;
+        }
+    }
+    if ordered_by_item {
+        ratings.order_by_item_number();
     }
     Ok(ratings)
 }
@@ -145,7 +168,7 @@ mod tests {
         let mut note = |key: &str, [before, after]: [Counts; 2]| {
             told.push(format!("{key}: {before:?} {after:?}"));
         };
-        let left = filtered(ratings(), &spec, Streams::new(1), &mut note).unwrap();
+        let left = filtered((ratings(), false), &spec, Streams::new(1), &mut note).unwrap();
         let rows = left.users.iter().zip(&left.interactions);
         let rows = rows
             .map(|(user, row)| (*user, row.item, row.rating, row.time))
@@ -219,6 +242,60 @@ mod tests {
         }
     }
 
+    /// If this fails, a user is trained on with fewer positives than the scenario asks for.
+    #[test]
+    fn what_the_core_leaves_out_is_counted_by_the_other_minima() {
+        // Item 2 has one rating, so that user 1 is left with one positive of two, and then user 0 alone
+        // rates item 0.
+        let rows = [(0, 0), (0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (0, 3)];
+        let all = || Ratings {
+            users: rows.iter().map(|row| row.0).collect(),
+            interactions: rows.map(|row| Interaction::new(row.1, 5.0, 0)).into(),
+            user_names: names(3),
+            item_names: names(4),
+            ..Ratings::default()
+        };
+        let spec = DatasetSpec {
+            minimum_positives: Some(2),
+            k_core: Some(1),
+            ..DatasetSpec::named(DatasetName::Delimited)
+        };
+        let left = |spec: &DatasetSpec| {
+            filtered((all(), false), spec, Streams::new(1), &mut |_, _| {}).unwrap()
+        };
+        assert_eq!(left(&spec).user_names.len(), 3);
+        let core = DatasetSpec {
+            k_core: Some(2),
+            ..spec
+        };
+        let kept = left(&core);
+        assert_eq!(kept.user_names, ["name-0".into(), "name-2".into()]);
+        assert_eq!(kept.item_names, ["name-1".into(), "name-3".into()]);
+    }
+
+    /// If this fails, the newest ratings of a file without times are those of another order than the
+    /// one that its split goes by.
+    #[test]
+    fn items_that_stand_for_times_do_so_for_the_filters_too() {
+        let rows = [(0, 0), (0, 1), (1, 2), (0, 2), (0, 0)];
+        let all = Ratings {
+            users: rows.iter().map(|row| row.0).collect(),
+            interactions: rows.map(|row| Interaction::new(row.1, 5.0, 9)).into(),
+            user_names: names(2),
+            item_names: names(3),
+            ..Ratings::default()
+        };
+        let spec = DatasetSpec {
+            subset: Some(SubsetSpec {
+                newest_per_user: Some(2),
+                ..SubsetSpec::default()
+            }),
+            ..DatasetSpec::named(DatasetName::Delimited)
+        };
+        let kept = filtered((all, true), &spec, Streams::new(1), &mut |_, _| {}).unwrap();
+        assert_eq!(kept.item_names, ["name-1".into(), "name-2".into()]);
+    }
+
     #[test]
     fn a_filter_that_leaves_nothing_says_how_far_off_it_was() {
         for (spec, message) in [
@@ -237,7 +314,7 @@ mod tests {
                 "dataset.minimum_positives is 3, but no user has more than 2 different positive items",
             ),
         ] {
-            let left = filtered(ratings(), &spec, Streams::new(1), &mut |_, _| {});
+            let left = filtered((ratings(), false), &spec, Streams::new(1), &mut |_, _| {});
             let told = left.unwrap_err().to_string();
             assert!(told.ends_with(message), "{told}");
         }

@@ -63,10 +63,8 @@ fn read(
         // The layout of a public data set is known.
         told.clear();
     }
-    let mut ratings = filters::filtered(all, spec, streams, &mut |_, _| {})?;
-    if file.ordered_by_item {
-        ratings.order_by_item_number();
-    }
+    let all = (all, file.ordered_by_item);
+    let ratings = filters::filtered(all, spec, streams, &mut |_, _| {})?;
     Ok((ratings, [told, warnings]))
 }
 
@@ -82,19 +80,11 @@ pub fn look_for(spec: &DatasetSpec, data_directories: &[PathBuf]) -> Result<()> 
     }
 }
 
-/// Splits the ratings of a file that the filters of a scenario have left, as [`load_for`] does. If
-/// `ordered_by_item` is true, an item's first appearance stands for the time of its ratings.
+/// Splits the ratings of a file that the filters of a scenario have left, as [`load_for`] does.
 ///
 /// # Errors
 /// Those of [`split::split`].
-pub fn split_of(
-    mut ratings: Ratings,
-    ordered_by_item: bool,
-    (scenario, trains): (&Scenario, bool),
-) -> Result<Dataset> {
-    if ordered_by_item {
-        ratings.order_by_item_number();
-    }
+pub fn split_of(ratings: Ratings, (scenario, trains): (&Scenario, bool)) -> Result<Dataset> {
     let needs = Some((&scenario.evaluation, trains));
     unusable::split_served(
         ratings,
