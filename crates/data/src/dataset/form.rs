@@ -72,25 +72,35 @@ pub(super) fn refusal_of_binary(head: &[u8]) -> Option<String> {
     if head.starts_with(b"\x80") && matches!(head.get(1), Some(2..=5)) {
         return is("a pickle of Python", WRITE_AS_TEXT);
     }
-    let marks: [&[u8]; 2] = [b"\xff\xfe", b"\xfe\xff"];
-    let zeros = |from: usize| {
-        head.iter()
-            .skip(from)
-            .step_by(2)
-            .take(32)
-            .all(|byte| *byte == 0)
-    };
-    let is_wide = head.len() >= 4 && (zeros(0) != zeros(1));
-    if marks.iter().any(|mark| head.starts_with(mark)) || is_wide {
-        return is(
-            "text in UTF-16",
-            "save it as UTF-8, as with `iconv -f UTF-16 -t UTF-8 ratings.csv > utf8.csv`",
-        );
+    if let Some(encoding) = wide_encoding(head) {
+        return Some(format!(
+            "it is text in {encoding}: save it as UTF-8, as with `iconv -f {encoding} -t UTF-8 ratings.csv \
+             > utf8.csv`"
+        ));
     }
     if head.contains(&0) {
         return is("no text, for it has bytes of zero", WRITE_AS_TEXT);
     }
     None
+}
+
+/// Returns the encoding of a text whose characters have more than one byte each, by its byte-order mark
+/// or by the zeros of its first characters.
+fn wide_encoding(head: &[u8]) -> Option<&'static str> {
+    let marked = |marks: [&[u8]; 2]| marks.iter().any(|mark| head.starts_with(mark));
+    let zeros = |from: usize, step: usize| {
+        let mut bytes = head.iter().skip(from).step_by(step).take(32);
+        head.len() >= 4 && bytes.all(|byte| *byte == 0)
+    };
+    let is_utf32 = zeros(1, 4) && zeros(2, 4) && zeros(0, 4) != zeros(3, 4);
+    // The mark of UTF-32 begins with that of UTF-16.
+    if is_utf32 || marked([b"\xff\xfe\0\0", b"\0\0\xfe\xff"]) {
+        Some("UTF-32")
+    } else if zeros(0, 2) != zeros(1, 2) || marked([b"\xff\xfe", b"\xfe\xff"]) {
+        Some("UTF-16")
+    } else {
+        None
+    }
 }
 
 /// Returns the form of a text that begins with `head`, whose first lines are `lines`.
@@ -105,7 +115,9 @@ pub(super) fn form_of<'h>(
         return Err(fault);
     }
     let refused = |name: &str, remedy: &str| Err(format!("it is {name}: {remedy}"));
-    let mut lines = lines.filter(|line| !line.is_empty());
+    let mut lines = lines.filter(|line| !line.is_empty()).peekable();
+    let is_matrix_market = (lines.peek()).is_some_and(|line| begins(line, "%%MatrixMarket"));
+    let mut lines = lines.filter(|line| !is_comment(line));
     let (first, second) = (lines.next().unwrap_or_default(), lines.next());
     let after = |mark: &[u8]| Some(first.strip_prefix(mark)?.trim_ascii_start());
     if let Some(rest) = after(b"{") {
@@ -131,26 +143,22 @@ pub(super) fn form_of<'h>(
             );
         }
     }
-    let begins = |text: &str| {
-        let head = first.get(..text.len());
-        head.is_some_and(|head| head.eq_ignore_ascii_case(text.as_bytes()))
-    };
-    if begins("<!doctype") || begins("<html") {
+    if begins(first, "<!doctype") || begins(first, "<html") {
         return refused(
             "a web page",
             "the download went to a page of its provider; fetch the file itself",
         );
     }
-    if begins("<?xml") {
+    if begins(first, "<?xml") {
         return refused("XML", WRITE_AS_TEXT);
     }
-    if begins("%%MatrixMarket") {
+    if is_matrix_market {
         return refused(
             "a Matrix Market file, whose first line of numbers has the sizes",
             "leave out that line and those with `%`, as with `grep -v % ratings.mtx | tail -n +2 > ratings.txt`",
         );
     }
-    if begins("@relation") {
+    if begins(first, "@relation") {
         return refused("an ARFF file", "leave out its lines down to `@data`");
     }
     if is_block(first) && second.is_some_and(|line| !is_block(line)) {
@@ -160,8 +168,40 @@ pub(super) fn form_of<'h>(
              next } { print $1 \",\" item \",\" $2 \",\" $3 }' FILE > ratings.csv`",
         );
     }
+    if is_list(first) && second.is_none_or(is_list) {
+        return refused(
+            "a list of the items of a user in each line (an adjacency list)",
+            WRITE_PAIRS,
+        );
+    }
     Ok(Form::Delimited)
 }
+
+/// What begins a line that is no row.
+pub(super) const COMMENT: &[u8] = b"#%";
+
+pub(super) fn is_comment(line: &[u8]) -> bool {
+    line.first().is_some_and(|byte| COMMENT.contains(byte))
+}
+
+/// Returns whether a line begins with `text`, in capital letters or small ones.
+fn begins(line: &[u8], text: &str) -> bool {
+    let head = line.get(..text.len());
+    head.is_some_and(|head| head.eq_ignore_ascii_case(text.as_bytes()))
+}
+
+/// Returns whether a line is a number with a colon, and numbers behind it.
+fn is_list(line: &[u8]) -> bool {
+    let mut words = line.split(|byte| b" \t,".contains(byte));
+    let is_number = |word: &[u8]| word.iter().all(u8::is_ascii_digit);
+    words.next().is_some_and(is_block)
+        && words.clone().any(|word| !word.is_empty())
+        && words.all(is_number)
+}
+
+/// What to do with a list of items in each line.
+pub(super) const WRITE_PAIRS: &str = "write one pair in a line, as with `awk '{ gsub(/[:,]/, \" \"); for (i = 2; i <= NF; i++) \
+                                      print $1, $i }' FILE > pairs.txt`";
 
 /// Returns whether a line is a number and a colon.
 fn is_block(line: &[u8]) -> bool {
@@ -211,6 +251,10 @@ mod tests {
             .encode_utf16()
             .flat_map(u16::to_be_bytes)
             .collect();
+        let utf32: Vec<u8> = "1,2,3\n"
+            .chars()
+            .flat_map(|character| u32::from(character).to_le_bytes())
+            .collect();
         let mut tar = vec![b'x'; 600];
         tar[257..262].copy_from_slice(b"ustar");
         for (head, name, remedy) in [
@@ -228,6 +272,12 @@ mod tests {
             (&[b"\xff\xfe", &utf16[..]].concat(), "UTF-16", "iconv"),
             (&utf16, "UTF-16", "iconv"),
             (&big, "UTF-16", "iconv"),
+            (&utf32, "UTF-32", "iconv -f UTF-32 "),
+            (
+                &[b"\0\0\xfe\xff", &b"\0\0\01"[..]].concat(),
+                "UTF-32",
+                "iconv",
+            ),
             (b"1,2\0,3\n", "no text", "to_csv"),
             (b"[{\"u\": 1}]", "a JSON array", "jq -c"),
             (b"[\n  {\"u\": 1}\n]", "a JSON array", "jq -c"),
@@ -239,6 +289,14 @@ mod tests {
                 "json.dumps",
             ),
             (b"1:\n1488844,3,2005-09-06\n", "Netflix", "awk"),
+            (
+                b"% by hand\n@relation ratings\n@attribute user\n",
+                "ARFF",
+                "@data",
+            ),
+            (b"# u: i\n1: 10 20\n2: 7\n", "an adjacency list", "awk"),
+            (b"1: 10, 20\n", "an adjacency list", "awk"),
+            (b"# all\n[{\"u\": 1}]", "a JSON array", "jq -c"),
             (b"<!DOCTYPE html>\n", "a web page", "fetch the file itself"),
             (
                 b"%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 5\n",
@@ -268,6 +326,9 @@ mod tests {
             b"[user],[item]\n",
             b"1:,2:\n",
             b"1:\n2:\n",
+            b"1: 10\n2 10\n",
+            b"1::10\n2::10\n",
+            b"12:30 7\n",
             b"PK1,7\n",
             b"ORC1,7,3,1300000000\nPAR1,7,3,1300000000\n",
             b"PAR1,7\n",

@@ -6,7 +6,7 @@ use csv::ByteRecord;
 
 use super::source::Source;
 use super::{listed, trimmed};
-use crate::dataset::form::separator_of;
+use crate::dataset::form::{WRITE_PAIRS, separator_of};
 use crate::records::{line_of, malformed};
 use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::{ColumnRef, DelimitedSpec};
@@ -28,6 +28,8 @@ pub(super) struct Columns {
     separator: String,
     /// The keys of JSON lines, in the order of the columns.
     keys: Option<Vec<String>>,
+    /// The keys of the first of them.
+    found: Vec<String>,
 }
 
 impl Columns {
@@ -47,13 +49,6 @@ impl Columns {
             ColumnRef::Name(name) if !source.has_header => Err(Error::Usage(format!(
                 "the {role} column is given by name ({name:?}), but the file is said to have no header line"
             ))),
-            ColumnRef::Name(name) if source.keys().is_some_and(|keys| !keys.contains(name)) => {
-                let keys = source.keys().unwrap_or_default();
-                fault(format!(
-                    "expected an object with the key {name:?} (the {role}), found {}",
-                    listed(&keys.iter().collect())
-                ))
-            }
             ColumnRef::Name(name) => {
                 let mut places =
                     (0..first.len()).filter(|&place| trimmed(first, place) == name.as_bytes());
@@ -106,6 +101,7 @@ impl Columns {
                     .map(|key| String::from_utf8_lossy(key).into())
                     .collect()
             }),
+            found: source.keys().unwrap_or_default().to_owned(),
         })
     }
 
@@ -130,18 +126,37 @@ impl Columns {
         }
     }
 
+    /// Returns whether every value is written with its type, so that a text is never nothing.
+    pub(super) fn has_types(&self) -> bool {
+        self.keys.is_some()
+    }
+
+    /// Returns what the first object has in place of a key; nothing if it has that key too.
+    pub(super) fn instead_of(&self, place: usize) -> String {
+        match &self.keys {
+            Some(keys) if !self.found.is_empty() && !self.found.contains(&keys[place]) => {
+                let found = listed(&self.found.iter().collect());
+                format!("; the first object has the keys {found}")
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Returns whether a row with the wrong number of columns seems to list the items of a user.
+    pub(super) fn is_list(&self, record: &ByteRecord) -> bool {
+        let is_number = |field: &[u8]| !field.is_empty() && field.iter().all(u8::is_ascii_digit);
+        self.numbers().next().is_none()
+            && record.iter().all(is_number)
+            && " \t,".contains(&self.separator)
+    }
+
     /// Returns why a row has the wrong number of columns.
     pub(super) fn wrong_count(&self, record: &ByteRecord) -> String {
-        let is_number = |field: &[u8]| !field.is_empty() && field.iter().all(u8::is_ascii_digit);
-        let is_list = self.numbers().next().is_none()
-            && record.iter().all(is_number)
-            && " \t,".contains(&self.separator);
-        let hint = match is_list {
-            true => {
-                "; if each line lists the items of a user (an adjacency list), write one pair in a line, as \
-                 with `awk '{ for (i = 2; i <= NF; i++) print $1, $i }' FILE > pairs.txt`"
-            }
-            false => "",
+        let hint = match self.is_list(record) {
+            true => format!(
+                "; if each line lists the items of a user (an adjacency list), {WRITE_PAIRS}"
+            ),
+            false => String::new(),
         };
         format!(
             "expected {} columns as in the first line, found {}: {}{hint}",

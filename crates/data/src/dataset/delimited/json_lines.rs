@@ -61,8 +61,13 @@ impl<'a> JsonLines<'a> {
         let values = Wanted(&self.wanted)
             .deserialize(&mut json)
             .and_then(|values| json.end().map(|()| values));
-        let values = values
-            .map_err(|error| fault(format!("expected a JSON object, found {}", reason(&error))))?;
+        let values = values.map_err(|error| {
+            fault(format!(
+                "expected a JSON object, found {}{}",
+                reason(&error),
+                no_number(&self.line)
+            ))
+        })?;
         record.clear();
         for (value, key) in values.into_iter().zip(&self.wanted) {
             let text = value.map_or(Ok(Cow::Borrowed("")), text_of);
@@ -103,6 +108,28 @@ fn reason(error: &serde_json::Error) -> String {
     let said = error.to_string();
     let end = said.find(" at line ").unwrap_or(said.len());
     format!("{} in column {}", &said[..end], error.column())
+}
+
+/// Returns what to do with the values of Python and JavaScript that JSON does not have.
+fn no_number(line: &[u8]) -> String {
+    let is_word = |byte: &u8| !byte.is_ascii_alphanumeric();
+    let mut words = line.split(is_word);
+    let found = words.find_map(|word| {
+        let mut values = [
+            &b"NaN"[..],
+            b"Infinity",
+            b"None",
+            b"True",
+            b"False",
+            b"undefined",
+        ]
+        .into_iter();
+        values.find(|value| *value == word)
+    });
+    found.map_or_else(String::new, |word| {
+        let word = String::from_utf8_lossy(word);
+        format!("; JSON has no {word}: write `null`, `true` or `false`")
+    })
 }
 
 /// Returns a value as text: numbers as they are written, yes as 1 and no as 0, and none as nothing.

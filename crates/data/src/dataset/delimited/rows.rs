@@ -26,11 +26,14 @@ pub(super) struct Rows {
     items: Names,
     times: Times,
     on_incomplete: Option<OnIncomplete>,
-    /// How many rows were left out, and the line of the first.
+    /// How many rows were left out, the line of the first and what it lacks.
     incomplete: Counted,
+    first_incomplete: String,
     /// How many names have a character that cannot be seen, and the first of them.
     hidden: Counted,
     first_hidden: String,
+    /// How many names are not UTF-8.
+    foreign: Counted,
 }
 
 /// A number of lines, and the first of them.
@@ -85,7 +88,10 @@ impl Rows {
     ) -> Result<(), String> {
         match (self.read(columns, record, keep), self.on_incomplete) {
             (Ok(()), _) => Ok(()),
-            (Err(Fault::Incomplete(_)), Some(OnIncomplete::Skip)) => {
+            (Err(Fault::Incomplete(fault)), Some(OnIncomplete::Skip)) => {
+                if self.incomplete.lines == 0 {
+                    self.first_incomplete = fault;
+                }
                 self.incomplete.add(record);
                 Ok(())
             }
@@ -104,20 +110,27 @@ impl Rows {
     ) -> Result<(), Fault> {
         if record.len() != columns.count {
             let fault = columns.wrong_count(record);
-            return Err(match record.len() < columns.count {
-                true => Fault::Incomplete(fault),
-                false => Fault::Wrong(fault),
-            });
+            return Err(
+                match record.len() < columns.count && !columns.is_list(record) {
+                    true => Fault::Incomplete(fault),
+                    false => Fault::Wrong(fault),
+                },
+            );
         }
+        let is_nothing = |field: &[u8]| match columns.has_types() {
+            true => field.is_empty(),
+            false => NOTHING.contains(&field),
+        };
         let name = |role: &str, place: usize| match trimmed(record, place) {
-            nothing if NOTHING.contains(&nothing) => {
+            nothing if is_nothing(nothing) => {
                 let found = match nothing {
                     [] => "nothing".to_owned(),
                     nothing => shown(nothing),
                 };
+                let instead = columns.instead_of(place);
                 let place = columns.name(place);
                 Err(Fault::Incomplete(format!(
-                    "expected the {role} {place}, found {found}"
+                    "expected the {role} {place}, found {found}{instead}"
                 )))
             }
             name => Ok(name),
@@ -177,14 +190,18 @@ impl Rows {
 
     /// Notes names that look like others and are not.
     fn look_for_hidden(&mut self, record: &ByteRecord, names: [&[u8]; 2]) {
-        let is_new = [&self.users, &self.items].into_iter().zip(names);
-        let mut new =
-            is_new.filter(|(known, name)| has_hidden(name) && !known.0.contains_key(*name));
-        if let Some((_, name)) = new.next() {
-            if self.hidden.lines == 0 {
-                self.first_hidden = shown(name);
+        let pairs = [&self.users, &self.items].into_iter().zip(names);
+        let is_odd = |name: &[u8]| !name.iter().all(|byte| (b' '..0x7f).contains(byte));
+        let new = pairs.filter(|(known, name)| is_odd(name) && !known.0.contains_key(*name));
+        for (_, name) in new {
+            if std::str::from_utf8(name).is_err() {
+                self.foreign.add(record);
+            } else if has_hidden(name) {
+                if self.hidden.lines == 0 {
+                    self.first_hidden = shown(name);
+                }
+                self.hidden.add(record);
             }
-            self.hidden.add(record);
         }
     }
 
@@ -195,13 +212,23 @@ impl Rows {
             .extend(self.times.finish(&mut self.ratings.interactions)?);
         let Counted { lines, first } = self.incomplete;
         if self.count == 0 && lines > 0 {
-            return Err(format!("none of the {lines} rows is complete"));
+            return Err(format!(
+                "none of the {lines} rows is complete; in line {first}: {}",
+                self.first_incomplete
+            ));
         }
         if lines > 0 {
             self.ratings.warnings.push(format!(
                 "incomplete rows that are left out: {lines} of {}, the first in line {first} \
                  (dataset.columns.on_incomplete)",
                 self.count as u64 + lines
+            ));
+        }
+        let Counted { lines, first } = self.foreign;
+        if lines > 0 {
+            self.ratings.warnings.push(format!(
+                "names of users or items that are not UTF-8: {lines}, the first in line {first}; save the file \
+                 as UTF-8, as with `iconv -f LATIN1 -t UTF-8 ratings.csv > utf8.csv`"
             ));
         }
         let Counted { lines, first } = self.hidden;
@@ -218,8 +245,15 @@ impl Rows {
 
 /// Returns what is wrong with a column that should have a number.
 fn wrong(expected: &str, (columns, record): (&Columns, &ByteRecord), place: usize) -> Fault {
-    let found = shown(record.get(place).unwrap_or_default());
-    let fault = format!("expected {expected} {}, found {found}", columns.name(place));
+    let found = match record.get(place).unwrap_or_default() {
+        [] => "nothing".to_owned(),
+        field => shown(field),
+    };
+    let fault = format!(
+        "expected {expected} {}, found {found}{}",
+        columns.name(place),
+        columns.instead_of(place)
+    );
     match NOTHING.contains(&trimmed(record, place)) {
         true => Fault::Incomplete(fault),
         false => Fault::Wrong(fault),
@@ -234,8 +268,7 @@ fn has_hidden(name: &[u8]) -> bool {
             | '\u{205f}'..='\u{2064}' | '\u{3000}' | '\u{feff}')
             || character.is_control()
     };
-    !name.iter().all(|byte| (b' '..0x7f).contains(byte))
-        && String::from_utf8_lossy(name).chars().any(is_hidden)
+    String::from_utf8_lossy(name).chars().any(is_hidden)
 }
 
 /// Numbers of names, in the order of first appearance. The map is only looked up, never iterated.

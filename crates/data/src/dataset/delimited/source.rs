@@ -7,18 +7,17 @@ use csv::ByteRecord;
 
 use super::json_lines::JsonLines;
 use super::trimmed;
-use crate::dataset::form::{Form, form_of, separator_of};
+use crate::dataset::form::{COMMENT, Form, form_of, is_comment, separator_of};
 use crate::lines::Lines;
 use crate::records::Records;
 use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::{ColumnRef, DelimitedSpec};
 
-/// What begins a line that is no row.
-const COMMENT: &[u8] = b"#%";
-
 /// The rows of a text.
 pub(super) struct Source<'a> {
     rows: Rows<'a>,
+    /// The columns that the layout names.
+    names: Vec<String>,
     /// A comment that names the columns.
     commented_header: Option<ByteRecord>,
     /// What separates the columns.
@@ -52,6 +51,7 @@ impl<'a> Source<'a> {
             Form::Delimited => Self::delimited(lines, path, layout),
             Form::JsonLines => Ok(Self {
                 rows: Rows::Json(JsonLines::new(lines, path, keys(layout, path)?)),
+                names: Vec::new(),
                 commented_header: None,
                 separator: String::new(),
                 has_header: true,
@@ -61,7 +61,6 @@ impl<'a> Source<'a> {
     }
 
     fn delimited(lines: Lines<'a>, path: &Path, layout: &DelimitedSpec) -> Result<Self> {
-        let is_comment = |line: &[u8]| line.first().is_some_and(|byte| COMMENT.contains(byte));
         let mut told = Vec::new();
         let first = lines
             .first()
@@ -95,6 +94,7 @@ impl<'a> Source<'a> {
         drop(fields);
         Ok(Self {
             has_header: layout.header.unwrap_or(!names.is_empty()),
+            names: names.into_iter().map(str::to_owned).collect(),
             rows: Rows::Delimited(Records::of(lines, &separator, COMMENT)?),
             commented_header,
             separator,
@@ -115,7 +115,15 @@ impl<'a> Source<'a> {
             return Ok(false);
         }
         if let Some(names) = names_without_types(record) {
-            *record = names;
+            // Who names a column with its type means the column that is called so.
+            let is_asked = |field: &[u8]| {
+                self.names
+                    .iter()
+                    .any(|name| name.as_bytes() == field.trim_ascii())
+            };
+            if !record.iter().any(is_asked) {
+                *record = names;
+            }
             self.has_header = true;
             self.told
                 .push("the first line names columns and their types, as RecBole has it".to_owned());

@@ -138,6 +138,15 @@ impl Times {
             let date = |number: f64| calendar_date(number as i64).unwrap_or(Timestamp::UNKNOWN);
             return Ok(said("dates without hyphens", &date));
         }
+        if let (None, Some((first, last))) = (self.format, span)
+            && let (Some(one), Some(other)) = (unit_of(first), unit_of(last))
+            && one != other
+        {
+            return Err(format!(
+                "the timestamps are of two units, for they go from {first} to {last}: write all of them in one, or \
+                 give `dataset.columns.timestamp_format`"
+            ));
+        }
         let format = self.format.or_else(|| unit_of(largest));
         let (unit_ns, name) = match format {
             Some(Seconds) => (1_000_000_000, "seconds since 1970"),

@@ -45,6 +45,17 @@ fn one_table_is_read_alike_in_every_form() {
             read.told
         );
     }
+    let with_types = DelimitedSpec {
+        user: named("user_id:token"),
+        item: named("item_id:token"),
+        rating: Some(named("rating:float")),
+        timestamp: Some(named("timestamp:float")),
+        ..four_names()
+    };
+    assert_eq!(
+        read_text(inter, &with_types).unwrap().user_names,
+        plain.user_names
+    );
     let by_position = DelimitedSpec {
         header: None,
         ..four_columns("\t")
@@ -91,9 +102,24 @@ fn json_lines_that_lack_a_key_or_are_no_objects_are_refused_with_their_line() {
         }
     }
     let without = fault("{\"user\": 1, \"item_id\": 2}\n", &four_names());
-    assert_eq!(
-        without,
-        "ratings:1: expected an object with the key \"user_id\" (the user), found \"user\", \"item_id\""
+    assert!(
+        without.starts_with(
+            "ratings:1: expected the user under \"user_id\", found nothing; the first object has the keys \
+             \"user\", \"item_id\""
+        ),
+        "{without}"
+    );
+    let broken = fault("{\"user_id\": 1, \"item_id\"\n", &four_names());
+    assert!(
+        broken.contains("found EOF while parsing an object"),
+        "{broken}"
+    );
+    let python = good.replace('3', "NaN");
+    let python = fault(format!("{python}{good}"), &four_names());
+    assert!(
+        python.starts_with("ratings:1: expected a JSON object, found expected value in column")
+            && python.contains("JSON has no NaN: write `null`"),
+        "{python}"
     );
     let by_position = fault(good, &four_columns(","));
     assert!(
@@ -133,7 +159,22 @@ fn incomplete_rows_are_left_out_and_counted_where_that_is_asked_for() {
         user.contains("expected the user in column 1, found \"nan\""),
         "{user}"
     );
-    assert!(fault(",x,5,2\n", &skip).contains("none of the 1 rows is complete"));
+    assert!(
+        fault(",x,5,2\n", &skip)
+            .contains("none of the 1 rows is complete; in line 1: expected the user in column 1")
+    );
+    // A text of JSON is a name, whatever it says, and a first object may lack a key.
+    let json = DelimitedSpec {
+        on_incomplete: OnIncomplete::Skip,
+        ..four_names()
+    };
+    let rows = "{\"item_id\": 2, \"rating\": 3, \"timestamp\": 4}\n\
+                {\"user_id\": \"null\", \"item_id\": \"NA\", \"rating\": 3, \"timestamp\": 4}\n";
+    let read = read_text(rows, &json).unwrap();
+    assert_eq!(
+        (read.user_names, read.item_names),
+        (vec!["null".into()], vec!["NA".into()])
+    );
     // What is wrong, and not missing, is refused all the same.
     for wrong in ["a,x,five,1\n", "a,x,5,1,2\n", "a,x,5,soon\n"] {
         fault(format!("a,x,5,1\n{wrong}"), &skip);
@@ -152,6 +193,21 @@ fn blanks_that_cannot_be_seen_are_told() {
             "ratings: names of users or items with blanks or other characters that cannot be seen: 2, the first in \
           line 2: \"ann\\u{a0}\"; the same name without them counts as another one"
         ]
+    );
+}
+
+/// If this fails, two users whose names read alike are one mystery.
+#[test]
+fn names_in_another_encoding_are_told() {
+    let rows = b"\xe9mile,x,5,1\n\xe9mile,y,5,1\n\xe8mile,x,5,2\n";
+    let read = read_text(rows, &four_columns(",")).unwrap();
+    assert_eq!(read.user_names.len(), 2);
+    let [warning] = &read.warnings[..] else {
+        panic!("{:?}", read.warnings)
+    };
+    assert!(
+        warning.contains("not UTF-8: 2, the first in line 1; save") && warning.contains("iconv"),
+        "{warning}"
     );
 }
 
@@ -231,8 +287,13 @@ fn a_list_of_items_in_each_line_is_named() {
     };
     let told = fault("0 5 7 9\n1 5 8\n", &pairs);
     assert!(
-        told.contains("an adjacency list") && told.contains("awk"),
+        told.contains("an adjacency list") && told.contains("awk") && !told.contains(SKIP),
         "{told}"
+    );
+    let shorter = fault("0 5 7 9\n1 5\n", &pairs);
+    assert!(
+        shorter.contains("an adjacency list") && !shorter.contains("on_incomplete"),
+        "{shorter}"
     );
     assert!(!fault("a,x,1,9\nb,y,2\n", &four_columns(",")).contains("adjacency"));
 }
@@ -263,6 +324,13 @@ fn what_is_told_from_a_file_is_said_in_one_line() {
         let expected = format!("told from ratings: timestamps are taken for {words}");
         assert!(told.starts_with(&expected), "{told}");
     }
+    let mixed = fault("a,x,1,978264000\na,y,1,978264000123\n", &four_columns(","));
+    assert!(
+        mixed.contains("of two units") && mixed.contains("timestamp_format"),
+        "{mixed}"
+    );
+    // No time is often written as 0.
+    assert!(read_text("a,x,1,0\na,y,1,978264000123\n", &four_columns(",")).is_ok());
     let given = DelimitedSpec {
         timestamp_format: Some(TimestampFormat::Seconds),
         ..four_columns(",")

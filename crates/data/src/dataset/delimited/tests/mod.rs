@@ -221,7 +221,7 @@ fn every_malformed_line_is_named_with_what_was_expected_and_found() {
         ),
         (
             "1,2,,4",
-            "ratings:2: expected a finite rating in column 3, found \"\"|",
+            "ratings:2: expected a finite rating in column 3, found nothing|",
         ),
         (
             "1,2,NaN,4",
