@@ -274,7 +274,7 @@ mod tests {
             (&big, "UTF-16", "iconv"),
             (&utf32, "UTF-32", "iconv -f UTF-32 "),
             (
-                &[b"\0\0\xfe\xff", &b"\0\0\01"[..]].concat(),
+                &[b"\0\0\xfe\xff", &b"\0\0\x001"[..]].concat(),
                 "UTF-32",
                 "iconv",
             ),
