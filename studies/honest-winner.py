@@ -367,10 +367,10 @@ def size(count):
 
 def figure(place):
     """Returns the figure of all cuts that a place in the text names: {DATA: METHOD}, or {DATA: METHOD - OTHER} for a
-    difference to FedTide or FedMF."""
+    difference to FedTide, FedMF or decayed popularity (decay)."""
     data, method = place.groups()
     method, _, other = method.partition(" - ")
-    name = f"pooled-against-method={other}.csv" if other else TABLES[0]
+    name = f"pooled-against-method={other}.csv" if other not in ("", "decay") else TABLES[0]
     row = table(data, name)[(method, "", HEADLINE)]
     return difference(row) if other else number(row["mean"])
 
