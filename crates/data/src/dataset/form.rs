@@ -12,12 +12,23 @@ pub(super) enum Form {
 
 const SAVE_AS_TEXT: &str = "save the sheet with the ratings as CSV";
 const UNPACK: &str = "unpack it, or compress the ratings with gzip or zstd";
+const UNPACK_ONCE: &str = "unpack it once";
 const WRITE_AS_TEXT: &str =
     "write its rows as text, as with `frame.to_csv(\"ratings.csv\", index=False)` of pandas";
 
 /// What is no text: its name, its first bytes, and what to do.
-const BINARIES: [(&str, &[u8], &str); 19] = [
+const BINARIES: [(&str, &[u8], &str); 21] = [
     ("a zip archive", b"PK\x03\x04", UNPACK),
+    (
+        "a gzip file within another file",
+        b"\x1f\x8b\x08",
+        UNPACK_ONCE,
+    ),
+    (
+        "a zstd file within another file",
+        b"\x28\xb5\x2f\xfd",
+        UNPACK_ONCE,
+    ),
     ("a bzip2 archive", b"BZh", UNPACK),
     ("an xz archive", b"\xfd7zXZ\0", UNPACK),
     ("a 7z archive", b"7z\xbc\xaf\x27\x1c", UNPACK),
@@ -52,6 +63,12 @@ pub(super) fn refusal_of_binary(head: &[u8]) -> Option<String> {
     let has = |part: &[u8]| head.windows(part.len()).any(|window| window == part);
     if head.starts_with(b"PK\x03\x04") && (has(b"[Content_Types].xml") || has(b"xl/")) {
         return is("an Excel workbook", SAVE_AS_TEXT);
+    }
+    if head.starts_with(b"PK\x03\x04") && has(b"application/vnd.oasis.opendocument") {
+        return is("an OpenDocument sheet", SAVE_AS_TEXT);
+    }
+    if head.starts_with(b"PK\x03\x04") && has(b".npy") {
+        return is("an archive of NumPy", WRITE_AS_TEXT);
     }
     let mut binaries = BINARIES.iter();
     if let Some((name, magic, remedy)) = binaries.find(|(_, magic, _)| head.starts_with(magic)) {
@@ -136,6 +153,18 @@ pub(super) fn form_of<'h>(
     }
     if let Some(rest) = after(b"[") {
         let next = rest.first().or_else(|| second?.first());
+        if first.ends_with(b"]") && second.is_some_and(|line| line.starts_with(b"[")) {
+            return refused(
+                "a JSON array in each line",
+                "write them as CSV, as with `jq -r '@csv' ratings.json > ratings.csv`",
+            );
+        }
+        if next == Some(&b'[') {
+            return refused(
+                "a JSON array of arrays",
+                "write them as CSV, as with `jq -r '.[] | @csv' ratings.json > ratings.csv`",
+            );
+        }
         if next.is_none_or(|byte| b"{[\"-0123456789".contains(byte)) {
             return refused(
                 "a JSON array",
@@ -149,7 +178,7 @@ pub(super) fn form_of<'h>(
             "the download went to a page of its provider; fetch the file itself",
         );
     }
-    if begins(first, "<?xml") {
+    if begins(first, "<?xml") || first.starts_with(b"<") && first.ends_with(b">") {
         return refused("XML", WRITE_AS_TEXT);
     }
     if is_matrix_market {
@@ -281,7 +310,17 @@ mod tests {
             (b"1,2\0,3\n", "no text", "to_csv"),
             (b"[{\"u\": 1}]", "a JSON array", "jq -c"),
             (b"[\n  {\"u\": 1}\n]", "a JSON array", "jq -c"),
-            (b"[[1, 2, 3]]", "a JSON array", "jq -c"),
+            (b"[[1, 2, 3]]", "a JSON array of arrays", ".[] | @csv"),
+            (b"[\n[1, 2, 3]\n]", "a JSON array of arrays", ".[] | @csv"),
+            (b"[1, 2]\n[1, 3]\n", "a JSON array in each line", "'@csv'"),
+            (b"<ratings>\n<r u='1'/>\n", "XML", "to_csv"),
+            (b"\x1f\x8b\x08\0", "a gzip file within another", "once"),
+            (
+                b"PK\x03\x04....mimetypeapplication/vnd.oasis.opendocument.spreadsheet",
+                "an OpenDocument sheet",
+                "CSV",
+            ),
+            (b"PK\x03\x04....users.npy", "an archive of NumPy", "to_csv"),
             (b"{\n \"u\": 1\n}", "over several lines", "jq -c"),
             (
                 b"{'reviewerID': 'A'}\n",

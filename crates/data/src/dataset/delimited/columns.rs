@@ -25,7 +25,7 @@ pub(super) struct Columns {
     /// Number of columns in every line.
     pub count: usize,
     /// What separates them.
-    separator: String,
+    pub separator: String,
     /// The keys of JSON lines, in the order of the columns.
     keys: Option<Vec<String>>,
     /// The keys of the first of them.

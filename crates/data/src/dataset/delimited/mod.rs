@@ -26,7 +26,7 @@ use crate::records::{line_of, malformed, shown};
 use columns::Columns;
 use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::DelimitedSpec;
-use rows::{Keep, Rows};
+use rows::{Fault, Keep, Rows};
 use source::Source;
 
 /// Reads every row of the file at `path`, which may be compressed with gzip or zstd.
@@ -108,10 +108,20 @@ fn parse_rows<'a>(
             ));
         }
         let is_first = rows.count == 0;
-        if let Err(mut fault) = rows.push(&columns, &record, keep) {
-            if is_first && !source.has_header && !header::has_number(&record) {
-                fault += "; if this line names the columns, say `header = true`";
-            }
+        if let Err(fault) = rows.push(&columns, &record, keep) {
+            let may_be_header = is_first && !source.has_header && !header::has_number(&record);
+            // The key is probably called otherwise.
+            let may_be_misnamed = is_first && source.keys().is_some();
+            let fault = match fault {
+                Fault::Incomplete(fault) if may_be_misnamed => fault,
+                Fault::Incomplete(fault) | Fault::Wrong(fault) if may_be_header => {
+                    fault + "; if this line names the columns, say `header = true`"
+                }
+                Fault::Incomplete(fault) => {
+                    fault + "; `dataset.columns.on_incomplete = \"skip\"` leaves out such rows"
+                }
+                Fault::Wrong(fault) => fault,
+            };
             return Err(malformed(path, line_of(&record), fault));
         }
         if rows.count >= most || !source.read(&mut record)? {

@@ -53,7 +53,7 @@ impl Counted {
 }
 
 /// What is wrong with a row.
-enum Fault {
+pub(super) enum Fault {
     /// A field that the row needs is missing.
     Incomplete(String),
     Wrong(String),
@@ -85,9 +85,8 @@ impl Rows {
         columns: &Columns,
         record: &ByteRecord,
         keep: &mut Keep<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Fault> {
         match (self.read(columns, record, keep), self.on_incomplete) {
-            (Ok(()), _) => Ok(()),
             (Err(Fault::Incomplete(fault)), Some(OnIncomplete::Skip)) => {
                 if self.incomplete.lines == 0 {
                     self.first_incomplete = fault;
@@ -95,10 +94,7 @@ impl Rows {
                 self.incomplete.add(record);
                 Ok(())
             }
-            (Err(Fault::Incomplete(fault)), _) => Err(format!(
-                "{fault}; `dataset.columns.on_incomplete = \"skip\"` leaves out such rows"
-            )),
-            (Err(Fault::Wrong(fault)), _) => Err(fault),
+            (read, _) => read,
         }
     }
 
@@ -122,6 +118,11 @@ impl Rows {
             false => NOTHING.contains(&field),
         };
         let name = |role: &str, place: usize| match trimmed(record, place) {
+            [] if columns.separator == " " => Err(Fault::Wrong(format!(
+                "expected the {role} {}, found nothing; if several blanks stand between the columns, leave one, \
+                 as with `tr -s ' ' < FILE > ratings.txt`",
+                columns.name(place)
+            ))),
             nothing if is_nothing(nothing) => {
                 let found = match nothing {
                     [] => "nothing".to_owned(),
@@ -249,10 +250,14 @@ fn wrong(expected: &str, (columns, record): (&Columns, &ByteRecord), place: usiz
         [] => "nothing".to_owned(),
         field => shown(field),
     };
+    let written = String::from_utf8_lossy(trimmed(record, place));
+    let hint = match written.contains(',') && written.replace(',', ".").parse::<f64>().is_ok() {
+        true => "; write a point before the decimals".to_owned(),
+        false => columns.instead_of(place),
+    };
     let fault = format!(
-        "expected {expected} {}, found {found}{}",
-        columns.name(place),
-        columns.instead_of(place)
+        "expected {expected} {}, found {found}{hint}",
+        columns.name(place)
     );
     match NOTHING.contains(&trimmed(record, place)) {
         true => Fault::Incomplete(fault),

@@ -196,6 +196,26 @@ fn blanks_that_cannot_be_seen_are_told() {
     );
 }
 
+/// If this fails, the advice for a row is to leave out all of them.
+#[test]
+fn what_is_no_incomplete_row_has_advice_of_its_own() {
+    let aligned = fault("a    x    5    1\nb    y    4    2\n", &four_columns(" "));
+    assert!(
+        aligned.contains("tr -s ' '") && !aligned.contains(SKIP),
+        "{aligned}"
+    );
+    let comma = fault("a;x;3,5;1\n", &four_columns(";"));
+    assert!(
+        comma.ends_with("found \"3,5\"; write a point before the decimals"),
+        "{comma}"
+    );
+    let names = fault(",item,rating,time\n0,x,5,1\n", &four_columns(","));
+    assert!(
+        names.contains("say `header = true`") && !names.contains(SKIP),
+        "{names}"
+    );
+}
+
 /// If this fails, two users whose names read alike are one mystery.
 #[test]
 fn names_in_another_encoding_are_told() {
