@@ -134,6 +134,8 @@ pub struct Series {
     pub arm: Option<usize>,
     /// The seed, if it is of a single one.
     pub seed: Option<u64>,
+    /// What its figures can be compared with, by a number: only those of the same class have a front.
+    pub class: usize,
     /// Its figure, which stands beside its name in a picture.
     pub figure: String,
     /// The colour, by its number.
@@ -328,21 +330,26 @@ impl Chart {
         series.x.is_empty() || (matches!(self.kind, Kind::Arms) && costs_nothing())
     }
 
-    /// Returns the front along an axis: of the series that are points, those that no other one
-    /// beats, by ascending cost. A page makes its own, of the arms that it shows.
+    /// Returns the front of each class along an axis: of the series that are points, those that no
+    /// other one beats, by ascending cost. A page makes its own, of the arms that it shows.
     #[cfg(any(test, feature = "plots"))]
-    pub(crate) fn front(&self, better: Better, axis: usize) -> Vec<&Series> {
-        let points: Vec<&Series> = self
-            .series
-            .iter()
+    pub(crate) fn fronts(&self, better: Better, axis: usize) -> Vec<Vec<&Series>> {
+        let points = self.series.iter();
+        let points: Vec<&Series> = points
             .filter(|series| series.stroke == Stroke::Points && !series.along(axis).is_empty())
             .collect();
-        let costs: Vec<[f64; 2]> = points
-            .iter()
-            .map(|point| [point.along(axis)[0], loss(better, point.y[0])])
-            .collect();
-        let places = unbeaten(&costs);
-        places.into_iter().map(|place| points[place]).collect()
+        let mut classes: Vec<usize> = points.iter().map(|point| point.class).collect();
+        classes.sort_unstable();
+        classes.dedup();
+        let front = |class: usize| {
+            let points = points.iter().filter(|point| point.class == class);
+            let points: Vec<&Series> = points.copied().collect();
+            let cost = |point: &&Series| [point.along(axis)[0], loss(better, point.y[0])];
+            let costs: Vec<[f64; 2]> = points.iter().map(cost).collect();
+            let places = unbeaten(&costs).into_iter();
+            places.map(|place| points[place]).collect()
+        };
+        classes.into_iter().map(front).collect()
     }
 }
 
@@ -416,7 +423,9 @@ mod tests {
                     .into(),
                 ..Chart::default()
             };
-            let front = chart.front(direction, 0);
+            let [front] = &chart.fronts(direction, 0)[..] else {
+                panic!("one class has one front")
+            };
             front
                 .iter()
                 .map(|point| (point.x[0][0], point.y[0]))
@@ -428,7 +437,25 @@ mod tests {
             "equal arms do not beat each other"
         );
         assert_eq!(of(Better::Lower), [(1.0, 0.5), (1.0, 0.5), (2.0, 0.4)]);
-        assert!(Chart::default().front(Better::Lower, 0).is_empty());
+        assert!(Chart::default().fronts(Better::Lower, 0).is_empty());
+        // What is judged otherwise is beaten by nothing of these.
+        let point = |class, x| Series {
+            class,
+            stroke: Stroke::Points,
+            x: vec![vec![x]],
+            y: vec![x / 10.0],
+            ..Series::default()
+        };
+        let chart = Chart {
+            series: vec![point(1, 7.0), point(0, 3.0), point(1, 9.0)],
+            ..Chart::default()
+        };
+        let lengths = chart
+            .fronts(Better::Lower, 0)
+            .iter()
+            .map(Vec::len)
+            .collect::<Vec<_>>();
+        assert_eq!(lengths, [1, 1]);
         let costs = [
             [3.0, 1.0, 1.0],
             [1.0, 2.0, 2.0],

@@ -231,7 +231,7 @@ fn assert_sound(seen: &Value) {
     let saved = csv[2].as_str().unwrap();
     assert!(saved.lines().count() > 1, "{csv}");
     assert!(saved.contains("\n'=1+1,"), "a formula is saved: {saved}");
-    for list in ["unnamed", "wide", "mute"] {
+    for list in ["unnamed", "wide", "cut", "mute"] {
         assert_eq!(seen[list], serde_json::json!([]), "{list}");
     }
     assert_eq!(seen["unscoped"], 0, "a table has cells without headings");

@@ -89,6 +89,8 @@
   const start = (parts) => parts.map((part) => part.outerHTML.slice(0, 120));
   const isWide = (part) => part.getBoundingClientRect().right > root.clientWidth + 1;
   seen.wide = start(all("main *").filter((part) => isWide(part) && !part.closest(".scroll, pre, .plot")));
+  const isCut = (text) => text.getBoundingClientRect().right > text.closest(".plot").getBoundingClientRect().right + 1;
+  seen.cut = start(all(".plot text").filter(isCut));
   const isMute = (place) => place.scrollWidth - place.scrollLeft > place.clientWidth + 2 && !place.parentElement.matches(".goes-on");
   seen.mute = start(all(".scroll").filter(isMute));
   const label = (part) => part.getAttribute("aria-label")

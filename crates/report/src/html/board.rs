@@ -18,10 +18,10 @@ pub(super) fn html(board: &Board, number: usize) -> String {
          <table class=\"board sortable\">\n<caption id=\"table-{number}\"><span>{}</span></caption>\n<thead><tr>",
         with_code(&table.caption)
     );
-    // The picture stands beside the name, before the figures.
+    // The picture stands beside its figure.
     for (place, name) in table.header.iter().enumerate() {
         let _ = write!(html, "<th scope=\"col\">{}</th>", with_code(name));
-        if place == 0 {
+        if place == 1 {
             let _ = write!(html, "<th scope=\"col\">{}</th>", with_code(&board.heading));
         }
     }
@@ -32,10 +32,9 @@ pub(super) fn html(board: &Board, number: usize) -> String {
         let _ = write!(
             html,
             "<tr><th scope=\"row\"><label><input type=\"checkbox\" checked disabled data-arm=\"{arm}\">\
-             <span data-key-of=\"{arm}\"></span>{name}</label></th>{}",
-            dot(row, board.reference, &scale)
+             <span data-key-of=\"{arm}\"></span>{name}</label></th>"
         );
-        for cell in cells.iter().skip(1) {
+        for (place, cell) in cells.iter().enumerate().skip(1) {
             let value = cell.number.as_ref().map_or_else(String::new, |number| {
                 format!(" data-v=\"{}\"", escaped(number))
             });
@@ -44,6 +43,9 @@ pub(super) fn html(board: &Board, number: usize) -> String {
                 _ => "",
             };
             let _ = write!(html, "<td{class}{value}>{}</td>", with_code(&cell.text));
+            if place == 1 {
+                html.push_str(&dot(row, board.reference, &scale));
+            }
         }
         html.push_str("</tr>\n");
     }
@@ -116,10 +118,10 @@ mod tests {
         };
         let html = html(&board, 7);
         for part in [
-            "data-arm=\"1\"><span data-key-of=\"1\"></span>&lt;b&gt;</label></th><td data-v=\"0.5\"><svg",
+            "data-arm=\"1\"><span data-key-of=\"1\"></span>&lt;b&gt;</label></th><td data-v=\"0.5\">0.5000</td>",
             "<circle cx=\"176.0\" cy=\"13\"",
             "<path class=\"reference\" d=\"M120.0 -4V30\"/>",
-            "<td data-v=\"0.5\">0.5000</td>",
+            "0.5000</td><td data-v=\"0.5\"><svg",
         ] {
             assert!(html.contains(part), "no {part} in {html}");
         }

@@ -72,6 +72,7 @@ pub(crate) struct Curve {
     arm: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
+    class: usize,
     color: usize,
     stroke: Stroke,
     pub x: Vec<Vec<f32>>,
@@ -205,6 +206,7 @@ fn curve(chart: &Chart, series: &Series, axes: &[(usize, f64)]) -> Curve {
         name: series.name.clone(),
         arm: series.arm,
         seed: series.seed,
+        class: series.class,
         color: series.color % COLORS,
         stroke: series.stroke,
         x: Vec::new(),

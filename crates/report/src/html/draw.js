@@ -144,6 +144,13 @@ const drawing = (() => {
     return svg;
   }
 
+  // Returns the mean width of the letters of a name at the end of a curve, and of digits if these are wider.
+  const pen = document.createElement("canvas").getContext("2d");
+  function widthOf(text) {
+    pen.font = `600 12.5px ${getComputedStyle(document.body).fontFamily}`;
+    return Math.max(pen.measureText(text).width / text.length, pen.measureText("0").width);
+  }
+
   // Returns the names of curves beside their ends, moved apart; of too many, those that fit from above.
   function named(curves, box, place, room) {
     const lines = curves.map((curve) => {
@@ -158,8 +165,10 @@ const drawing = (() => {
     for (const line of kept.toReversed()) lowest = (line.y = Math.min(line.y, lowest)) - height;
     return kept.map(({ curve, y, value }) => {
       const number = words[box.unit](value);
-      const letters = Math.max(4, Math.floor(room / 7) - number.length - 1);
-      const name = curve.label.length > letters ? `${curve.label.slice(0, letters - 1)}…` : curve.label;
+      const letters = Math.max(4, Math.floor(room / widthOf(curve.label)) - number.length - 1);
+      // Both ends of a name stay, since names differ in either.
+      const [head, tail] = [Math.ceil((letters - 1) / 2), Math.floor((letters - 1) / 2)];
+      const name = curve.label.length > letters ? `${curve.label.slice(0, head)}…${curve.label.slice(-tail)}` : curve.label;
       return `<text class="end" ${ink(curve.style)} x="${place}" y="${y + 4}">${escaped(name)} ${number}</text>`;
     }).join("");
   }
@@ -174,8 +183,8 @@ const drawing = (() => {
       curve.isLevel = curve.isReference || (isLog && !(curve.x[0] > 0));
     }
     const labelled = view.isLabelled ? means.filter((curve) => curve.label && curve.stroke !== "ring") : [];
-    const longest = Math.max(0, ...labelled.map((curve) => curve.label.length + 6));
-    const room = labelled.length ? Math.min(longest * 7.7 + 12, width * (isNarrow ? 0.34 : 0.3)) : 8;
+    const longest = Math.max(0, ...labelled.map((curve) => (curve.label.length + 7) * widthOf(curve.label)));
+    const room = labelled.length ? Math.min(longest + 12, width * (isNarrow ? 0.36 : 0.3)) : 8;
     const [top, bottom] = [26, height - 44];
     const tall = ends(heights(curves), false, up.from_zero && !view.better);
     const y = axis(tall, false, [bottom, top], isNarrow ? 4 : 6);
@@ -197,11 +206,14 @@ const drawing = (() => {
     let inner = "";
     if (view.better) {
       const at = (of) => (of.isLevel ? left : x.at(of.x[0]));
-      const points = means.filter((of) => of.isPoints).map((of) => ({ x: at(of), y: of.y[0] }));
-      const on = front(points, view.better);
-      // It is made of steps: up to the next point, whoever has more to spend reaches no more.
-      const corners = on.map((point) => [point.x, y.at(point.y)]);
-      if (corners.length) inner += `<path class="front" d="${stairs(corners)}H${right}"/>`;
+      const points = means.filter((of) => of.isPoints).map((of) => ({ x: at(of), y: of.y[0], class: of.class }));
+      // What cannot be compared has fronts of its own.
+      for (const alike of new Set(points.map((point) => point.class))) {
+        const on = front(points.filter((point) => point.class === alike), view.better);
+        // It is made of steps: up to the next point, whoever has more to spend reaches no more.
+        const corners = on.map((point) => [point.x, y.at(point.y)]);
+        inner += `<path class="front" d="${stairs(corners)}H${right}"/>`;
+      }
     }
     const order = (curve) => (curve.seed !== null ? 0 : curve.isPoints || curve.stroke === "ring" ? 2 : 1);
     for (const curve of curves.toSorted((a, b) => order(a) - order(b))) {

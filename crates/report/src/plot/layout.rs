@@ -91,22 +91,15 @@ impl Picture {
             picture.add(chart, axis, series, are_numbered.then_some(number));
         }
         if let Kind::Front(better) = chart.kind {
-            let mut on_front = chart.front(better, axis);
-            on_front.retain(|series| picture.x.holds(series.along(axis)[0]));
+            let mut fronts = chart.fronts(better, axis);
+            for front in &mut fronts {
+                front.retain(|series| picture.x.holds(series.along(axis)[0]));
+            }
             picture.ringed = Some("on the front: no other arm is as accurate for less".to_owned());
-            let points = on_front
-                .iter()
-                .map(|series| (series.along(axis)[0], series.y[0]));
-            let front = Line {
-                label: "the front".to_owned(),
-                color: FRONT,
-                stroke: Stroke::Dot,
-                marker: Marker::Circle,
-                points: points.collect(),
-                band: Vec::new(),
+            let is_on_front = |series: &&Series| {
+                let mut on_fronts = fronts.iter().flatten();
+                on_fronts.any(|other| std::ptr::eq(*other, *series))
             };
-            let is_on_front =
-                |series: &&Series| on_front.iter().any(|other| std::ptr::eq(*other, *series));
             picture.rings = chart
                 .series
                 .iter()
@@ -116,7 +109,26 @@ impl Picture {
                     (at, color(series.color), series.marker)
                 })
                 .collect();
-            picture.push("", front);
+            // Of several fronts the first one is in the legend.
+            for (front, label) in fronts
+                .iter()
+                .zip(std::iter::once("the front").chain(std::iter::repeat("")))
+            {
+                let points = front
+                    .iter()
+                    .map(|series| (series.along(axis)[0], series.y[0]));
+                picture.push(
+                    "",
+                    Line {
+                        label: label.to_owned(),
+                        color: FRONT,
+                        stroke: Stroke::Dot,
+                        marker: Marker::Circle,
+                        points: points.collect(),
+                        band: Vec::new(),
+                    },
+                );
+            }
         }
         picture
     }

@@ -108,6 +108,16 @@ fn named(series: Series, (number, name, _): &ChartArm, group: &str) -> Series {
     }
 }
 
+/// Returns the place of the class of arms that an arm can be compared with.
+pub(super) fn class_of(classes: &[Vec<usize>], results: &Results, arm: &ArmResults) -> usize {
+    let is_of = |class: &Vec<usize>| {
+        class
+            .iter()
+            .any(|place| results.arms[*place].name == arm.name)
+    };
+    classes.iter().position(is_of).unwrap_or(classes.len())
+}
+
 fn chart(results: &Results, metric: &str) -> Chart {
     let label = metrics::label(metric);
     let note = match grounds::classes(&results.grounds()).len() {
@@ -151,6 +161,7 @@ pub(super) fn courses(results: &Results, metric: &str, arms: &[ChartArm], headin
 pub(super) fn front(results: &Results, metric: &str, arms: &[ChartArm], heading: &str) -> Chart {
     let label = metrics::label(metric);
     let group = format!("{heading}, and its value");
+    let classes = grounds::classes(&results.grounds());
     Chart {
         id: "front",
         title: format!("{label} at the selected rounds, and the front"),
@@ -164,7 +175,11 @@ pub(super) fn front(results: &Results, metric: &str, arms: &[ChartArm], heading:
             .into(),
         series: arms
             .iter()
-            .filter_map(|arm| Some(named(point(arm.2, metric)?, arm, &group)))
+            .filter_map(|arm| {
+                let point = named(point(arm.2, metric)?, arm, &group);
+                let class = class_of(&classes, results, arm.2);
+                Some(Series { class, ..point })
+            })
             .collect(),
         ..chart(results, metric)
     }

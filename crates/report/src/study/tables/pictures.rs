@@ -6,11 +6,12 @@
 //! show all.
 
 use super::PICTURES;
-use super::courses::{ChartArm, courses, front, point};
+use super::courses::{ChartArm, class_of, courses, front, point};
 use super::published::published;
 use crate::chart::{self, Cost, Series, Stroke};
 use crate::metrics;
 use crate::plot::draw;
+use crate::study::grounds;
 use crate::study::names::{self, Names};
 use crate::study::plan;
 use crate::study::results::{ArmResults, Results};
@@ -68,13 +69,20 @@ fn looked_for_first<'a>(
         .filter_map(|(place, point)| Some((place, point?)))
         .collect();
     let mut order: Vec<usize> = Vec::new();
+    let classes = grounds::classes(&results.grounds());
     for axis in FRONTS {
-        let costs: Vec<[f64; 2]> = known
-            .iter()
-            .map(|(_, point)| [point.x[axis as usize][0], chart::loss(better, point.y[0])])
-            .collect();
-        let unbeaten = chart::unbeaten(&costs).into_iter();
-        order.extend(unbeaten.map(|place| known[place].0));
+        for class in 0..=classes.len() {
+            let alike = known
+                .iter()
+                .filter(|(place, _)| class_of(&classes, results, arms[*place]) == class);
+            let alike: Vec<&(usize, Series)> = alike.collect();
+            let cost = |(_, point): &&(usize, Series)| {
+                [point.x[axis as usize][0], chart::loss(better, point.y[0])]
+            };
+            let costs: Vec<[f64; 2]> = alike.iter().map(cost).collect();
+            let unbeaten = chart::unbeaten(&costs).into_iter();
+            order.extend(unbeaten.map(|place| alike[place].0));
+        }
     }
     let is_compared_to = |place: &usize| {
         let mut others = results.arms.iter().filter_map(|arm| arm.compare_to);
