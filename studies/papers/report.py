@@ -37,6 +37,15 @@ DATA = {
 }
 
 
+def published(table):
+    """Returns the values of a published table with their standard deviations, by arm and figure."""
+    for arm, values in table["arms"].items():
+        for figure, value in zip(table["figures"], values if isinstance(values, list) else [values]):
+            mean, _, deviation = str(value).partition(" ± ")
+            if mean != "-":
+                yield (arm, figure), (float(mean), float(deviation) if deviation else None)
+
+
 class Unexplained(Exception):
     """Says which values differ from the paper's without an explanation."""
 
@@ -46,10 +55,10 @@ class Pool:
 
     def __init__(self, study, pool):
         self.name = f"{study}-{pool}"
-        file = tomllib.loads((HERE / f"{self.name}.toml").read_text())
+        # The study with the other pool includes that with the papers' own.
+        file = tomllib.loads((HERE / f"{study}-unrated.toml").read_text())
         self.arms = [arm["name"] for arm in file["arms"]]
-        references = file.get("references", [])
-        self.published = {(r["arm"], r["figure"]): (r["value"], r.get("standard_deviation")) for r in references}
+        self.published = dict(value for table in file.get("references", []) for value in published(table))
         self.folders = sorted(folder for folder in REPORTS.glob(f"{self.name}*") if (folder / "summary.csv").exists())
         self.values = {}
         self.has_failed = set()

@@ -475,7 +475,7 @@ fn bad_input_is_refused_before_anything_runs() {
 fn arms_without_data_are_left_out_where_the_study_allows_it() {
     let workshop = workshop();
     let arm = "[[arms]]\nname = \"elsewhere\"\nset = { \"dataset.name\" = \"ml-1m\", \"dataset.path\" = \"nowhere\" }\n";
-    let reference = "[[references]]\narm = \"elsewhere\"\nfigure = \"hr@10\"\nvalue = 0.5\nstandard_deviation = 0.1\n";
+    let reference = "[[references]]\nfigures = [\"hr@10\"]\narms.elsewhere = \"0.5 ± 0.1\"\n";
     let refused = format!("{STUDY}{arm}{reference}");
     workshop.write("study.toml", &refused);
     let output = fedrecsim(&workshop, &["study", "study.toml", "--out", "out"]);

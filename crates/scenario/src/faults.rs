@@ -85,9 +85,13 @@ impl<'a> Sources<'a> {
     /// Makes the sources. `file` is the name that faults are reported under.
     pub fn new(file: &'a str, text: &'a str, overrides: &'a [String]) -> Self {
         let overrides = overrides.iter().map(|text| ("--set", text.as_str()));
-        Self {
-            texts: std::iter::once((file, text)).chain(overrides).collect(),
-        }
+        Self::of(std::iter::once((file, text)).chain(overrides).collect())
+    }
+
+    /// Makes the sources of several texts, each with the name that faults are reported under; the
+    /// first one is the file.
+    pub fn of(texts: Vec<(&'a str, &'a str)>) -> Self {
+        Self { texts }
     }
 
     /// Returns an error that lists the faults in the order of the texts, with line, column and an

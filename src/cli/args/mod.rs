@@ -80,7 +80,7 @@ pub(crate) enum Command {
     ///
     /// The first trial of an arm is the arm as written. Trials are runs as those of a study: in
     /// parallel, kept, and gone on with by the same command. What was found is in search.md and
-    /// search.csv, and what was chosen in chosen.toml, which the study takes as its `settings`. A
+    /// search.csv, and what was chosen in chosen.toml, which the study takes as its `chosen`. A
     /// trial that fails counts as one; the exit code is 1 if all trials of an arm have failed.
     Search(StudyRunsArgs),
     /// Compare reports that exist, as the tables of a study do: reports whose scenarios differ in

@@ -61,11 +61,11 @@ pub(crate) struct StudyRunsArgs {
     #[arg(long, value_name = "TEXT", conflicts_with = "merge")]
     pub arms: Vec<String>,
     /// Run nothing, and put the runs in the folders of parts together.
-    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["shard", "no_run", "dry_run"])]
+    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["shard", "no_run", "dry_run", "explain"])]
     pub merge: Vec<PathBuf>,
     /// Take complete runs of the same scenarios and seeds, made by this executable, from the
     /// folders of other studies.
-    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["merge", "no_run", "dry_run", "slurm"])]
+    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["merge", "no_run", "dry_run", "explain", "slurm"])]
     pub reuse: Vec<PathBuf>,
     /// A command that starts each run, such as "srun -n1" or "nice"; the run's own command follows
     /// it.
@@ -74,7 +74,7 @@ pub(crate) struct StudyRunsArgs {
     /// Run nothing, and write the script slurm.sh for the scheduler Slurm: an array of PARTS tasks,
     /// each with --threads cores [default: a task for each run, with one core].
     #[arg(long, value_name = "PARTS", num_args = 0..=1, require_equals = true,
-          conflicts_with_all = ["shard", "merge", "no_run", "dry_run", "launch", "memory"])]
+          conflicts_with_all = ["shard", "merge", "no_run", "dry_run", "explain", "launch", "memory"])]
     pub slurm: Option<Option<NonZeroUsize>>,
     /// Leave a checkpoint of a run after every N rounds [default: ten in a run].
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = from_one())]
@@ -82,6 +82,9 @@ pub(crate) struct StudyRunsArgs {
     /// Check the study and list its runs, and run nothing.
     #[arg(long, conflicts_with = "no_run")]
     pub dry_run: bool,
+    /// Check the study and show in a table what differs between its arms, and run nothing.
+    #[arg(long, conflicts_with_all = ["no_run", "dry_run"])]
+    pub explain: bool,
     /// Run nothing, and write the tables of the runs that are there.
     #[arg(long)]
     pub no_run: bool,

@@ -280,11 +280,19 @@ timestamp = 4
         let fault = describe_with(text, &set).unwrap_err().to_string();
         assert!(fault.contains("dataset.k_core is 3"), "{fault}");
         let set = ["dataset.k_core=2", set[1]];
+        let told = describe_with(text, &set).unwrap();
+        assert!(
+            told.contains(
+                "3 items\n  minimum_interactions = 3 leaves out 1 user, 0 items and 2 ratings"
+            ),
+            "{told}"
+        );
+        let set = [set[0], set[1], "dataset.minimum_interactions=2"];
         assert_eq!(
             describe_with(text, &set).unwrap(),
             "plays.csv: 9 ratings by 3 users of 4 items\n  \
              told from plays.csv: timestamps are taken for dates: 2001-01-01 00:00:00 to 2001-01-07 00:00:00\n  \
-             minimum_interactions = 3 leaves all of them\n  \
+             minimum_interactions = 2 leaves all of them\n  \
              k_core = 2 leaves out 0 users, 1 item and 1 rating, and leaves 8 ratings by 3 users of 3 items\n  \
              88.9 % of all pairs of a user and an item\n  \
              ratings of a user: 2 to 3, median 3, mean 2.7\n  \

@@ -28,7 +28,7 @@ use fedrecsim_core::{Error, ErrorKind, Result};
 use fedrecsim_data::dataset;
 use fedrecsim_report::study::file::{self, Changes, MissingData};
 use fedrecsim_report::study::search::SearchPlan;
-use fedrecsim_report::study::{Plan, Results, RunId, StudyRecord, against, tables};
+use fedrecsim_report::study::{Plan, Results, RunId, StudyRecord, against, explained, tables};
 use fedrecsim_report::words::counted;
 use folder::ToDo;
 
@@ -195,7 +195,7 @@ impl<'a> OpenStudy<'a> {
         let (arguments, session) = (self.arguments, self.session);
         let warnings = self.plan.warnings.iter();
         warnings.for_each(|text| session.warn(text));
-        if arguments.dry_run {
+        if arguments.dry_run || arguments.explain {
             return Ok(self.listed().into());
         }
         let (_lock, mut record) = self.begin()?;
@@ -310,6 +310,13 @@ impl<'a> OpenStudy<'a> {
         if !arguments.arms.is_empty() {
             let runs = self.wanted_runs().len();
             text += &format!("; {runs} are to do, by --arms");
+        }
+        if arguments.explain {
+            let study = &plan.study;
+            return format!(
+                "{text}\n\n{}",
+                explained(study, |arm| self.is_wanted(&arm.name))
+            );
         }
         let arms = plan.arms.iter().map(|planned| &planned.arm);
         for arm in arms.filter(|arm| self.is_wanted(&arm.name)) {

@@ -80,7 +80,7 @@ fn a_search_that_is_stopped_goes_on_to_the_same_choice_which_a_study_takes_over(
     let trial = chosen["arms"]["base"]["trial"].as_integer().unwrap();
     workshop.write(
         "study.toml",
-        &format!("settings = \"out/chosen.toml\"\n{STUDY}"),
+        &format!("chosen = \"out/chosen.toml\"\n{STUDY}"),
     );
     let arguments = ["study", "study.toml", "--seeds", "1", "--out", "studied"];
     assert_ends(&fedrecsim(&workshop, &arguments), 0, &[]);

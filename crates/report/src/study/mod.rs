@@ -29,6 +29,7 @@ mod answer;
 mod bootstrap;
 mod columns;
 pub mod compare;
+mod explained;
 pub mod file;
 mod grounds;
 mod names;
@@ -49,6 +50,7 @@ mod values;
 
 pub use self::{
     columns::reference,
+    explained::explained,
     plan::{Plan, PlannedArm, RunId, Shard},
     record::{ArmRecord, StudyRecord},
     results::{ArmResults, Results, RunResult, RunState},

@@ -1,63 +1,55 @@
 //! Lists the arms of a study: all combinations of the values of its axes, and the single arms.
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use toml::{Spanned, Value};
+use toml::{Spanned, Table, Value};
 
 use super::overrides::{overrides, overrides_of};
-use super::spaces::{joined, space, space_of};
-use super::{Arm, Dimension, Faults, RawAxis, RawStudy, check_key};
+use super::settings::{Change, Named, Settings};
+use super::spaces::{space, space_of};
+use super::{Arm, Faults, OfAll, RawAxis, RawStudy, check_key};
 
 /// The most arms of a study. A longer list is a mistake in the axes.
 pub(in crate::study) const MOST_ARMS: usize = 10_000;
 
-/// One value of an axis: its name, what it changes, and what is searched in it.
+/// One value of an axis: its name, and what it changes.
 struct Choice {
     name: String,
     /// Whether it is one of several repetitions of an experiment.
     repeats: bool,
-    set: Vec<String>,
-    space: Vec<Dimension>,
+    change: Change,
 }
 
-/// A value of every axis: their names, and all that they change and search.
+/// A value of every axis: their names, and all that they change.
 #[derive(Clone, Default)]
 struct Combination {
     names: Vec<String>,
     /// Those of axes that do not repeat an experiment.
     experiment: Vec<String>,
-    set: Vec<String>,
-    space: Vec<Dimension>,
+    change: Change,
 }
 
-/// Returns the arms of a study, and notes what is wrong with them. Paths begin in `folder`, and the
-/// overrides `last` come after all others. A study without axes and single arms has one arm, which
-/// is its base.
-pub(super) fn list(
-    study: &RawStudy,
-    folder: &Path,
-    last: &[String],
-    faults: &mut Faults,
-) -> Vec<Arm> {
-    let common = overrides_of(study.set.as_ref(), faults);
-    let of_all = study.search.as_ref().map(Spanned::as_ref);
-    let of_all = of_all.and_then(|search| search.space.as_ref());
-    let common_space = space_of(of_all, "all arms", faults);
-    let arm = |name: String, base: Option<&PathBuf>, own: &[String], space: &[Dimension]| {
-        let base = base.or(study.base.as_ref());
+/// Returns the arms of a study, and notes what is wrong with them. The overrides `last` come after all
+/// others. A study without axes and single arms has one arm, which is its base.
+pub(super) fn list(study: &RawStudy, last: &[String], faults: &mut Faults) -> Vec<Arm> {
+    let mut settings = Settings::new(&study.settings);
+    let common = common(study, &mut settings, faults);
+    let arm = |name: String, base: Option<&PathBuf>, own: &Change| {
+        let Change { mut set, space } = common.and(own);
+        set.extend_from_slice(last);
         Arm {
             experiment: name.clone(),
             name,
-            base: base.map_or_else(PathBuf::new, |base| folder.join(base)),
-            set: [&common, own, last].concat(),
+            base: base.or(study.base.as_ref()).cloned().unwrap_or_default(),
+            set,
             values: Vec::new(),
             compare_to: None,
-            space: joined(&common_space, space),
+            space,
             chosen_from: None,
         }
     };
-    let axes = choices(&study.axes, faults);
+    let axes = choices(&study.axes, &mut settings, faults);
     let is_combined = !axes.is_empty() || study.arms.is_empty();
     let mut single = study.arms.iter().map(Spanned::as_ref);
     if study.base.is_none() && (is_combined || single.clone().any(|arm| arm.base.is_none())) {
@@ -82,21 +74,50 @@ pub(super) fn list(
             Arm {
                 experiment: name(&of.experiment),
                 values: of.names.clone(),
-                ..arm(name(&of.names), None, &of.set, &of.space)
+                ..arm(name(&of.names), None, &of.change)
             }
         }));
     }
+    let mut before: Vec<Named> = Vec::new();
     for written in single.by_ref() {
         let (name, span) = (written.name.as_ref(), written.name.span());
         check_text(name, &span, faults);
-        let own = overrides_of(written.set.as_ref(), faults);
         if is_among(name, arms.iter().map(|arm: &Arm| &arm.name)) {
             faults.at(span, format!("there are two arms of the name `{name}`"));
         }
-        let space = space_of(written.search.as_ref(), &format!("arm `{name}`"), faults);
-        arms.push(arm(name.clone(), written.base.as_ref(), &own, &space));
+        let uses = written
+            .uses
+            .as_ref()
+            .map(|uses| (uses.as_ref(), uses.span()));
+        let change = settings.of(uses, &before, faults).and(&Change {
+            set: overrides_of(written.set.as_ref(), faults),
+            space: space_of(written.search.as_ref(), &format!("arm `{name}`"), faults),
+        });
+        arms.push(arm(name.clone(), written.base.as_ref(), &change));
+        before.push((name.clone(), change));
     }
+    settings.note_unused(faults);
     arms
+}
+
+/// Returns what all arms have in common.
+fn common(study: &RawStudy, settings: &mut Settings<'_>, faults: &mut Faults) -> Change {
+    let mut change = Change::default();
+    let inherited = study
+        .inherited
+        .iter()
+        .map(|OfAll { uses, set }| (uses, set));
+    for (uses, set) in inherited.chain([(&study.uses, &study.set)]) {
+        let uses = uses.as_ref().map(|uses| (uses.as_ref(), uses.span()));
+        change = change.and(&settings.of(uses, &[], faults));
+        change.set.extend(overrides_of(set.as_ref(), faults));
+    }
+    let of_all = study.search.as_ref().map(Spanned::as_ref);
+    let of_all = of_all.and_then(|search| search.space.as_ref());
+    change.and(&Change {
+        set: Vec::new(),
+        space: space_of(of_all, "all arms", faults),
+    })
 }
 
 /// Returns whether a name is there already. Folders are named after arms, and some file systems do
@@ -106,7 +127,11 @@ fn is_among<'a>(name: &str, mut others: impl Iterator<Item = &'a String>) -> boo
 }
 
 /// Returns the values of every axis.
-fn choices(axes: &[Spanned<RawAxis>], faults: &mut Faults) -> Vec<Vec<Choice>> {
+fn choices(
+    axes: &[Spanned<RawAxis>],
+    settings: &mut Settings<'_>,
+    faults: &mut Faults,
+) -> Vec<Vec<Choice>> {
     let mut names: Vec<&str> = Vec::new();
     let mut listed = Vec::new();
     for RawAxis {
@@ -131,11 +156,11 @@ fn choices(axes: &[Spanned<RawAxis>], faults: &mut Faults) -> Vec<Vec<Choice>> {
         }
         let key = key.as_ref().map(|key| key.as_ref().as_str());
         let mut choices: Vec<Choice> = Vec::new();
+        let mut before: Vec<Named> = Vec::new();
         for value in values.as_ref() {
-            let Some(choice) = choice_of(key, value, faults) else {
+            let Some((own, change)) = choice_of(key, value, (settings, &before), faults) else {
                 continue;
             };
-            let own = &choice.name;
             let of_arm = format!("{name}={own}");
             if is_among(&of_arm, choices.iter().map(|other| &other.name)) {
                 let message = format!("the axis `{name}` has the value `{own}` twice");
@@ -144,63 +169,60 @@ fn choices(axes: &[Spanned<RawAxis>], faults: &mut Faults) -> Vec<Vec<Choice>> {
             choices.push(Choice {
                 name: of_arm,
                 repeats: *repeats,
-                ..choice
+                change: change.clone(),
             });
+            before.push((own, change));
         }
         listed.push(choices);
     }
     listed
 }
 
-/// Returns the value of an axis: `{ name, set }` if the axis has no key; otherwise a plain value,
-/// or `{ name, value }`.
-fn choice_of(key: Option<&str>, value: &Spanned<Value>, faults: &mut Faults) -> Option<Choice> {
+/// Returns the value of an axis: the name of settings or `{ name, use, set }` if the axis has no key;
+/// otherwise a plain value, or `{ name, value }`. `before` has the values that stand before it.
+fn choice_of(
+    key: Option<&str>,
+    value: &Spanned<Value>,
+    (settings, before): (&mut Settings<'_>, &[Named]),
+    faults: &mut Faults,
+) -> Option<Named> {
     let span = value.span();
-    let (wanted, example) = match key {
-        None => (
-            "set",
-            "{ name = \"int8\", set = { \"codec.uplink\" = \"rows-f32\" } }",
-        ),
-        Some(_) => (
-            "value",
-            "a number or a text, or { name = \"none\", value = 0.0 }",
-        ),
-    };
     match (value.as_ref(), key) {
         (Value::Table(table), _) => {
-            let (name, content) = (table.get("name").and_then(Value::as_str), table.get(wanted));
-            let searched = table.get("search");
-            let others = usize::from(searched.is_some());
-            let (Some(name), Some(content), 2) = (name, content, table.len() - others) else {
-                faults.at(span, format!("a value of this axis is {example}"));
+            let known = match key {
+                None => &["name", "use", "set", "search"][..],
+                Some(_) => &["name", "value", "search"],
+            };
+            let is_known = |key: &String| known.contains(&key.as_str());
+            let changes = known[1..known.len() - 1]
+                .iter()
+                .any(|key| table.contains_key(*key));
+            let name = table.get("name").and_then(Value::as_str);
+            let Some(name) = name.filter(|_| changes && table.keys().all(is_known)) else {
+                faults.at(span, format!("a value of this axis is {}", example(key)));
                 return None;
             };
             check_text(name, &span, faults);
-            let set = match (key, content) {
-                (Some(key), content) => vec![format!("{key}={content}")],
-                (None, Value::Table(set)) => overrides(set, &span, faults),
-                (None, _) => {
-                    faults.at(span, "`set` is a table of keys and values");
-                    return None;
-                }
+            let uses = table.get("use").map(|uses| (uses, span.clone()));
+            let own = Change {
+                set: set_of(key, table, &span, faults)?,
+                space: match table.get("search") {
+                    None => Vec::new(),
+                    Some(Value::Table(table)) => space(table, &span, &format!("`{name}`"), faults),
+                    Some(_) => {
+                        faults.at(span, "`search` is a table of keys and ranges");
+                        return None;
+                    }
+                },
             };
-            let space = match searched {
-                None => Vec::new(),
-                Some(Value::Table(table)) => space(table, &span, &format!("`{name}`"), faults),
-                Some(_) => {
-                    faults.at(span, "`search` is a table of keys and ranges");
-                    return None;
-                }
-            };
-            Some(Choice {
-                name: name.to_owned(),
-                repeats: false,
-                set,
-                space,
-            })
+            Some((name.to_owned(), settings.of(uses, before, faults).and(&own)))
+        }
+        (named @ Value::String(name), None) => {
+            check_text(name, &span, faults);
+            Some((name.clone(), settings.of(Some((named, span)), &[], faults)))
         }
         (Value::Array(_), _) | (_, None) => {
-            faults.at(span, format!("a value of this axis is {example}"));
+            faults.at(span, format!("a value of this axis is {}", example(key)));
             None
         }
         (plain, Some(key)) => {
@@ -208,12 +230,42 @@ fn choice_of(key: Option<&str>, value: &Spanned<Value>, faults: &mut Faults) -> 
                 .as_str()
                 .map_or_else(|| plain.to_string(), str::to_owned);
             check_text(&name, &span, faults);
-            Some(Choice {
+            let set = vec![format!("{key}={plain}")];
+            Some((
                 name,
-                repeats: false,
-                set: vec![format!("{key}={plain}")],
-                space: Vec::new(),
-            })
+                Change {
+                    set,
+                    ..Change::default()
+                },
+            ))
+        }
+    }
+}
+
+/// Returns what a value of an axis is like.
+fn example(key: Option<&str>) -> &'static str {
+    match key {
+        None => {
+            "the name of settings, or { name = \"int8\", set = { \"codec.uplink\" = \"rows-f32\" } }"
+        }
+        Some(_) => "a number or a text, or { name = \"none\", value = 0.0 }",
+    }
+}
+
+/// Returns the overrides of a value of an axis.
+fn set_of(
+    key: Option<&str>,
+    table: &Table,
+    span: &Range<usize>,
+    faults: &mut Faults,
+) -> Option<Vec<String>> {
+    match (key, table.get("set")) {
+        (Some(key), _) => Some(vec![format!("{key}={}", table.get("value")?)]),
+        (None, None) => Some(Vec::new()),
+        (None, Some(Value::Table(set))) => Some(overrides(set, span, faults)),
+        (None, Some(_)) => {
+            faults.at(span.clone(), "`set` is a table of keys and values");
+            None
         }
     }
 }
@@ -242,8 +294,7 @@ fn combinations(axes: &[Vec<Choice>]) -> Vec<Combination> {
                     .chain((!choice.repeats).then_some(&choice.name))
                     .cloned()
                     .collect(),
-                set: of.set.iter().chain(&choice.set).cloned().collect(),
-                space: joined(&of.space, &choice.space),
+                change: of.change.and(&choice.change),
             };
             choices.iter().map(joined).collect::<Vec<_>>()
         };

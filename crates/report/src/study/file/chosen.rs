@@ -42,21 +42,19 @@ pub(crate) struct ChosenArm {
 }
 
 /// Puts the settings in the file that `written` names into the arms, before their `last` overrides.
-/// Those of an experiment are for all arms that repeat it, except for arms that have their own. The path
-/// begins in `folder`.
+/// Those of an experiment are for all arms that repeat it, except for arms that have their own.
 pub(super) fn take_over(
     written: &Spanned<PathBuf>,
-    folder: &Path,
     arms: &mut [Arm],
     last: usize,
     faults: &mut Faults,
 ) {
-    let path = folder.join(written.as_ref());
-    let chosen = match read(&path) {
+    let path = written.as_ref();
+    let chosen = match read(path) {
         Ok(chosen) => chosen,
         Err(reason) => {
             let message = format!(
-                "`settings`, {}: {reason}; `fedrecsim search` makes such a file",
+                "`chosen`, {}: {reason}; `fedrecsim search` makes such a file",
                 path.display()
             );
             return faults.at(written.span(), message);
@@ -73,7 +71,7 @@ pub(super) fn take_over(
                 .collect();
             known.dedup();
             let message = format!(
-                "`settings`, {}: there is no arm `{name}`; known: {}",
+                "`chosen`, {}: there is no arm `{name}`; known: {}",
                 path.display(),
                 known.join("; ")
             );
@@ -124,8 +122,8 @@ pub(super) fn warnings(arms: &[Arm], has_settings: bool) -> Vec<String> {
     let as_written = |arm: &Arm| !arm.space.is_empty() && arm.chosen_from.is_none();
     if let Some(names) = named(&as_written) {
         let why = match has_settings {
-            true => "`settings` has nothing for them",
-            false => "the study has no `settings`",
+            true => "`chosen` has nothing for them",
+            false => "the study has no `chosen`",
         };
         told.push(format!(
             "arms with a search space run as written, since {why}: {names}; `fedrecsim search` chooses theirs"

@@ -13,7 +13,7 @@ use super::{Arm, Faults, RawStudy, place_of};
 /// the other axes. A single arm may name one itself.
 pub(super) fn pair(arms: &mut [Arm], study: &RawStudy, faults: &mut Faults) {
     // The arms are all there only if nothing is wrong with them.
-    if !faults.0.is_empty() {
+    if !faults.all.is_empty() {
         return;
     }
     let wanted = study.compare_to.as_ref();

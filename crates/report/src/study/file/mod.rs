@@ -1,30 +1,34 @@
-//! Reads study files: a base scenario, axes, single arms, seeds, published values to stand beside,
-//! spaces for a search, and the settings that one has chosen.
+//! Reads study files: a base scenario, axes, single arms, named settings that they use, seeds,
+//! published values to stand beside, spaces for a search, and the settings that one has chosen.
 //!
 //! The file is TOML, and unknown keys are faults. Every fault is shown with its line and column;
 //! those of the language and of types come one at a time, and those of meaning all at once.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use toml::Spanned;
 
-use crate::rounds::is_sparsity;
+use fedrecsim_core::Result;
 use fedrecsim_core::metric::Metric;
-use fedrecsim_core::{Error, Result};
-use fedrecsim_scenario::{Fault, MAX_FILE_BYTES, Place, Sources};
+use fedrecsim_scenario::{Fault, Place};
 
 mod arms;
 pub(crate) mod chosen;
 mod compared;
+mod include;
 mod overrides;
 mod published;
+mod references;
+mod settings;
 mod spaces;
 #[cfg(test)]
 mod tests;
 
 pub(super) use arms::MOST_ARMS;
 pub use published::PublishedCourse;
+pub use references::Reference;
 pub use spaces::{Dimension, Range, Search};
 
 /// A study as its file says it, with its arms listed.
@@ -99,23 +103,6 @@ impl Arm {
     }
 }
 
-/// A value that somebody else has published for an arm.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Reference {
-    /// The arm, by its place among the arms.
-    pub arm: usize,
-    /// The metric, or the column of how sparse the shared table is, such as
-    /// `c_above_1e-2_averaged`.
-    pub figure: String,
-    /// The value.
-    pub value: f64,
-    /// Its standard deviation over repetitions, if that was published, too.
-    #[serde(default)]
-    pub standard_deviation: Option<f64>,
-    /// Where it was published.
-    pub source: Option<String>,
-}
-
 /// The changes of the command line to a study.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
@@ -127,7 +114,7 @@ pub struct Changes {
     pub searches: bool,
 }
 
-/// A study file as it is written.
+/// A study file as it is written, with the files that it includes.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct RawStudy {
@@ -137,14 +124,28 @@ struct RawStudy {
     compare_to: Option<Spanned<toml::Value>>,
     #[serde(alias = "figures")]
     metrics: Vec<Spanned<String>>,
+    include: Vec<Spanned<PathBuf>>,
+    #[serde(rename = "use")]
+    uses: Option<Spanned<toml::Value>>,
     set: Option<Spanned<toml::Table>>,
+    /// What the included files change in all arms, before this one.
+    #[serde(skip)]
+    inherited: Vec<OfAll>,
+    settings: BTreeMap<String, Spanned<toml::Table>>,
     axes: Vec<Spanned<RawAxis>>,
     arms: Vec<Spanned<RawArm>>,
-    references: Vec<Spanned<RawReference>>,
+    references: Vec<Spanned<references::RawReferences>>,
     published_courses: Option<Spanned<PathBuf>>,
     search: Option<Spanned<spaces::RawSearch>>,
-    settings: Option<Spanned<PathBuf>>,
-    missing_data: MissingData,
+    chosen: Option<Spanned<PathBuf>>,
+    missing_data: Option<MissingData>,
+}
+
+/// What a file changes in all arms.
+#[derive(Debug)]
+struct OfAll {
+    uses: Option<Spanned<toml::Value>>,
+    set: Option<Spanned<toml::Table>>,
 }
 
 /// One dimension of a study.
@@ -165,40 +166,30 @@ struct RawAxis {
 struct RawArm {
     name: Spanned<String>,
     base: Option<PathBuf>,
+    #[serde(rename = "use")]
+    uses: Option<Spanned<toml::Value>>,
     set: Option<Spanned<toml::Table>>,
     search: Option<Spanned<toml::Table>>,
     compare_to: Option<Spanned<String>>,
 }
 
-/// A published value.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawReference {
-    arm: Spanned<String>,
-    figure: Spanned<String>,
-    value: f64,
-    standard_deviation: Option<f64>,
-    source: Option<String>,
+/// The faults of the files of a study.
+#[derive(Default)]
+struct Faults {
+    files: include::Files,
+    all: Vec<Fault>,
 }
 
-/// The faults of one study file.
-struct Faults(Vec<Fault>);
-
 impl Faults {
-    /// Notes a fault at a stretch of the file.
+    /// Notes a fault at a stretch of the files.
     fn at(&mut self, span: std::ops::Range<usize>, message: impl AsRef<str>) {
-        self.0.push(Fault::new(
-            &Place {
-                source: Sources::FILE,
-                span,
-            },
-            message,
-        ));
+        let place = self.files.place(span);
+        self.all.push(Fault::new(&place, message));
     }
 
     /// Notes a fault of what is missing from the file.
     fn missing(&mut self, message: &str) {
-        self.0.push(Fault::new(&Place::FILE, message));
+        self.all.push(Fault::new(&Place::FILE, message));
     }
 }
 
@@ -207,13 +198,7 @@ impl Faults {
 /// # Errors
 /// [`Error::Read`] if the file cannot be read, and [`Error::Scenario`] with its faults.
 pub fn load(path: &Path, changes: &Changes) -> Result<(Study, String)> {
-    let text = std::fs::read_to_string(path).map_err(|reason| Error::read(path, reason))?;
-    if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(Error::read(
-            path,
-            "a study file has at most 1 MiB, and this one is longer",
-        ));
-    }
+    let text = include::text_of(path)?;
     let study = parse(&text, path, changes)?;
     Ok((study, text))
 }
@@ -223,17 +208,12 @@ pub fn load(path: &Path, changes: &Changes) -> Result<(Study, String)> {
 /// # Errors
 /// [`Error::Scenario`] with the faults.
 pub fn parse(text: &str, path: &Path, changes: &Changes) -> Result<Study> {
-    let file = path.display().to_string();
-    let sources = Sources::new(&file, text, &[]);
-    let mut faults = Faults(Vec::new());
-    let raw: RawStudy = toml::from_str(text).map_err(|error| {
-        faults.at(error.span().unwrap_or(0..0), error.message().trim_end());
-        sources.report(std::mem::take(&mut faults.0))
-    })?;
-    let study = study_of(raw, path, changes, &mut faults);
-    match faults.0.is_empty() {
-        true => Ok(study),
-        false => Err(sources.report(faults.0)),
+    let mut faults = Faults::default();
+    let raw = include::read(text, path, &mut faults);
+    let study = raw.map(|raw| study_of(raw, path, changes, &mut faults));
+    match study.filter(|_| faults.all.is_empty()) {
+        Some(study) => Ok(study),
+        None => Err(faults.files.report(faults.all)),
     }
 }
 
@@ -241,24 +221,23 @@ pub fn parse(text: &str, path: &Path, changes: &Changes) -> Result<Study> {
 fn study_of(raw: RawStudy, path: &Path, changes: &Changes, faults: &mut Faults) -> Study {
     let name = path.file_stem().unwrap_or_default();
     let name = name.to_string_lossy().into_owned();
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let mut arms = arms::list(&raw, folder, &changes.set, faults);
+    let mut arms = arms::list(&raw, &changes.set, faults);
     compared::pair(&mut arms, &raw, faults);
     let search = spaces::search(raw.search, &arms, faults);
     let mut warnings = Vec::new();
     if !changes.searches {
-        if let Some(written) = &raw.settings {
-            chosen::take_over(written, folder, &mut arms, changes.set.len(), faults);
+        if let Some(written) = &raw.chosen {
+            chosen::take_over(written, &mut arms, changes.set.len(), faults);
         }
-        warnings = chosen::warnings(&arms, raw.settings.is_some());
+        warnings = chosen::warnings(&arms, raw.chosen.is_some());
     }
     let seeds = seeds_of(raw.seeds, &changes.seeds, faults);
     let references = raw.references.into_iter();
-    let references = references.filter_map(|written| reference(written, &arms, faults));
+    let references = references.flat_map(|written| references::read(written, &arms, faults));
     let references = references.collect();
-    let courses = raw.published_courses.map_or_else(Vec::new, |written| {
-        published::read(&written, folder, &arms, faults)
-    });
+    let courses = raw
+        .published_courses
+        .map_or_else(Vec::new, |written| published::read(&written, &arms, faults));
     let metric = |metric: Spanned<String>| {
         check_metric(&metric, faults);
         metric.into_inner()
@@ -273,44 +252,10 @@ fn study_of(raw: RawStudy, path: &Path, changes: &Changes, faults: &mut Faults) 
         arms,
         references,
         courses,
-        missing_data: raw.missing_data,
+        missing_data: raw.missing_data.unwrap_or_default(),
         search,
         warnings,
     }
-}
-
-/// Returns a published value, and notes what is wrong with it.
-fn reference(
-    written: Spanned<RawReference>,
-    arms: &[Arm],
-    faults: &mut Faults,
-) -> Option<Reference> {
-    let span = written.span();
-    let RawReference {
-        arm,
-        figure,
-        value,
-        standard_deviation,
-        source,
-    } = written.into_inner();
-    if !value.is_finite() {
-        let message = "the value of a reference is a finite number";
-        faults.at(span.clone(), message);
-    }
-    if standard_deviation.is_some_and(|deviation| !deviation.is_finite() || deviation < 0.0) {
-        let message = "the standard deviation of a reference is a finite number from 0";
-        faults.at(span, message);
-    }
-    if !is_sparsity(figure.as_ref()) {
-        check_metric(&figure, faults);
-    }
-    Some(Reference {
-        arm: place_of(arm.as_ref(), &arm.span(), arms, faults)?,
-        figure: figure.into_inner(),
-        value,
-        standard_deviation,
-        source,
-    })
 }
 
 /// Returns the place of the arm of this name, and notes a fault if there is none.

@@ -26,17 +26,15 @@ const MOST_BYTES: u64 = 16 << 20;
 /// The columns that every file of courses begins with.
 const COLUMNS: [&str; 2] = ["arm", "round"];
 
-/// Reads the CSV file that `written` names, whose path begins in `folder`. It has the columns `arm`
-/// and `round`, then one for every metric. A cell without a value is empty, and an empty name of an
+/// Reads the CSV file that `written` names. It has the columns `arm` and `round`, then one for every metric. A cell without a value is empty, and an empty name of an
 /// arm repeats the one above. Notes every fault of the file.
 pub(super) fn read(
     written: &Spanned<PathBuf>,
-    folder: &Path,
     arms: &[Arm],
     faults: &mut Faults,
 ) -> Vec<PublishedCourse> {
-    let path = folder.join(written.as_ref());
-    match courses(&path, arms) {
+    let path = written.as_ref();
+    match courses(path, arms) {
         Ok(courses) => courses,
         Err(reason) => {
             faults.at(

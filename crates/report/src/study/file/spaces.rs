@@ -90,7 +90,7 @@ pub(super) fn search(
         }
         return None;
     };
-    if !has_space && faults.0.is_empty() {
+    if !has_space && faults.all.is_empty() {
         faults.at(
             written.span(),
             "no arm has a search space; write one below an arm or a value of an axis, as search = { \"method.fedmf.latent_dimension\" = { among = [16, 32, 64] } }, or below [search] as `space`",

@@ -28,11 +28,10 @@ base = "other.toml"
 set = { method = "popularity" }
 
 [[references]]
-arm = "codec=dense, dropout=0.0"
-figure = "ndcg@10"
-value = 0.41
-standard_deviation = 0.02
 source = "FedRAP, table 3"
+figures = ["ndcg@10"]
+[references.arms]
+"codec=dense, dropout=0.0" = "0.41 ± 0.02"
 "#;
 
 fn read(text: &str) -> Result<Study> {
@@ -87,14 +86,209 @@ fn the_arms_are_all_combinations_and_the_single_ones() {
     );
     assert_eq!(study.references[0].standard_deviation, Some(0.02));
     assert_eq!(study.missing_data, MissingData::Refuse);
-    let share = STUDY.replace("figure = \"ndcg@10\"", "figure = \"c_above_1e-2_averaged\"");
+}
+
+/// If this fails, a published value stands beside another arm or figure, or one that is none is shown.
+#[test]
+fn published_tables_have_a_value_for_every_figure() {
+    let with = |figures: &str, values: &str| {
+        STUDY
+            .replace("[\"ndcg@10\"]", figures)
+            .replace("\"0.41 ± 0.02\"", values)
+    };
+    let two = with("[\"c_above_1e-2_averaged\", \"rmse\"]", "[1, \"0.5±0.1\"]");
+    let told: Vec<_> = read(&two).unwrap().references;
+    let told = told
+        .iter()
+        .map(|of| (of.figure.as_str(), of.value, of.standard_deviation));
     assert_eq!(
-        read(&share).unwrap().references[0].figure,
-        "c_above_1e-2_averaged"
+        told.collect::<Vec<_>>(),
+        [
+            ("c_above_1e-2_averaged", 1.0, None),
+            ("rmse", 0.5, Some(0.1))
+        ]
     );
+    let one = with("[\"hr@10\", \"rmse\"]", "[\"-\", 0.5]");
+    assert_eq!(read(&one).unwrap().references.len(), 1);
+    for (figures, values, part) in [
+        (
+            "[\"hr@10\", \"rmse\"]",
+            "[0.5]",
+            "has 1 published values, and there are 2 figures",
+        ),
+        (
+            "[\"hr@10\"]",
+            "\"0.41 ± -0.02\"",
+            "a published value is a number, \"0.41",
+        ),
+        (
+            "[\"hr@10\"]",
+            "nan",
+            "a published value is a number, \"0.41",
+        ),
+        (
+            "[\"hr@10\"]",
+            "\"much\"",
+            "a published value is a number, \"0.41",
+        ),
+        ("[\"accuracy\"]", "0.4", "is no metric"),
+    ] {
+        assert_fault(&with(figures, values), part);
+    }
+}
+
+const WITH_SETTINGS: &str = r#"
+base = "a.toml"
+seeds = [1]
+use = "short"
+
+[settings.short]
+"training.rounds" = 2
+
+[settings.int8]
+"codec.uplink" = { values = "int8" }
+
+[settings.small]
+use = ["int8"]
+search = { "method.fedmf.latent_dimension" = { among = [8, 16] } }
+"network.dropout" = 0.1
+
+[search]
+trials = 3
+
+[[axes]]
+name = "codec"
+values = ["int8", "small", { name = "long", use = "small", set = { "training.rounds" = 9 } }]
+
+[[arms]]
+name = "one"
+set = { "network.dropout" = 0.3 }
+
+[[arms]]
+name = "two"
+use = ["small", "one"]
+"#;
+
+/// If this fails, an arm lacks what its settings say, or has it before what it is to replace.
+#[test]
+fn arms_values_and_settings_use_settings_by_their_names() {
+    let study = read(WITH_SETTINGS).unwrap();
+    let sets: Vec<(&str, String)> = study
+        .arms
+        .iter()
+        .map(|arm| (arm.name.as_str(), arm.set.join(" ")))
+        .collect();
+    let (short, int8) = ("training.rounds=2", "codec.uplink={ values = \"int8\" }");
+    let small = format!("{short} {int8} network.dropout=0.1");
+    assert_eq!(
+        sets,
+        [
+            ("codec=int8", format!("{short} {int8}")),
+            ("codec=small", small.clone()),
+            ("codec=long", format!("{small} training.rounds=9")),
+            ("one", format!("{short} network.dropout=0.3")),
+            ("two", format!("{small} network.dropout=0.3")),
+        ]
+    );
+    let spaces: Vec<usize> = study.arms.iter().map(|arm| arm.space.len()).collect();
+    assert_eq!(spaces, [0, 1, 1, 0, 1]);
+    for (old, new, part) in [
+        (
+            "use = [\"small\", \"one\"]",
+            "use = \"tiny\"",
+            ":30:7: there are no settings `tiny`; known: `int8`, `short`, `small`, `one`",
+        ),
+        ("use = [\"small\", \"one\"]", "use = 3", "a list of names"),
+        (
+            "use = [\"small\", \"one\"]",
+            "use = \"two\"",
+            "there are no settings `two`",
+        ),
+        ("use = \"short\"", "", "nothing uses the settings `short`"),
+        (
+            "use = [\"int8\"]",
+            "use = [\"small\"]",
+            "settings cannot use themselves: `small` uses `small`",
+        ),
+        ("[\"int8\", ", "[\"int9\", ", "there are no settings `int9`"),
+        (
+            "name = \"long\", use",
+            "name = \"long\", uses",
+            "the name of settings, or {",
+        ),
+    ] {
+        assert_fault(&WITH_SETTINGS.replace(old, new), part);
+    }
     assert_fault(
-        &STUDY.replace("deviation = 0.02", "deviation = -0.02"),
-        "a finite number from 0",
+        "seeds = [1]\nsettings = \"chosen.toml\"\n",
+        ":2:12: `settings` has named settings below it",
+    );
+}
+
+/// If this fails, a study that includes another one is not that one with its own changes.
+#[test]
+fn an_included_file_says_what_the_other_one_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    let path = folder.path().join("own.toml");
+    let load = || load(&path, &Changes::default()).map(|(study, _)| study);
+    write(
+        "shared/base.toml",
+        "title = \"theirs\"\nbase = \"a.toml\"\nseeds = [1, 2]\nset = { \"training.rounds\" = 3, \"network.dropout\" = 0.1 }\n\
+         [settings.int8]\n\"codec.uplink\" = \"rows-f32\"\n[settings.unused]\n\"training.rounds\" = 1\n",
+    );
+    write(
+        "later.toml",
+        "title = \"later\"\nset = { \"network.dropout\" = 0.2 }\n",
+    );
+    write(
+        "own.toml",
+        "include = [\"shared/base.toml\", \"later.toml\"]\nseeds = [7]\nset = { \"training.rounds\" = 5 }\n\
+         [[axes]]\nname = \"codec\"\nvalues = [\"int8\"]\n",
+    );
+    let study = load().unwrap();
+    assert_eq!(
+        (study.title.as_str(), &study.seeds[..]),
+        ("later", &[7][..])
+    );
+    assert_eq!(study.arms[0].base, folder.path().join("shared/a.toml"));
+    assert_eq!(
+        study.arms[0].set,
+        [
+            "network.dropout=0.1",
+            "training.rounds=3",
+            "network.dropout=0.2",
+            "training.rounds=5",
+            "codec.uplink=\"rows-f32\""
+        ]
+    );
+    let told = |name: &str, text: &str| {
+        write(name, text);
+        load().unwrap_err().to_string()
+    };
+    let unknown = told("later.toml", "\n\ntitel = \"later\"\n");
+    assert!(
+        unknown.contains("later.toml:3:1: unknown field `titel`"),
+        "{unknown}"
+    );
+    let meant = told("later.toml", "\nmetrics = [\"accuracy\"]\n");
+    assert!(
+        meant.contains("later.toml:2:12: `accuracy` is no metric"),
+        "{meant}"
+    );
+    let circle = told("later.toml", "include = [\"own.toml\"]\n");
+    assert!(
+        circle.contains("later.toml:1:12: a file cannot include itself"),
+        "{circle}"
+    );
+    let missing = told("later.toml", "include = [\"nowhere.toml\"]\n");
+    assert!(
+        missing.contains("later.toml:1:12: `include`: ") && missing.contains("nowhere.toml"),
+        "{missing}"
     );
 }
 
@@ -215,8 +409,8 @@ fn what_cannot_be_meant_is_refused_with_its_place() {
         "there is no arm",
     );
     assert_fault(
-        &STUDY.replace("arm = \"codec=dense, ", "arm = \"codec=sparse, "),
-        ":27:7: there is no arm",
+        &STUDY.replace("\n\"codec=dense, ", "\n\"codec=sparse, "),
+        ":29:1: there is no arm",
     );
     assert_fault(
         &STUDY.replace("[\"hr@10\"]", "[\"accuracy\"]"),

@@ -358,7 +358,7 @@ fn arms_that_repeat_an_experiment_share_its_settings() {
     .concat();
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("chosen.toml"), chosen).unwrap();
-    let text = format!("settings = \"chosen.toml\"\n{REPEATED}");
+    let text = format!("chosen = \"chosen.toml\"\n{REPEATED}");
     let study = file::parse(
         &text,
         &folder.path().join("study.toml"),

@@ -1,5 +1,5 @@
 //! Writes what a search has found: `search.md` for readers, `search.csv` with a line for every run,
-//! and `chosen.toml`, which a study takes as its `settings`.
+//! and `chosen.toml`, which a study takes as its `chosen`.
 //!
 //! Nothing here reads a figure of the test part. Whoever looks at those of trials chooses by them.
 
@@ -311,7 +311,7 @@ impl<'a> Found<'a> {
         let written = written.map_err(|reason| Error::Usage(format!("{CHOSEN}: {reason}")))?;
         let mut text = format!(
             "# The settings that `fedrecsim search` has chosen for the arms of \"{}\", by validation alone.\n\
-             # Commit a copy beside the study, and name it there: settings = \"FILE.toml\"\n",
+             # Commit a copy beside the study, and name it there: chosen = \"FILE.toml\"\n",
             self.plan.plan.study.name,
         );
         if !left_out.is_empty() {

@@ -174,7 +174,7 @@ fn study_with(settings: &str, changes: &Changes) -> fedrecsim_core::Result<Study
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("base.toml"), sample::BASE).unwrap();
     std::fs::write(folder.path().join("chosen.toml"), settings).unwrap();
-    let text = format!("settings = \"chosen.toml\"\n{SEARCH}");
+    let text = format!("chosen = \"chosen.toml\"\n{SEARCH}");
     file::parse(&text, &folder.path().join("study.toml"), changes)
 }
 
@@ -228,7 +228,7 @@ fn a_study_takes_over_what_a_search_has_chosen() {
     let start = settings.find("[arms.\"method=fedncf\"]").unwrap();
     let warnings = study_with(&settings[..start], &changes).unwrap().warnings;
     assert!(
-        warnings[0].contains("`settings` has nothing for them: `method=fedncf`;"),
+        warnings[0].contains("`chosen` has nothing for them: `method=fedncf`;"),
         "{warnings:?}"
     );
     for (text, told) in [
@@ -248,13 +248,13 @@ fn a_study_takes_over_what_a_search_has_chosen() {
     ] {
         let error = study_with(&text, &changes).unwrap_err().to_string();
         assert!(
-            error.contains(told) && error.contains("study.toml:1:12"),
+            error.contains(told) && error.contains("study.toml:1:10"),
             "no {told:?} in {error}"
         );
     }
     let alone = file::parse(SEARCH, std::path::Path::new("study.toml"), &changes).unwrap();
     assert!(alone.warnings[0].contains(
-        "run as written, since the study has no `settings`: `method=fedmf`, `method=fedncf`"
+        "run as written, since the study has no `chosen`: `method=fedmf`, `method=fedncf`"
     ));
 }
 

@@ -1,0 +1,228 @@
+//! Reads a study file with those that it includes.
+//!
+//! A file that is included says what the file that includes it does not: its settings and the keys of its
+//! `set` count unless there are others of their names, and so does every other key.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use super::{Faults, OfAll, RawStudy};
+use fedrecsim_core::{Error, Result};
+use fedrecsim_scenario::{Fault, MAX_FILE_BYTES, Place, Sources};
+
+/// The most files that a study is made of.
+const MOST_FILES: usize = 100;
+
+/// The files of a study, as they are named in messages, and their texts. The first one is the study's own.
+///
+/// Stretches of all files are told apart by their starts, as if one text stood behind the other.
+#[derive(Default)]
+pub(super) struct Files {
+    files: Vec<(String, String)>,
+    starts: Vec<usize>,
+}
+
+impl Files {
+    /// Adds a file and reads it alone.
+    fn read(
+        &mut self,
+        path: &Path,
+        text: &str,
+    ) -> std::result::Result<RawStudy, (Range<usize>, String)> {
+        let start = self.files.last().map_or(0, |(_, text)| {
+            self.starts[self.starts.len() - 1] + text.len() + 1
+        });
+        self.starts.push(start);
+        self.files
+            .push((path.display().to_string(), text.to_owned()));
+        // The blanks have every place that is told count from the start of all texts.
+        let padded = " ".repeat(start) + text;
+        toml::from_str(&padded).map_err(|error| {
+            let span = error.span().unwrap_or(start..start);
+            let before = padded.get(..span.start).unwrap_or_default().trim_end();
+            let message = match before.lines().last() == Some("settings =") {
+                true => "`settings` has named settings below it; what a search has chosen is named by `chosen = \"FILE\"`",
+                false => error.message().trim_end(),
+            };
+            (span, message.to_owned())
+        })
+    }
+
+    /// Returns the place of a stretch of all texts.
+    pub(super) fn place(&self, span: Range<usize>) -> Place {
+        let source = self
+            .starts
+            .partition_point(|start| *start <= span.start)
+            .saturating_sub(1);
+        let start = self.starts.get(source).copied().unwrap_or(0);
+        Place {
+            source,
+            span: span.start - start..span.end.max(span.start) - start,
+        }
+    }
+
+    /// Returns whether a stretch belongs to the study's own file.
+    pub(super) fn is_own(&self, span: &Range<usize>) -> bool {
+        self.place(span.clone()).source == Sources::FILE
+    }
+
+    /// Returns an error that lists the faults.
+    pub(super) fn report(&self, faults: Vec<Fault>) -> Error {
+        let texts = self
+            .files
+            .iter()
+            .map(|(name, text)| (name.as_str(), text.as_str()));
+        Sources::of(texts.collect()).report(faults)
+    }
+}
+
+/// Returns what the file at `path` with the text `text` says, and those that it includes.
+pub(super) fn read(text: &str, path: &Path, faults: &mut Faults) -> Option<RawStudy> {
+    merged(text, path, &mut vec![path.to_owned()], faults)
+}
+
+/// Reads a file, which the last of the files `within` is, and those that it includes.
+fn merged(
+    text: &str,
+    path: &Path,
+    within: &mut Vec<PathBuf>,
+    faults: &mut Faults,
+) -> Option<RawStudy> {
+    let mut study = match faults.files.read(path, text) {
+        Ok(study) => study,
+        Err((span, message)) => {
+            faults.at(span, message);
+            return None;
+        }
+    };
+    let folder = path.parent().unwrap_or(Path::new(""));
+    study.begin_in(folder);
+    // Of several files, a later one counts more.
+    for written in std::mem::take(&mut study.include).into_iter().rev() {
+        let (span, path) = (written.span(), folder.join(written.into_inner()));
+        if within.iter().any(|other| is_same(other, &path)) {
+            let circle = within
+                .iter()
+                .map(|file| file.display().to_string() + " includes ");
+            let message = format!(
+                "a file cannot include itself: {}{}",
+                circle.collect::<String>(),
+                path.display()
+            );
+            faults.at(span, message);
+            continue;
+        }
+        if faults.files.files.len() >= MOST_FILES {
+            faults.at(
+                span,
+                format!("a study is made of at most {MOST_FILES} files"),
+            );
+            continue;
+        }
+        let text = match text_of(&path) {
+            Ok(text) => text,
+            Err(reason) => {
+                faults.at(span, format!("`include`: {reason}"));
+                continue;
+            }
+        };
+        within.push(path.clone());
+        if let Some(included) = merged(&text, &path, within, faults) {
+            study.add(included);
+        }
+        within.pop();
+    }
+    Some(study)
+}
+
+/// Returns whether two paths are those of one file.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let found = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    found(one) == found(other)
+}
+
+/// Reads the text of a study file.
+///
+/// # Errors
+/// [`Error::Read`] if it cannot be read or is too long.
+pub(super) fn text_of(path: &Path) -> Result<String> {
+    let text = std::fs::read_to_string(path).map_err(|reason| Error::read(path, reason))?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(Error::read(
+            path,
+            "a study file has at most 1 MiB, and this one is longer",
+        ));
+    }
+    Ok(text)
+}
+
+impl RawStudy {
+    /// Has the paths of a file begin in its folder.
+    fn begin_in(&mut self, folder: &Path) {
+        let paths = [&mut self.chosen, &mut self.published_courses];
+        for path in paths.into_iter().flatten() {
+            *path.as_mut() = folder.join(path.as_ref());
+        }
+        let of_arms = self
+            .arms
+            .iter_mut()
+            .filter_map(|arm| arm.as_mut().base.as_mut());
+        for base in self.base.iter_mut().chain(of_arms) {
+            *base = folder.join(&*base);
+        }
+    }
+
+    /// Adds what an included file says to what is said already.
+    fn add(&mut self, included: Self) {
+        let Self {
+            title,
+            base,
+            seeds,
+            compare_to,
+            metrics,
+            include: _,
+            uses,
+            set,
+            mut inherited,
+            settings,
+            axes,
+            arms,
+            references,
+            published_courses,
+            search,
+            chosen,
+            missing_data,
+        } = included;
+        inherited.push(OfAll { uses, set });
+        self.inherited.splice(0..0, inherited);
+        for (name, written) in settings {
+            self.settings.entry(name).or_insert(written);
+        }
+        or(&mut self.title, title);
+        or(&mut self.base, base);
+        or(&mut self.seeds, seeds);
+        or(&mut self.compare_to, compare_to);
+        or(&mut self.published_courses, published_courses);
+        or(&mut self.search, search);
+        or(&mut self.chosen, chosen);
+        or(&mut self.missing_data, missing_data);
+        or_all(&mut self.metrics, metrics);
+        or_all(&mut self.axes, axes);
+        or_all(&mut self.arms, arms);
+        or_all(&mut self.references, references);
+    }
+}
+
+/// Sets what is not said yet.
+fn or<T>(own: &mut Option<T>, other: Option<T>) {
+    if own.is_none() {
+        *own = other;
+    }
+}
+
+/// Sets a list that has nothing yet.
+fn or_all<T>(own: &mut Vec<T>, other: Vec<T>) {
+    if own.is_empty() {
+        *own = other;
+    }
+}
