@@ -366,9 +366,11 @@ def size(count):
 
 
 def figure(place):
-    """Returns the figure of all cuts that a place in the text names: {DATA: METHOD}, or {DATA: METHOD - OTHER} for a
-    difference to FedTide, FedMF or decayed popularity (decay)."""
+    """Returns the figure of all cuts that a place in the text names: {DATA: METHOD}, {private/DATA: METHOD, EPSILON} with
+    noise, or {DATA: METHOD - OTHER} for a difference to FedTide, FedMF or decayed popularity (decay)."""
     data, method = place.groups()
+    if data.startswith("private/"):
+        return of_users(table(data.removeprefix("private/"), "pooled.csv", PRIVATE)[(method, "", HEADLINE)])
     method, _, other = method.partition(" - ")
     name = f"pooled-against-method={other}.csv" if other not in ("", "decay") else TABLES[0]
     row = table(data, name)[(method, "", HEADLINE)]
@@ -391,7 +393,7 @@ def pages():
     }
     for name, lines in parts_of_page.items():
         text = text.replace(f"{{{name}}}", "\n".join(lines).strip())
-    text = re.sub(r"\{([a-z0-9-]+): ([^{}]+)\}", figure, text)
+    text = re.sub(r"\{([a-z0-9/-]+): ([^{}]+)\}", figure, text)
     return {REPORTS / "README.md": text, FRONT: front(studied)}
 
 
