@@ -177,16 +177,48 @@ fn a_fault_hits_the_users_whom_it_names() {
     );
 }
 
-/// If this fails, a run that diverges names a user whom nobody can look up.
+/// If this fails, an error names a user whom nobody can look up.
 #[test]
 fn an_error_says_the_number_and_the_name_of_a_user() {
     let workshop = workshop();
-    let rate = "method.fedmf.learning_rate_user=1e30";
-    let finished = workshop.run(workshop.path("named.toml"), &[rate]).unwrap();
-    let error = finished.errors[0].to_string();
-    let is_named = |(number, name): (usize, &&str)| {
-        let name = name.trim_matches('"');
-        error.contains(&format!("user {number} ({name:?} in the ratings file)"))
-    };
-    assert!(USERS.iter().enumerate().any(is_named), "{error}");
+    let overrides: [&[&str]; 6] = [
+        &["method.fedmf.learning_rate_user=1e30"],
+        // The clock ends with a participation under way.
+        &[
+            "faults=[{ effect = { delay_s = 1e9 } }]",
+            "training.rounds=20",
+        ],
+        &[
+            "codec.uplink={ values = \"f16\" }",
+            "method.fedmf.learning_rate_items=3e5",
+        ],
+        &[
+            "method={ fcf = { recency = { half_life_days = 3.0 } } }",
+            "dataset.columns={ separator = \",\", header = true, user = \"user\", item = \"item\" }",
+            "dataset.split={ holdout = {} }",
+        ],
+        &[
+            "method={ colr = { download = \"aggregate\" } }",
+            "training.participation={ cohort = 2 }",
+        ],
+        &[
+            "method={ bpr-mf = {} }",
+            "dataset.negatives.per_positive=99",
+        ],
+    ];
+    for overrides in overrides {
+        let arguments = workshop.arguments(workshop.path("named.toml"), overrides);
+        let error = match arguments.and(&["--overwrite"]).carry_out() {
+            Ok(finished) => finished.errors[0].to_string(),
+            Err(error) => error.to_string(),
+        };
+        let is_named = |(number, name): (usize, &&str)| {
+            let name = name.trim_matches('"');
+            error.contains(&format!("user {number} ({name:?} in the ratings file)"))
+        };
+        assert!(
+            USERS.iter().enumerate().any(is_named),
+            "{overrides:?}: {error}"
+        );
+    }
 }

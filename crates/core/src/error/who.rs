@@ -9,7 +9,7 @@ use crate::ids::UserId;
 pub struct Who {
     /// The user.
     pub id: UserId,
-    /// The name in the ratings file, if it is known and not the number.
+    /// The name in the ratings file, if it is known.
     pub name: Option<Box<str>>,
 }
 
