@@ -222,3 +222,32 @@ fn an_error_says_the_number_and_the_name_of_a_user() {
         );
     }
 }
+
+/// If this fails, nobody knows whom a line, a track or a bar of the events is about.
+#[test]
+fn events_name_users() {
+    let workshop = workshop();
+    let written = |format: &str| {
+        let out = workshop.path(format);
+        let words = workshop.input("events", &workshop.path("named.toml"), &[]);
+        let words = words.and(&["--to-round", "1", "--format", format, "--out"]);
+        words.path(&out).carry_out().unwrap();
+        fs::read_to_string(out).unwrap()
+    };
+    let lines = written("jsonl");
+    let about = |user: &str| {
+        let mut lines = lines.lines().filter(|line| line.contains(user)).peekable();
+        assert!(lines.peek().is_some(), "{user}");
+        lines.all(|line| line.contains(&format!("{user},\"name\":\"Zoë\"")))
+    };
+    assert!(about("\"user\":2") && !about("\"user\":1"), "{lines}");
+    assert!(written("trace").contains(r#""name":"user 2 \"Zoë\"""#));
+    assert!(written("svg").contains("user 2 \"Zoë\""));
+    let words = workshop.input("replay", &workshop.path("named.toml"), &[]);
+    let state = words
+        .and(&["--until-s", "0.01"])
+        .carry_out()
+        .unwrap()
+        .output;
+    assert!(state.contains("user 2 \"Zoë\" ("), "{state}");
+}
