@@ -51,8 +51,11 @@ pub fn events(
     let (table, sent, model) = watched(py, &control.interrupted, progress.as_ref(), |tell| {
         let unwritten = |reason| Error::write("events", reason);
         let form = Form::Table(Box::default());
-        let mut log = Log(EventLog::begin(io::sink(), form, from_round..=last).map_err(unwritten)?);
         let mut simulation = Simulation::new(world, &control)?;
+        let dataset = Arc::clone(&simulation.world().dataset);
+        let who = move |user| dataset.who(user);
+        let log = EventLog::begin(io::sink(), form, from_round..=last, who);
+        let mut log = Log(log.map_err(unwritten)?);
         while !log.0.is_complete() {
             let Some(round) = simulation.step_watched(&mut log)? else {
                 break;

@@ -65,8 +65,10 @@ pub(crate) fn events(arguments: &EventsArgs, session: &Session) -> Result<Finish
     };
     let unwritten = |error| Error::write(place, error);
     let mut simulation = simulation(&task, &arguments.input, session)?;
+    let dataset = Arc::clone(&simulation.world().dataset);
+    let who = move |user| dataset.who(user);
     let mut log = Log {
-        log: EventLog::begin(BufWriter::new(sink), form, from..=last).map_err(unwritten)?,
+        log: EventLog::begin(BufWriter::new(sink), form, from..=last, who).map_err(unwritten)?,
         failure: None,
     };
     if log.log.shows_the_server() {
@@ -101,6 +103,7 @@ pub(crate) fn replay(arguments: &ReplayArgs, session: &Session) -> Result<Finish
     let mut watch = StateWatch(State::default());
     let until = SimTime::ZERO + SimDuration::from_secs_f64(arguments.until_s);
     let mut simulation = simulation(&task, &arguments.input, session)?;
+    let dataset = Arc::clone(&simulation.world().dataset);
     simulation.step_until(Until::Time(until), &mut watch)?;
     let (reached, error) = match simulation.finish_watched(&mut watch)?.stopped_by {
         None => (Reached::LastRound, None),
@@ -112,7 +115,10 @@ pub(crate) fn replay(arguments: &ReplayArgs, session: &Session) -> Result<Finish
     };
     Ok(Finished {
         errors: error.into_iter().collect(),
-        ..watch.0.describe(&task.scenario, until, reached).into()
+        ..watch
+            .0
+            .describe(&task.scenario, until, reached, |user| dataset.who(user))
+            .into()
     })
 }
 

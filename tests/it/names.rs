@@ -177,16 +177,77 @@ fn a_fault_hits_the_users_whom_it_names() {
     );
 }
 
-/// If this fails, a run that diverges names a user whom nobody can look up.
+/// If this fails, an error names a user whom nobody can look up.
 #[test]
 fn an_error_says_the_number_and_the_name_of_a_user() {
     let workshop = workshop();
-    let rate = "method.fedmf.learning_rate_user=1e30";
-    let finished = workshop.run(workshop.path("named.toml"), &[rate]).unwrap();
-    let error = finished.errors[0].to_string();
-    let is_named = |(number, name): (usize, &&str)| {
-        let name = name.trim_matches('"');
-        error.contains(&format!("user {number} ({name:?} in the ratings file)"))
+    let overrides: [&[&str]; 6] = [
+        &["method.fedmf.learning_rate_user=1e30"],
+        // The clock ends with a participation under way.
+        &[
+            "faults=[{ effect = { delay_s = 1e9 } }]",
+            "training.rounds=20",
+        ],
+        &[
+            "codec.uplink={ values = \"f16\" }",
+            "method.fedmf.learning_rate_items=3e5",
+        ],
+        &[
+            "method={ fcf = { recency = { half_life_days = 3.0 } } }",
+            "dataset.columns={ separator = \",\", header = true, user = \"user\", item = \"item\" }",
+            "dataset.split={ holdout = {} }",
+        ],
+        &[
+            "method={ colr = { download = \"aggregate\" } }",
+            "training.participation={ cohort = 2 }",
+        ],
+        &[
+            "method={ bpr-mf = {} }",
+            "dataset.negatives.per_positive=99",
+        ],
+    ];
+    for overrides in overrides {
+        let arguments = workshop.arguments(workshop.path("named.toml"), overrides);
+        let error = match arguments.and(&["--overwrite"]).carry_out() {
+            Ok(finished) => finished.errors[0].to_string(),
+            Err(error) => error.to_string(),
+        };
+        let is_named = |(number, name): (usize, &&str)| {
+            let name = name.trim_matches('"');
+            error.contains(&format!("user {number} ({name:?} in the ratings file)"))
+        };
+        assert!(
+            USERS.iter().enumerate().any(is_named),
+            "{overrides:?}: {error}"
+        );
+    }
+}
+
+/// If this fails, nobody knows whom a line, a track or a bar of the events is about.
+#[test]
+fn events_name_users() {
+    let workshop = workshop();
+    let written = |format: &str| {
+        let out = workshop.path(format);
+        let words = workshop.input("events", &workshop.path("named.toml"), &[]);
+        let words = words.and(&["--to-round", "1", "--format", format, "--out"]);
+        words.path(&out).carry_out().unwrap();
+        fs::read_to_string(out).unwrap()
     };
-    assert!(USERS.iter().enumerate().any(is_named), "{error}");
+    let lines = written("jsonl");
+    let about = |user: &str| {
+        let mut lines = lines.lines().filter(|line| line.contains(user)).peekable();
+        assert!(lines.peek().is_some(), "{user}");
+        lines.all(|line| line.contains(&format!("{user},\"name\":\"Zoë\"")))
+    };
+    assert!(about("\"user\":2") && !about("\"user\":1"), "{lines}");
+    assert!(written("trace").contains(r#""name":"user 2 \"Zoë\"""#));
+    assert!(written("svg").contains("user 2 \"Zoë\""));
+    let words = workshop.input("replay", &workshop.path("named.toml"), &[]);
+    let state = words
+        .and(&["--until-s", "0.01"])
+        .carry_out()
+        .unwrap()
+        .output;
+    assert!(state.contains("user 2 \"Zoë\" ("), "{state}");
 }

@@ -30,7 +30,7 @@ fn a_simulation_shows_the_table_that_a_user_keeps() {
         after.values
     );
     assert!(
-        matches!(simulation.personal_table(UserId(40)), Err(Error::Usage(text)) if text.contains("0 to 39"))
+        matches!(simulation.personal_table(UserId(40)), Err(Error::Usage(text)) if text.contains("there is no user 40: the first is user 0, the last user 39"))
     );
     let simulation = Simulation::new(
         world(small_with("fedmf", &[])),

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::user_vector::{DistinctPositives, latest_positives};
-use fedrecsim_core::{Error, Result, UserId, math};
+use fedrecsim_core::{Error, ErrorKind, Result, UserId, math};
 use fedrecsim_data::dataset::OwnData;
 use fedrecsim_scenario::ParameterFault;
 
@@ -44,20 +44,21 @@ impl Recency {
     /// each without the floor.
     ///
     /// # Errors
-    /// [`Error::Dataset`] where ages are wanted of ratings without timestamps.
+    /// [`Error::OfUser`] where ages are wanted of ratings without timestamps.
     fn decays(&self, own: &OwnData<'_>, user: UserId) -> Result<(Vec<u32>, Vec<f64>)> {
         let Some(half_life) = self.half_life_days else {
             let DistinctPositives { items, later } = DistinctPositives::of(own);
             let decays = later.iter().map(|rank| -f64::from(*rank) / self.tau);
             return Ok((items, decays.collect()));
         };
-        let ages = own.ages_in_days().ok_or_else(|| {
-            Error::Dataset(format!(
-                "`recency.half_life_days` goes by the age of ratings, but {user} has ratings without a \
-                 timestamp: name the column that has them (dataset.columns.timestamp), keep the users \
-                 whose ratings all have one (dataset.subset.with_timestamps = true), or go by order alone \
-                 (recency.tau)"
-            ))
+        let ages = own.ages_in_days().ok_or_else(|| Error::OfUser {
+            kind: ErrorKind::UnfitData,
+            user: user.into(),
+            reason: "`recency.half_life_days` goes by the age of ratings, and this user has some \
+                     without a timestamp: name the column that has them \
+                     (dataset.columns.timestamp), keep the users whose ratings all have one \
+                     (dataset.subset.with_timestamps = true), or go by order alone (recency.tau)"
+                .to_owned(),
         })?;
         let (items, mut ages) = latest_positives(own, ages);
         // Without a floor, differences of age alone decide. So a user who came long ago keeps
@@ -86,7 +87,7 @@ impl Recency {
 /// without `recency`.
 ///
 /// # Errors
-/// [`Error::Dataset`] where ages are wanted of ratings without timestamps.
+/// [`Error::OfUser`] where ages are wanted of ratings without timestamps.
 pub(super) fn weighted_positives(
     (own, user): (&OwnData<'_>, UserId),
     recency: Option<&Recency>,

@@ -6,7 +6,7 @@ use super::central::Pass;
 use super::largest_magnitude;
 use super::server::StepReport;
 use super::{Problem, UserRatings};
-use fedrecsim_core::{Error, PortableDraws, Result};
+use fedrecsim_core::{Error, ErrorKind, PortableDraws, Result};
 use fedrecsim_data::dataset::negatives::{NegativeSampler, Samples};
 use fedrecsim_model::kernel::{BatchRows, Targets};
 use fedrecsim_model::neural::SampleMatrix;
@@ -118,10 +118,13 @@ impl<S> Pass<'_, S> {
             let held_out = dataset.flat_map(|dataset| dataset.held_out_items(*user));
             let own = (&items[..], items.iter().copied());
             let sampled = sampler.append(own, held_out, &mut stream, &mut samples);
-            sampled.map_err(|available| {
-                Error::Dataset(format!(
-                    "{user}: {wanted} negatives are wanted, and {available} items are left"
-                ))
+            sampled.map_err(|available| Error::OfUser {
+                kind: ErrorKind::UnfitData,
+                user: (*user).into(),
+                reason: format!(
+                    "{wanted} negatives are wanted, and {available} items are left; lower \
+                         dataset.negatives.per_positive"
+                ),
             })?;
             for group in samples.items.chunks_exact(wanted as usize + 1) {
                 add(&mut drawn, user.0, group[0], &group[1..]);

@@ -109,7 +109,10 @@ pub fn serve(world: Arc<World>, rank: Rank) -> Result<()> {
             Err(error) if matches!(error.ended_by(), Some(Stop::ProcessLost { .. })) => {
                 return Err(error);
             }
-            Err(error) => link.send(refusal(&error)?)?,
+            Err(error) => {
+                let dataset = &serving.world.dataset;
+                link.send(refusal(&error.naming(|user| dataset.who(user)))?)?;
+            }
         }
     }
 }

@@ -40,7 +40,7 @@ pub fn check(record: &RunRecord) -> Result<()> {
 fn users_are_balanced(users: &[UserRecord], all: &ByDirection<Flow>) -> Result<()> {
     let mut sum = ByDirection::<Flow>::default();
     for user in users {
-        balanced(&user.user.to_string(), &user.bytes)?;
+        balanced(&format!("{} ({:?})", user.user, user.name), &user.bytes)?;
         sum += user.bytes;
     }
     match sum == *all {

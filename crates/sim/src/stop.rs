@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fedrecsim_core::{Error, Round, SimDuration, SimTime, UserId, shell_word};
+use fedrecsim_core::{Error, Round, SimDuration, SimTime, Who, shell_word};
 
 /// The reasons why a run ends before its last round, or ends in vain.
 #[derive(Debug, thiserror::Error)]
@@ -27,13 +27,13 @@ pub enum Stop {
     /// Virtual time beyond what 64 bits of nanoseconds hold, which is 584 years.
     #[error(
         "round {} goes on beyond 584 years of virtual time, where the clock ends{}; check the speeds of the network, of the devices and of the server, the delays and the deadline, or run fewer rounds",
-        round.0 + 1, user.map_or_else(String::new, |user| format!(" ({user})"))
+        round.0 + 1, user.as_ref().map_or_else(String::new, |user| format!(" ({user})"))
     )]
     TimeOverflow {
         /// The round, numbered from zero.
         round: Round,
         /// A user whose participation goes on beyond the end, if one is under way.
-        user: Option<UserId>,
+        user: Option<Who>,
     },
     /// A number of steps of the server in a row had no update that arrived in time.
     #[error(

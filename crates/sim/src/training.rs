@@ -60,7 +60,9 @@ impl Invited {
             true => Err(Error::Interrupted),
             false => SCRATCH.with_borrow_mut(|scratch| {
                 let device = device.unwrap_or_else(|| Device::new(self.user, world));
-                train(&self, device, world, (scratch, &mut effort))
+                let trained = train(&self, device, world, (scratch, &mut effort));
+                // The error may go to another process, as a text.
+                trained.map_err(|error| error.naming(|user| world.dataset.who(user)))
             }),
         };
         WorkedOut {
@@ -169,8 +171,8 @@ fn train(
             };
             let encoded = world.uplink.encode(&update, layout, &mut context);
             let frame = encoded.map_err(|error| {
-                let round = task.round.0 + 1;
-                error.within(format_args!("the upload of {user} in round {round}"))
+                let (who, round) = (world.dataset.who(user), task.round.0 + 1);
+                error.within(format_args!("the upload of {who} in round {round}"))
             })?;
             // A mechanism changes the update that the client returned.
             let held = match world.privacy {

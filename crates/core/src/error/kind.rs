@@ -35,7 +35,7 @@ impl Error {
             | Self::Unrepresentable { .. }
             | Self::NonFinite { .. }
             | Self::Interrupted => ErrorKind::EndOfRun,
-            Self::Told { kind, .. } => *kind,
+            Self::OfUser { kind, .. } | Self::Told { kind, .. } => *kind,
             Self::Fetch { .. }
             | Self::Write { .. }
             | Self::Memory(_)

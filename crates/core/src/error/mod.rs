@@ -73,6 +73,16 @@ pub enum Error {
     /// A data set that is readable but does not allow the requested evaluation or training.
     #[error("{0}")]
     Dataset(String),
+    /// What a run asks for that a user's ratings, or what its device holds, do not allow.
+    #[error("{user}: {reason}")]
+    OfUser {
+        /// In which way it ends a run or a command.
+        kind: ErrorKind,
+        /// The user.
+        user: Who,
+        /// What is not there, and what to do.
+        reason: String,
+    },
     /// Parameters that became non-finite or larger than the scenario's divergence limit.
     #[error(
         "training diverged in round {} ({}): {parameter} reached {value:e} (limit {limit:e}); lower the learning rates or the regulariser's weight",
@@ -254,19 +264,18 @@ impl Error {
         self
     }
 
-    /// Has the message say the user's name beside its number.
+    /// Has the message say the user's name beside its number, as `who` tells it.
     #[must_use]
-    pub fn naming(mut self, name_of: impl Fn(UserId) -> String) -> Self {
+    pub fn naming(mut self, who: impl Fn(UserId) -> Who) -> Self {
         let user = match &mut self {
-            Self::Unscorable { user, .. } => Some(user),
+            Self::Unscorable { user, .. } | Self::OfUser { user, .. } => Some(user),
             Self::Diverged { user, .. }
             | Self::Singular { user, .. }
             | Self::MethodFailed { user, .. } => user.as_mut(),
             _ => None,
         };
-        if let Some(Who { id, name }) = user {
-            let found = name_of(*id);
-            *name = (found != id.0.to_string()).then(|| found.into());
+        if let Some(user) = user {
+            *user = who(user.id);
         }
         self
     }

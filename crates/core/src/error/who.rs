@@ -9,7 +9,7 @@ use crate::ids::UserId;
 pub struct Who {
     /// The user.
     pub id: UserId,
-    /// The name in the ratings file, if it is known and not the number.
+    /// The name in the ratings file, if it is known.
     pub name: Option<Box<str>>,
 }
 
@@ -19,9 +19,11 @@ impl From<UserId> for Who {
     }
 }
 
+/// The alternate form, for the place beside a bar or in a list, does not say where the name stands.
 impl fmt::Display for Who {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.name {
+            Some(name) if f.alternate() => write!(f, "{} {name:?}", self.id),
             Some(name) => write!(f, "{} ({name:?} in the ratings file)", self.id),
             None => self.id.fmt(f),
         }

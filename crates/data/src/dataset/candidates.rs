@@ -303,7 +303,7 @@ fn too_few(dataset: &Dataset, user: UserId, spec: &EvaluationSpec, available: u3
     Error::Dataset(format!(
         "{}: {wanted} candidates{for_whom} are wanted (evaluation.ranking.sampled.candidates), but the user has only {available} \
          unrated items{remedy}",
-        dataset.user_label(user)
+        dataset.who(user)
     ))
 }
 

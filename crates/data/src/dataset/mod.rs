@@ -12,7 +12,7 @@
 
 use std::borrow::Cow;
 
-use fedrecsim_core::{Error, Result, Timestamp, UserId};
+use fedrecsim_core::{Error, Result, Timestamp, UserId, Who};
 use fedrecsim_scenario::nearest;
 
 mod alias;
@@ -266,11 +266,9 @@ impl Dataset {
 
     /// Returns the user as messages name it: the number here and, where there is a file, the name
     /// there.
-    pub(crate) fn user_label(&self, user: UserId) -> String {
-        match self.user_names.get(user.index()) {
-            Some(name) => format!("{user} ({name:?} in the ratings file)"),
-            None => user.to_string(),
-        }
+    pub fn who(&self, user: UserId) -> Who {
+        let name = self.user_names.get(user.index()).cloned();
+        Who { id: user, name }
     }
 
     /// Returns the end of a message about users whom a run cannot serve, of whom there are as many: to

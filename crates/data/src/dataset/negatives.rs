@@ -62,7 +62,7 @@ fn too_few(dataset: &Dataset, user: UserId, spec: &NegativesSpec, available: usi
     let remedy = dataset.remedy(lower, unserved(dataset, spec).count());
     Error::Dataset(format!(
         "{}: {wanted} negatives per positive are wanted, but only {available} items are left to draw them from{remedy}",
-        dataset.user_label(user),
+        dataset.who(user),
     ))
 }
 

@@ -21,6 +21,7 @@ use super::declare::{learn, orthonormal_columns};
 use super::prelude::*;
 use super::recent_step::{self, RecentStep, stepped};
 use super::samples::CrossEntropy;
+use fedrecsim_core::ErrorKind;
 use fedrecsim_model::blocks::BlockValues;
 use fedrecsim_model::kernel::{BatchRows, RoundRows};
 use fedrecsim_model::neural::dense::{add_scaled, dot};
@@ -160,11 +161,15 @@ impl Colr {
             return Ok(table);
         }
         if step != held + 1 {
-            return Err(Error::Usage(format!(
-                "{user} has the item table of step {held} of the server and would need all \
-                 changes until step {step}: with `download = \"aggregate\"`, every user has to \
-                 take part in every step"
-            )));
+            return Err(Error::OfUser {
+                kind: ErrorKind::RefusedInput,
+                user: user.into(),
+                reason: format!(
+                    "its device has the item table of step {held} of the server and would need all \
+                     changes until step {step}: with `download = \"aggregate\"`, every user has to \
+                     take part in every step"
+                ),
+            });
         }
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, table)) = newest.as_ref().filter(|(at, _)| *at == step) {

@@ -6,7 +6,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use fedrecsim_core::legs::Route;
-use fedrecsim_core::{InvitationId, UserId};
+use fedrecsim_core::{InvitationId, Who};
 use fedrecsim_sim::outcome::{Booking, Ending, LinkEvent, PrivacyRecord, RoundSpan};
 
 use super::stretch::Stretch;
@@ -16,7 +16,7 @@ use super::stretch::Stretch;
 pub(super) struct Line {
     pub time_ns: u64,
     pub event: String,
-    pub user: Option<UserId>,
+    pub user: Option<Who>,
     pub invitation_id: Option<InvitationId>,
     /// The round of the participation's invitation, or the round itself.
     pub round: u32,
@@ -35,10 +35,11 @@ pub(super) struct Line {
 /// A count of a line, by its name.
 pub(super) type Count = (&'static str, fn(&Line) -> Option<u64>);
 
-/// The counts in order. The name of the event comes after the first one.
+/// The counts in order. The name of the event comes before the user's number, and the user's name
+/// after it.
 pub(super) const COUNTS: [Count; 11] = [
     ("time_ns", |line| Some(line.time_ns)),
-    ("user", |line| Some(line.user?.0.into())),
+    ("user", |line| Some(line.user.as_ref()?.id.0.into())),
     ("invitation_id", |line| Some(line.invitation_id?.0.into())),
     ("round", |line| Some(line.round.into())),
     ("open_round", |line| line.open_round.map(u64::from)),
@@ -50,12 +51,21 @@ pub(super) const COUNTS: [Count; 11] = [
     ("updates", |line| line.updates.map(u64::from)),
 ];
 
+impl Line {
+    /// Returns the user's name in the ratings file, if the line is about a user and there is a file.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.user.as_ref()?.name.as_deref()
+    }
+}
+
 impl Serialize for Line {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         for (place, (name, of)) in COUNTS.iter().enumerate() {
-            if place == 1 {
-                map.serialize_entry("event", &self.event)?;
+            match (place, self.name()) {
+                (1, _) => map.serialize_entry("event", &self.event)?,
+                (2, Some(name)) => map.serialize_entry("name", name)?,
+                _ => {}
             }
             if let Some(count) = of(self) {
                 map.serialize_entry(name, &count)?;
@@ -71,17 +81,17 @@ impl Serialize for Line {
     }
 }
 
-/// Makes the line of `booking`, which belongs to a participation of `round` and was made while
-/// `open_round` was open. `stretch` is the stretch of time that ended with it.
+/// Makes the line of `booking` of `user`, which belongs to a participation of `round` and was made
+/// while `open_round` was open. `stretch` is the stretch of time that ended with it.
 pub(super) fn event(
-    booking: &Booking,
+    (booking, user): (&Booking, Who),
     round: u32,
     open_round: u32,
     stretch: Option<&Stretch>,
 ) -> Line {
     let mut line = Line {
         time_ns: booking.at.as_nanos(),
-        user: Some(booking.user),
+        user: Some(user),
         invitation_id: Some(booking.invitation_id),
         round,
         open_round: (open_round != round).then_some(open_round),

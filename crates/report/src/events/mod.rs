@@ -17,6 +17,7 @@ mod table;
 mod timeline;
 mod trace;
 
+use fedrecsim_core::{UserId, Who};
 use fedrecsim_sim::outcome::{Booking, GaugesSince, RoundSpan};
 pub use state::{Reached, State};
 use stretch::{Participations, Stretch};
@@ -43,10 +44,11 @@ pub enum Form {
 
 /// Writes the events of the participations that were invited in some rounds, each to its end even
 /// if that comes later.
-#[derive(Debug)]
 pub struct EventLog<W> {
     out: W,
     form: Form,
+    /// The names of users.
+    who: Box<dyn Fn(UserId) -> Who + Send>,
     trace: Trace,
     /// The rounds that are asked for, from 1.
     rounds: RangeInclusive<u32>,
@@ -56,11 +58,17 @@ pub struct EventLog<W> {
 }
 
 impl<W: Write> EventLog<W> {
-    /// Begins a log of the participations of `rounds` (from 1).
+    /// Begins a log of the participations of `rounds` (from 1), whose users are named as `who`
+    /// says.
     ///
     /// # Errors
     /// Returns the error of `out`.
-    pub fn begin(mut out: W, form: Form, rounds: RangeInclusive<u32>) -> io::Result<Self> {
+    pub fn begin(
+        mut out: W,
+        form: Form,
+        rounds: RangeInclusive<u32>,
+        who: impl Fn(UserId) -> Who + Send + 'static,
+    ) -> io::Result<Self> {
         let mut trace = Trace::default();
         if let Form::Trace = form {
             trace.begin(&mut out)?;
@@ -68,6 +76,7 @@ impl<W: Write> EventLog<W> {
         Ok(Self {
             out,
             form,
+            who: Box::new(who),
             trace,
             rounds,
             participations: Participations::default(),
@@ -136,20 +145,20 @@ impl<W: Write> EventLog<W> {
         round: u32,
         stretch: Option<&Stretch>,
     ) -> io::Result<()> {
+        let (who, open_round) = (&self.who, self.ended + 1);
+        let line = || lines::event((booking, who(booking.user)), round, open_round, stretch);
         match (&mut self.form, stretch) {
-            (Form::Lines, _) => lines::put(
-                &mut self.out,
-                &lines::event(booking, round, self.ended + 1, stretch),
-            ),
+            (Form::Lines, _) => lines::put(&mut self.out, &line()),
             #[cfg(feature = "arrow")]
             (Form::Table(table), _) => {
-                table.push(&lines::event(booking, round, self.ended + 1, stretch));
+                table.push(&line());
                 Ok(())
             }
-            (Form::Trace, Some(stretch)) => self.trace.stretch(&mut self.out, stretch),
+            (Form::Trace, Some(stretch)) => self.trace.stretch(&mut self.out, stretch, who),
             #[cfg(feature = "plots")]
             (Form::Picture(timeline), Some(stretch)) => {
                 timeline.stretches.push(*stretch);
+                timeline.named.insert(stretch.user, who(stretch.user));
                 Ok(())
             }
             (_, None) => Ok(()),
@@ -216,8 +225,16 @@ mod tests {
     use fedrecsim_core::SimTime;
     use fedrecsim_sim::outcome::Gauges;
 
+    /// Names one of the users, with what JSON has to escape.
+    fn who(user: UserId) -> Who {
+        Who {
+            id: user,
+            name: (user == UserId(2)).then(|| "\"Ann\", Bea".into()),
+        }
+    }
+
     fn written(form: Form, rounds: RangeInclusive<u32>) -> String {
-        let mut log = EventLog::begin(Vec::new(), form, rounds).unwrap();
+        let mut log = EventLog::begin(Vec::new(), form, rounds, who).unwrap();
         for (span, bookings) in sample::two_rounds() {
             log.take(Some(span), &bookings).unwrap();
         }
@@ -306,7 +323,7 @@ mod tests {
             }
         };
         let counters = |rounds| {
-            let mut log = EventLog::begin(Vec::new(), Form::Trace, rounds).unwrap();
+            let mut log = EventLog::begin(Vec::new(), Form::Trace, rounds, who).unwrap();
             assert!(log.shows_the_server());
             log.take_changes(&[
                 change(1_000, 80, 0),
@@ -385,7 +402,16 @@ mod tests {
             .iter()
             .map(|event| event["args"]["name"].as_str().unwrap())
             .collect();
-        assert_eq!(shown, ["rounds", "user 1", "user 2", "user 3", "user 4"]);
+        assert_eq!(
+            shown,
+            [
+                "rounds",
+                "user 1",
+                r#"user 2 "\"Ann\", Bea""#,
+                "user 3",
+                "user 4"
+            ]
+        );
         assert_eq!(of(names[0], "tid"), of(names[0], "pid"));
         assert!(
             names[1..]
@@ -426,7 +452,7 @@ mod tests {
 
     #[test]
     fn a_log_is_complete_when_the_last_participation_of_its_rounds_has_ended() {
-        let mut log = EventLog::begin(Vec::new(), Form::Lines, 1..=1).unwrap();
+        let mut log = EventLog::begin(Vec::new(), Form::Lines, 1..=1, who).unwrap();
         let [(first, bookings), (second, late)] = sample::two_rounds();
         log.take(Some(first), &bookings).unwrap();
         assert!(!log.is_complete(), "user 2 is still uploading");

@@ -8,7 +8,7 @@ use crate::setup;
 use crate::words::{counted, thousands};
 use fedrecsim_core::legs::{Job, Route};
 use fedrecsim_core::work::Work;
-use fedrecsim_core::{Bytes, Direction, SimTime};
+use fedrecsim_core::{Bytes, Direction, SimTime, UserId, Who};
 use fedrecsim_scenario::{Policy, Scenario};
 use fedrecsim_sim::outcome::{Booking, Ending, LinkEvent, RoundSpan};
 
@@ -88,8 +88,14 @@ impl State {
     }
 
     /// Returns in words the state of a run of `scenario` that was asked to go on up to `at`, in
-    /// lines of at most 100 columns except for the first one.
-    pub fn describe(&self, scenario: &Scenario, at: SimTime, reached: Reached) -> String {
+    /// lines of at most 100 columns except for the first one. Users are named as `who` says.
+    pub fn describe(
+        &self,
+        scenario: &Scenario,
+        at: SimTime,
+        reached: Reached,
+        who: impl Fn(UserId) -> Who,
+    ) -> String {
         let seconds = |time: SimTime| format!("{} s", time.as_secs_f64());
         let planned = scenario.training.rounds;
         let (finished, since) = self
@@ -153,7 +159,7 @@ impl State {
             Phase::InLine(Route::UPLOAD),
             Phase::Transfer(Route::UPLOAD),
         ] {
-            if let Some(users) = self.users_in_words(phase) {
+            if let Some(users) = self.users_in_words(phase, &who) {
                 let name = match phase {
                     Phase::InLine(Route::DOWNLOAD | Route::ASKED_ROWS) => "in line (down)",
                     Phase::InLine(Route::UPLOAD) => "in line (up)",
@@ -216,7 +222,7 @@ impl State {
     }
 
     /// Returns which users are in `phase` and how far they are; `None` if there are none.
-    fn users_in_words(&self, phase: Phase) -> Option<String> {
+    fn users_in_words(&self, phase: Phase, who: impl Fn(UserId) -> Who) -> Option<String> {
         let users: Vec<&Stretch> = self
             .under_way
             .iter()
@@ -239,7 +245,7 @@ impl State {
         let named: Vec<String> = users
             .iter()
             .take(NAMED_MAX)
-            .map(|stretch| format!("{} ({})", stretch.user, how_far(stretch)))
+            .map(|stretch| format!("{:#} ({})", who(stretch.user), how_far(stretch)))
             .collect();
         let more = match users.len().saturating_sub(NAMED_MAX) {
             0 => String::new(),
@@ -292,7 +298,11 @@ mod tests {
         insta::assert_snapshot!(state.describe(
             &scenario,
             SimTime::from_nanos(9_400),
-            Reached::Instant
+            Reached::Instant,
+            |user| Who {
+                id: user,
+                name: (user == UserId(5)).then(|| "Zoë".into()),
+            },
         ));
     }
 
@@ -304,6 +314,7 @@ mod tests {
                 &sample::run(60).scenario,
                 SimTime::from_nanos(9_400),
                 reached,
+                Who::from,
             );
             text.contains("waits for a user to come")
         };
@@ -318,7 +329,12 @@ mod tests {
         let [(first, bookings), _] = two_rounds();
         state.take(Some(first), &bookings);
         let first_line = |at, reached| {
-            let text = state.describe(&sample::run(60).scenario, SimTime::from_nanos(at), reached);
+            let text = state.describe(
+                &sample::run(60).scenario,
+                SimTime::from_nanos(at),
+                reached,
+                Who::from,
+            );
             text.lines().next().map(str::to_owned)
         };
         let expected = |text: &str| Some(format!("ml100k-fedrap: {text}"));

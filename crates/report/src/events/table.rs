@@ -14,6 +14,7 @@ use fedrecsim_core::Result;
 pub struct EventTable {
     counts: [UInt64Builder; COUNTS.len()],
     event: StringBuilder,
+    name: StringBuilder,
     used: StringBuilder,
     epsilon: Float64Builder,
 }
@@ -25,6 +26,7 @@ impl EventTable {
             column.append_option(of(line));
         }
         self.event.append_value(&line.event);
+        self.name.append_option(line.name());
         self.used.append_option(line.r#use);
         self.epsilon
             .append_option(line.privacy.and_then(|privacy| privacy.epsilon));
@@ -41,6 +43,7 @@ impl EventTable {
         };
         let mut columns: Vec<(&str, ArrayRef)> = counts.map(count).collect();
         columns.insert(1, ("event", Arc::new(self.event.finish())));
+        columns.insert(3, ("name", Arc::new(self.name.finish())));
         columns.push(("use", Arc::new(self.used.finish())));
         columns.push(("epsilon", Arc::new(self.epsilon.finish())));
         let (names, arrays): (Vec<_>, Vec<_>) = columns.into_iter().unzip();

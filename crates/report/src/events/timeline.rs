@@ -11,7 +11,7 @@ use crate::plot::timeline::BAR_WIDTH_MIN;
 use crate::setup::mode_in_words;
 use crate::words::{counted, duration, thousands};
 use fedrecsim_core::legs::{Job, Route};
-use fedrecsim_core::{InvitationId, Result, SimDuration, SimTime, UserId};
+use fedrecsim_core::{InvitationId, Result, SimDuration, SimTime, UserId, Who};
 use fedrecsim_scenario::{Policy, Scenario};
 use fedrecsim_sim::outcome::{Ending, RoundSpan};
 
@@ -37,6 +37,8 @@ pub struct Timeline {
     /// The stretches of all participations that were invited in these rounds, in the order of their
     /// ends.
     pub(super) stretches: Vec<Stretch>,
+    /// Their users.
+    pub(super) named: BTreeMap<UserId, Who>,
 }
 
 /// The phases that have a colour of their own, by its number: sky blue, orange and green, then four
@@ -131,7 +133,7 @@ impl Timeline {
         let seconds = |time: SimTime| time.since(start).as_secs_f64();
         let shown = spread(all.len(), ROWS_MAX).map(|place| &all[place]);
         let shown: Vec<&Vec<&Stretch>> = shown.collect();
-        let rows = shown.iter().map(|stretches| row(stretches, seconds));
+        let rows = shown.iter().map(|stretches| self.row(stretches, seconds));
         let rows: Vec<Row> = rows.collect();
         let ends = self.rounds.iter().map(|round| seconds(round.ended));
         let mut rules: Vec<(LineStyle, f64)> = ends.map(|end| (LineStyle::Solid, end)).collect();
@@ -196,6 +198,23 @@ impl Timeline {
         (chart, subtitle)
     }
 
+    fn row(&self, stretches: &[&Stretch], seconds: impl Fn(SimTime) -> f64) -> Row {
+        let bars = stretches.iter().map(|stretch| {
+            (
+                color(stretch.phase),
+                seconds(stretch.from),
+                seconds(stretch.to),
+            )
+        });
+        let last = stretches.last();
+        let named = last.and_then(|last| self.named.get(&last.user));
+        Row {
+            label: named.map_or_else(String::new, |who| format!("{who:#}")),
+            bars: bars.collect(),
+            mark: last.and_then(|last| Some((mark(last.ending)?, seconds(last.to)))),
+        }
+    }
+
     fn subtitle(&self, all: usize, shown: usize) -> String {
         let rounds = match (self.rounds.first(), self.rounds.last()) {
             (Some(first), Some(last)) if first.round < last.round => {
@@ -246,22 +265,6 @@ fn phase_name(phase: Phase) -> &'static str {
     match phase {
         Phase::InLine(_) => "in line for a connection",
         other => other.name(),
-    }
-}
-
-fn row(stretches: &[&Stretch], seconds: impl Fn(SimTime) -> f64) -> Row {
-    let bars = stretches.iter().map(|stretch| {
-        (
-            color(stretch.phase),
-            seconds(stretch.from),
-            seconds(stretch.to),
-        )
-    });
-    let last = stretches.last();
-    Row {
-        label: last.map_or_else(String::new, |last| last.user.to_string()),
-        bars: bars.collect(),
-        mark: last.and_then(|last| Some((mark(last.ending)?, seconds(last.to)))),
     }
 }
 
@@ -339,6 +342,15 @@ mod tests {
             late.iter()
                 .filter_map(|booking| participations.follow(2, booking)),
         );
+        let users = timeline.stretches.iter().map(|stretch| stretch.user);
+        timeline.named = users.map(|user| (user, user.into())).collect();
+        timeline.named.insert(
+            UserId(4),
+            Who {
+                id: UserId(4),
+                name: Some("Zoë".into()),
+            },
+        );
         timeline
     }
 
@@ -368,7 +380,7 @@ mod tests {
             [
                 ("user 3", 2, Some(Mark::Cross)),
                 ("user 1", 3, None),
-                ("user 4", 2, Some(Mark::Square)),
+                ("user 4 \"Zoë\"", 2, Some(Mark::Square)),
                 ("user 2", 3, Some(Mark::Ring))
             ]
         );

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use fedrecsim_core::legs::Route;
-use fedrecsim_core::{Direction, SimTime, UserId};
+use fedrecsim_core::{Direction, SimTime, UserId, Who};
 use fedrecsim_sim::outcome::{Ending, Gauges, GaugesSince, RoundSpan};
 
 use super::stretch::{Phase, Stretch};
@@ -67,10 +67,15 @@ impl Trace {
     }
 
     /// Writes a slice on a client's track, with a mark at its end if it did not end as planned.
-    pub(crate) fn stretch(&mut self, out: &mut impl Write, stretch: &Stretch) -> io::Result<()> {
+    pub(crate) fn stretch(
+        &mut self,
+        out: &mut impl Write,
+        stretch: &Stretch,
+        who: impl Fn(UserId) -> Who,
+    ) -> io::Result<()> {
         let track = FIRST_USER.saturating_add(stretch.user.0);
         if self.named.insert(stretch.user) {
-            self.track(out, track, &stretch.user.to_string())?;
+            self.track(out, track, &format!("{:#}", who(stretch.user)))?;
         }
         let (name, end) = (stretch.phase.name(), stretch.ending.name());
         let (category, color) = match stretch.phase {
@@ -164,7 +169,12 @@ impl Trace {
     /// Names a track and states its place, because chrome://tracing would otherwise sort users by
     /// their names as texts.
     fn track(&mut self, out: &mut impl Write, track: u32, name: &str) -> io::Result<()> {
-        self.metadata(out, track, "thread_name", &format!("\"name\":\"{name}\""))?;
+        self.metadata(
+            out,
+            track,
+            "thread_name",
+            &format!("\"name\":{}", serde_json::json!(name)),
+        )?;
         self.metadata(
             out,
             track,
@@ -186,8 +196,7 @@ impl Trace {
         )
     }
 
-    /// Writes an element. Nothing in it needs to be escaped, as names come from this file and from
-    /// numbers.
+    /// Writes an element. What comes neither from this file nor from numbers has been escaped.
     fn element(&mut self, out: &mut impl Write, element: &str) -> io::Result<()> {
         out.write_all(if std::mem::replace(&mut self.begun, true) {
             b",\n"

@@ -15,6 +15,8 @@ use crate::words::lines;
 use fedrecsim_core::Result;
 
 const LABELS_WIDTH: i32 = 110;
+/// The most letters of a label that have room to the left of the bars.
+const LABEL_LETTERS: usize = 15;
 const ROW_HEIGHT: i32 = 15;
 /// The least width of a bar in pixels, so that a stretch too short to be seen is still there.
 pub(crate) const BAR_WIDTH_MIN: i32 = 3;
@@ -88,6 +90,15 @@ fn named<T>(all: &[(T, String)]) -> String {
     names.join(", ")
 }
 
+/// Returns a label without its end, if it is longer than the room for it.
+fn fitting(label: &str) -> String {
+    let letters: Vec<char> = label.chars().collect();
+    match letters.len() > LABEL_LETTERS {
+        true => letters[..LABEL_LETTERS - 1].iter().collect::<String>() + "…",
+        false => label.to_owned(),
+    }
+}
+
 /// The places of time and rows on the canvas, in pixels.
 struct Plane {
     axis: Axis,
@@ -134,7 +145,7 @@ fn draw_rows(root: &Surface, timeline: &Timeline, plane: &Plane) -> Drawn {
     for (row, middle) in timeline.rows.iter().zip(plane.middles()) {
         let top = middle - ROW_HEIGHT / 2;
         root.draw(&Text::new(
-            row.label.clone(),
+            fitting(&row.label),
             (MARGIN, middle - 7),
             font(14, GREY),
         ))?;

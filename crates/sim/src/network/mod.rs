@@ -270,7 +270,7 @@ impl Network {
                 .into_iter()
                 .filter_map(|(_, event)| event.user());
             let round = self.world.scenario.training.round_of(step);
-            let user = users.next();
+            let user = users.next().map(|user| self.world.dataset.who(user));
             return Err(Stop::TimeOverflow { round, user }.into());
         }
         calendar.pop().ok_or_else(|| {

@@ -118,7 +118,8 @@ impl Simulation {
         workers: MakeWorkers,
     ) -> Result<Self> {
         let world = world.into();
-        let (actors, started) = ActorThread::start(&world, control, resumed, workers)?;
+        let (actors, started) = ActorThread::start(&world, control, resumed, workers)
+            .map_err(|error| error.naming(|user| world.dataset.who(user)))?;
         let Started {
             baselines,
             rounds,
@@ -283,7 +284,7 @@ impl Simulation {
         } = self
             .actors
             .ask(async move |actors| actors.finish(private_parameters).await)?
-            .map_err(|error| self.with_way_on(error))?;
+            .map_err(|error| self.in_full(error))?;
         observer.server_changed(&changes);
         observer.happened(None, &unfinished);
         let stopped_by = self.stopped_by.take();
@@ -331,7 +332,7 @@ impl Simulation {
         self.check_is_there(user)?;
         self.actors
             .ask(async move |actors| actors.workers.personal_table(user))?
-            .map_err(|error| self.with_way_on(error))
+            .map_err(|error| self.in_full(error))
     }
 
     /// Returns the items that `user` trains on, and those that are held out, wherever its ratings
@@ -343,7 +344,7 @@ impl Simulation {
         self.check_is_there(user)?;
         self.actors
             .ask(async move |actors| actors.workers.items_of(user))?
-            .map_err(|error| self.with_way_on(error))
+            .map_err(|error| self.in_full(error))
     }
 
     /// Returns the `top` items that `user` would be shown now and that it has not rated in training
@@ -361,9 +362,9 @@ impl Simulation {
                 let (model, download) = actors.server.ask(GetScoring)?;
                 actors.workers.scores(user, download, model).await
             })?
-            .map_err(|error| self.with_way_on(error))?;
+            .map_err(|error| self.in_full(error))?;
         best(scores, &kept, top).ok_or(Error::Unscorable {
-            user: user.into(),
+            user: self.world.dataset.who(user),
             place: "a score".into(),
         })
     }
@@ -380,13 +381,13 @@ impl Simulation {
     }
 
     fn check_is_there(&self, user: UserId) -> Result<()> {
-        let users = self.world.dataset.users();
-        if user.index() < users {
+        let dataset = &self.world.dataset;
+        if user.index() < dataset.users() {
             return Ok(());
         }
+        let [first, last] = [0, dataset.users() - 1].map(|user| dataset.who(user.into()));
         Err(Error::Usage(format!(
-            "there is no {user}: the users are 0 to {}",
-            users - 1
+            "there is no {user}: the first is {first}, the last {last}"
         )))
     }
 
@@ -417,11 +418,13 @@ impl Simulation {
     /// been.
     pub(super) fn know_way_on(&mut self, way_on: Option<String>) {
         self.way_on = way_on;
-        self.stopped_by = self.stopped_by.take().map(|error| self.with_way_on(error));
+        self.stopped_by = self.stopped_by.take().map(|error| self.in_full(error));
     }
 
-    /// Returns an error with what to do if it is the loss of another process.
-    fn with_way_on(&self, error: Error) -> Error {
+    /// Returns an error with the name of its user, and with what to do if it is the loss of another
+    /// process.
+    fn in_full(&self, error: Error) -> Error {
+        let error = error.naming(|user| self.world.dataset.who(user));
         Stop::with_way_on(error, self.way_on.as_deref())
     }
 
@@ -484,8 +487,7 @@ impl Simulation {
     /// # Errors
     /// `error` itself, if it is a defect.
     pub(super) fn stop_for(&mut self, error: Error) -> Result<()> {
-        let dataset = &self.world.dataset;
-        let error = error.naming(|user| dataset.user_name(user).into_owned());
+        let error = self.in_full(error);
         if !error.leaves_a_result() {
             return Err(error);
         }

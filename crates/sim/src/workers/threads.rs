@@ -26,7 +26,7 @@ use crate::training::WorkedOut;
 use crate::upload::Upload;
 use crate::world::World;
 use fedrecsim_core::stages::{Stage, enter};
-use fedrecsim_core::{Error, Result, UserId};
+use fedrecsim_core::{Error, ErrorKind, Result, UserId};
 use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_methods::{PersonalTable, Placement};
 use fedrecsim_model::{Archive, ArchiveReader, Model, StateVisitor};
@@ -351,9 +351,14 @@ impl Devices {
     /// Returns the device of a user who is not in training; `None` if it has not been made yet.
     fn idle_device(&mut self, user: UserId) -> Result<Option<&mut Device>> {
         match self.clients.get_mut(&user) {
-            Some(actor) if actor.is_away() => Err(Error::Usage(format!(
-                "{user} is in training, and its item table cannot be seen now"
-            ))),
+            Some(actor) if actor.is_away() => Err(Error::OfUser {
+                kind: ErrorKind::RefusedInput,
+                user: user.into(),
+                reason:
+                    "it is in training, and what its device keeps cannot be seen now; go on to \
+                         the end of the round"
+                        .to_owned(),
+            }),
             actor => Ok(actor.and_then(ClientActor::device)),
         }
     }
