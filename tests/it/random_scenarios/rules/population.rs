@@ -65,8 +65,8 @@ impl Draft {
         let with_timestamps = self.boolean("dataset.subset.with_timestamps", false)
             && self.0.contains_key("dataset.columns.order");
         const GAP: &str = "dataset.split.leave-one-out.session_gap_days";
-        // With these, a core leaves some user too few ratings to split.
-        if minimum > files::FEWEST_RATINGS.into() || with_timestamps || self.0.contains_key(GAP) {
+        // With these, a core leaves some user too few ratings to split, or nobody as many as the minimum.
+        if minimum > 2 || with_timestamps || self.0.contains_key(GAP) {
             self.0.remove("dataset.k_core");
         }
         let filter = files::Filter {
