@@ -469,6 +469,30 @@ fn bad_input_is_refused_before_anything_runs() {
     assert_ends(&output, 2, &["mine is there already and holds no study"]);
 }
 
+/// If this fails, the studies of the project are there in its checkout alone.
+#[test]
+fn a_study_that_comes_with_the_program_runs_by_its_name() {
+    let workshop = Workshop::new();
+    let mut words = vec!["study", "quickstart-codecs", "--seeds", "1", "--out", "out"];
+    words.extend(["--set", "training.rounds=2", "--arms", "codec=rows"]);
+    words.extend(["--set", "dataset.generator.users=30"]);
+    let output = fedrecsim(&workshop, &words);
+    assert_ends(&output, 0, &[]);
+    assert!(workshop.path("out/report.html").is_file());
+    let output = fedrecsim(&workshop, &["study", "papers"]);
+    assert_ends(
+        &output,
+        2,
+        &["no study of this name comes with the program"],
+    );
+    // Its base and the file that it includes come with it as well.
+    let paper = ["study", "fedrap-figure-6-not-in-train", "--dry-run"];
+    let output = fedrecsim(&workshop, &paper);
+    assert_ends(&output, 0, &[]);
+    let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(listed.contains(": ml100k-fedrap --set"), "{listed}");
+}
+
 /// If this fails, a table of a paper cannot be made where some of its data sets are missing, or a
 /// cell that nobody has run stands there as if it were measured.
 #[test]

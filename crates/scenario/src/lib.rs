@@ -16,8 +16,6 @@
 //!
 //! This layer knows no method: [`MethodVocabulary`] brings the keys of each one.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use fedrecsim_core::{Error, Result};
@@ -35,6 +33,7 @@ pub mod presets;
 pub mod reference;
 mod rules;
 mod schema;
+pub mod shipped;
 pub mod sizes;
 mod suggest;
 mod traffic;
@@ -88,7 +87,7 @@ pub enum Strictness {
 }
 
 /// Reads and checks the scenario file at `path`, with `overrides` of the form `table.key=value` put
-/// in.
+/// in. `path` may be the name of a scenario that comes with the program, such as `quickstart`.
 ///
 /// The scenario's name is the file's stem.
 ///
@@ -115,23 +114,7 @@ pub fn load_with_warnings(
     vocabulary: &[MethodVocabulary],
     strictness: Strictness,
 ) -> Result<Loaded> {
-    let file = File::open(path).map_err(|reason| Error::read(path, reason))?;
-    let mut bytes = Vec::new();
-    // One byte more shows that the file is too long, and no more of it is read.
-    file.take(MAX_FILE_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|reason| Error::read(path, reason))?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(too_long(path));
-    }
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let sound = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = sound.iter().filter(|byte| **byte == b'\n').count() + 1;
-        Error::read(
-            path,
-            format!("line {line} is not UTF-8; save the file as UTF-8"),
-        )
-    })?;
+    let (text, _) = shipped::read(path, &shipped::SCENARIOS, "scenario")?;
     // Editors on Windows put a byte order mark first; it is not part of the text.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     parse_with_warnings(

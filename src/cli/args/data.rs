@@ -28,7 +28,7 @@ pub(crate) enum DataCommand {
 /// Arguments of `data describe`.
 #[derive(Debug, Args)]
 pub(crate) struct DataDescribeArgs {
-    /// The scenario file.
+    /// The scenario file, or the name of a scenario of this project.
     #[arg(value_name = "SCENARIO")]
     pub scenario: PathBuf,
     /// Replace a value of the scenario, such as dataset.minimum_interactions=5; may be given

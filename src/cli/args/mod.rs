@@ -148,7 +148,7 @@ pub(crate) enum Command {
 /// The scenario to run.
 #[derive(Debug, Default, Args)]
 pub(crate) struct InputArgs {
-    /// The scenario file.
+    /// The scenario file, or the name of a scenario of this project, such as quickstart.
     #[arg(value_name = "SCENARIO")]
     pub scenario: PathBuf,
     /// Replace a value of the scenario, such as training.rounds=5; may be given several times.
@@ -381,7 +381,7 @@ pub(crate) struct ReplayArgs {
 /// Arguments of `validate`.
 #[derive(Debug, Args)]
 pub(crate) struct ValidateArgs {
-    /// The scenario files.
+    /// The scenario files, or names.
     #[arg(required = true, value_name = "SCENARIO")]
     pub scenarios: Vec<PathBuf>,
     /// Treat keys without an effect as errors, not warnings.

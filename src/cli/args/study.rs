@@ -26,7 +26,7 @@ pub(crate) struct StudyArgs {
 /// The arguments that `study` and `search` share.
 #[derive(Debug, Args)]
 pub(crate) struct StudyRunsArgs {
-    /// The study file.
+    /// The study file, or the name of a study of this project, such as quickstart-codecs.
     #[arg(value_name = "STUDY")]
     pub study: PathBuf,
     /// Folder for the runs and the tables [default: reports/STUDY, of a search

@@ -6,9 +6,11 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use include_dir::{Dir, include_dir};
+
 use super::{Faults, OfAll, RawStudy};
 use fedrecsim_core::{Error, Result};
-use fedrecsim_scenario::{Fault, MAX_FILE_BYTES, Place, Sources};
+use fedrecsim_scenario::{Fault, Place, Sources, shipped};
 
 /// The most files that a study is made of.
 const MOST_FILES: usize = 100;
@@ -77,13 +79,17 @@ impl Files {
 }
 
 /// Returns what the file at `path` with the text `text` says, and those that it includes.
-pub(super) fn read(text: &str, path: &Path, faults: &mut Faults) -> Option<RawStudy> {
-    merged(text, path, &mut vec![path.to_owned()], faults)
+pub(super) fn read(
+    (text, is_shipped): (&str, bool),
+    path: &Path,
+    faults: &mut Faults,
+) -> Option<RawStudy> {
+    merged((text, is_shipped), path, &mut vec![path.to_owned()], faults)
 }
 
 /// Reads a file, which the last of the files `within` is, and those that it includes.
 fn merged(
-    text: &str,
+    (text, is_shipped): (&str, bool),
     path: &Path,
     within: &mut Vec<PathBuf>,
     faults: &mut Faults,
@@ -96,7 +102,7 @@ fn merged(
         }
     };
     let folder = path.parent().unwrap_or(Path::new(""));
-    study.begin_in(folder);
+    study.begin_in(folder, is_shipped);
     // Of several files, a later one counts more.
     for written in std::mem::take(&mut study.include).into_iter().rev() {
         let (span, path) = (written.span(), folder.join(written.into_inner()));
@@ -119,15 +125,15 @@ fn merged(
             );
             continue;
         }
-        let text = match text_of(&path) {
-            Ok(text) => text,
+        let (text, is_shipped) = match text_of(&path) {
+            Ok(read) => read,
             Err(reason) => {
                 faults.at(span, format!("`include`: {reason}"));
                 continue;
             }
         };
         within.push(path.clone());
-        if let Some(included) = merged(&text, &path, within, faults) {
+        if let Some(included) = merged((&text, is_shipped), &path, within, faults) {
             study.add(included);
         }
         within.pop();
@@ -141,24 +147,22 @@ fn is_same(one: &Path, other: &Path) -> bool {
     found(one) == found(other)
 }
 
-/// Reads the text of a study file.
+/// The studies that come with the program.
+static STUDIES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/shipped");
+
+/// Reads the text of a study file, or of the study of this name that comes with the program, and says
+/// whether it is that.
 ///
 /// # Errors
-/// [`Error::Read`] if it cannot be read or is too long.
-pub(super) fn text_of(path: &Path) -> Result<String> {
-    let text = std::fs::read_to_string(path).map_err(|reason| Error::read(path, reason))?;
-    if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(Error::read(
-            path,
-            "a study file has at most 1 MiB, and this one is longer",
-        ));
-    }
-    Ok(text)
+/// [`Error::Read`](fedrecsim_core::Error::Read) if it cannot be read or is too long.
+pub(super) fn text_of(path: &Path) -> Result<(String, bool)> {
+    shipped::read(path, &STUDIES, "study")
 }
 
 impl RawStudy {
-    /// Has the paths of a file begin in its folder.
-    fn begin_in(&mut self, folder: &Path) {
+    /// Has the paths of a file begin in its folder. The scenarios of a study that comes with the program
+    /// come with it too, and go by their names.
+    fn begin_in(&mut self, folder: &Path, is_shipped: bool) {
         let paths = [&mut self.chosen, &mut self.published_courses];
         for path in paths.into_iter().flatten() {
             *path.as_mut() = folder.join(path.as_ref());
@@ -168,7 +172,10 @@ impl RawStudy {
             .iter_mut()
             .filter_map(|arm| arm.as_mut().base.as_mut());
         for base in self.base.iter_mut().chain(of_arms) {
-            *base = folder.join(&*base);
+            *base = match (is_shipped, base.file_stem()) {
+                (true, Some(name)) => name.into(),
+                _ => folder.join(&*base),
+            };
         }
     }
 

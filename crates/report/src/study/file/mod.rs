@@ -193,23 +193,29 @@ impl Faults {
     }
 }
 
-/// Reads the study file at `path`. Paths in it begin in its folder.
+/// Reads the study file at `path`, whose paths begin in its folder, or the study of this name that comes
+/// with the program.
 ///
 /// # Errors
-/// [`Error::Read`] if the file cannot be read, and [`Error::Scenario`] with its faults.
+/// [`Error::Read`](fedrecsim_core::Error::Read) if the file cannot be read, and
+/// [`Error::Scenario`](fedrecsim_core::Error::Scenario) with its faults.
 pub fn load(path: &Path, changes: &Changes) -> Result<(Study, String)> {
-    let text = include::text_of(path)?;
-    let study = parse(&text, path, changes)?;
+    let (text, is_shipped) = include::text_of(path)?;
+    let study = read((&text, is_shipped), path, changes)?;
     Ok((study, text))
 }
 
 /// Reads the study in `text`, whose faults are reported under the name `path`.
 ///
 /// # Errors
-/// [`Error::Scenario`] with the faults.
+/// [`Error::Scenario`](fedrecsim_core::Error::Scenario) with the faults.
 pub fn parse(text: &str, path: &Path, changes: &Changes) -> Result<Study> {
+    read((text, false), path, changes)
+}
+
+fn read(written: (&str, bool), path: &Path, changes: &Changes) -> Result<Study> {
     let mut faults = Faults::default();
-    let raw = include::read(text, path, &mut faults);
+    let raw = include::read(written, path, &mut faults);
     let study = raw.map(|raw| study_of(raw, path, changes, &mut faults));
     match study.filter(|_| faults.all.is_empty()) {
         Some(study) => Ok(study),

@@ -1,0 +1,110 @@
+//! Files that come with the program and go by their names, such as `quickstart`.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Component, Path};
+
+use include_dir::{Dir, include_dir};
+
+use super::suggest::instead_of;
+use super::{MAX_FILE_BYTES, too_long};
+use fedrecsim_core::{Error, Result};
+
+/// The scenarios.
+pub(super) static SCENARIOS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/shipped");
+
+/// Reads the text of the file at `path`, or of the `shipped` one of this name if there is no file, and
+/// returns whether it is that. `what` says what the file is.
+///
+/// # Errors
+/// [`Error::Read`] if there is neither, or the file cannot be read or is too long.
+pub fn read(path: &Path, shipped: &'static Dir<'static>, what: &str) -> Result<(String, bool)> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(reason) if path.exists() => return Err(Error::read(path, reason)),
+        Err(reason) => {
+            let Some(name) = name_of(path) else {
+                return Err(Error::read(path, reason));
+            };
+            let (names, texts): (Vec<&str>, Vec<&str>) = files_in(shipped).unzip();
+            if let Some(place) = names.iter().position(|other| *other == name) {
+                return Ok((texts[place].to_owned(), true));
+            }
+            let instead = instead_of(name, &names);
+            let reason = format!(
+                "there is no such file, and no {what} of this name comes with the program{instead}"
+            );
+            return Err(Error::read(path, reason));
+        }
+    };
+    let mut bytes = Vec::new();
+    // One byte more shows that the file is too long, and no more of it is read.
+    file.take(MAX_FILE_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|reason| Error::read(path, reason))?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(too_long(path));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let sound = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = sound.iter().filter(|byte| **byte == b'\n').count() + 1;
+        Error::read(
+            path,
+            format!("line {line} is not UTF-8; save the file as UTF-8"),
+        )
+    })?;
+    Ok((text, false))
+}
+
+/// Returns the name that a path is if it has one component: the ending does not matter.
+fn name_of(path: &Path) -> Option<&str> {
+    let mut components = path.components();
+    let (Some(Component::Normal(name)), None) = (components.next(), components.next()) else {
+        return None;
+    };
+    let name = name.to_str()?;
+    Some(name.strip_suffix(".toml").unwrap_or(name))
+}
+
+/// Returns the names and the texts of all files, also of those in folders, in the order of their paths.
+fn files_in(
+    shipped: &'static Dir<'static>,
+) -> Box<dyn Iterator<Item = (&'static str, &'static str)>> {
+    let own = shipped.files().filter_map(|file| {
+        let name = file.path().file_name()?.to_str()?.strip_suffix(".toml")?;
+        Some((name, file.contents_utf8()?))
+    });
+    Box::new(own.chain(shipped.dirs().flat_map(files_in)))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// If this fails, the first command of the README works in a checkout alone.
+    #[test]
+    fn scenarios_are_found_by_their_names_and_files_come_first() {
+        let read = |path: &str| read(Path::new(path), &SCENARIOS, "scenario");
+        let (text, is_shipped) = read("quickstart").unwrap();
+        assert!(text.contains("[method.fedrap]") && is_shipped);
+        assert_eq!(
+            read("quickstart").unwrap(),
+            read("quickstart.toml").unwrap()
+        );
+        let near = read("quikstart").unwrap_err().to_string();
+        assert!(
+            near.ends_with("comes with the program; did you mean `quickstart`?"),
+            "{near}"
+        );
+        let folder = read("elsewhere/quickstart").unwrap_err().to_string();
+        assert!(!folder.contains("comes with the program"), "{folder}");
+        let own = tempfile::tempdir().unwrap();
+        let path = own.path().join("quickstart");
+        std::fs::write(&path, "seed = 2").unwrap();
+        assert_eq!(
+            read(path.to_str().unwrap()).unwrap(),
+            ("seed = 2".to_owned(), false)
+        );
+    }
+}
