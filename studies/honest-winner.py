@@ -367,10 +367,14 @@ def size(count):
 
 def figure(place):
     """Returns the figure of all cuts that a place in the text names: {DATA: METHOD}, {private/DATA: METHOD, EPSILON} with
-    noise, or {DATA: METHOD - OTHER} for a difference to FedTide, FedMF or decayed popularity (decay)."""
+    noise, {TRACK/DATA: METHOD} of another question, or {DATA: METHOD - OTHER} for a difference to FedTide, FedMF or decayed popularity (decay)."""
     data, method = place.groups()
-    if data.startswith("private/"):
-        return of_users(table(data.removeprefix("private/"), "pooled.csv", PRIVATE)[(method, "", HEADLINE)])
+    of, _, data = data.rpartition("/")
+    if of == "private":
+        return of_users(table(data, "pooled.csv", PRIVATE)[(method, "", HEADLINE)])
+    if of:
+        rows = {(row["method"], row["track"]): row for row in read(REPORTS / data / "tracks.csv")}
+        return number(rows[(method, of)]["mean"])
     method, _, other = method.partition(" - ")
     name = f"pooled-against-method={other}.csv" if other not in ("", "decay") else TABLES[0]
     row = table(data, name)[(method, "", HEADLINE)]
