@@ -16,6 +16,7 @@ mod inputs;
 mod inspect;
 mod leftovers;
 mod memory;
+mod new;
 mod output_file;
 mod program;
 mod ranks;

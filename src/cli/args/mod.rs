@@ -50,6 +50,8 @@ pub(crate) fn parsed<W: Into<OsString>>(words: impl IntoIterator<Item = W>) -> R
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Write a commented scenario to begin with.
+    New(NewArgs),
     /// Run a scenario and write its report.
     ///
     /// Ctrl-C gives up the round in progress and reports the finished ones; a second Ctrl-C ends
@@ -376,6 +378,14 @@ pub(crate) struct ReplayArgs {
     /// The virtual time, in seconds; what happens at that instant has happened.
     #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = virtual_seconds)]
     pub until_s: f64,
+}
+
+/// Arguments of `new`.
+#[derive(Debug, Args)]
+pub(crate) struct NewArgs {
+    /// The file to write; nothing may be there.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
 }
 
 /// Arguments of `validate`.
