@@ -35,7 +35,7 @@ impl Inputs {
         directories: &[PathBuf],
         methods: &[Entry],
     ) -> Result<Self> {
-        let traces = Traces::load(scenario, directories)?;
+        let traces = Traces::load(scenario, &dataset, directories)?;
         let world = World::with_traces(check(scenario.clone(), methods)?, dataset, &traces)?;
         Ok(Self {
             world: Arc::new(world),

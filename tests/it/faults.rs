@@ -302,8 +302,8 @@ fn departure(seconds: f64) -> Outcome {
         ]
         .concat(),
     );
-    let traces = Traces::load(&scenario, &[workshop.path("")]).unwrap();
     let dataset = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed)).unwrap();
+    let traces = Traces::load(&scenario, &dataset, &[workshop.path("")]).unwrap();
     let world = World::with_traces(
         check(scenario, METHODS).unwrap(),
         Arc::new(dataset),

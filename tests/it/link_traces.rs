@@ -24,8 +24,8 @@ const TRACE: &str = "network.rates.trace={ path = \"links.csv\" }";
 fn world(scenario: Scenario, lines: &str) -> World {
     let workshop = Workshop::new();
     workshop.write("links.csv", &format!("{HEADER}{lines}"));
-    let traces = Traces::load(&scenario, &[workshop.path("")]).unwrap();
     let dataset = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed)).unwrap();
+    let traces = Traces::load(&scenario, &dataset, &[workshop.path("")]).unwrap();
     World::with_traces(
         check(scenario, METHODS).unwrap(),
         Arc::new(dataset),
@@ -293,7 +293,9 @@ fn a_trace_that_has_changed_is_told_apart() {
         let workshop = Workshop::new();
         workshop.write("links.csv", &format!("{HEADER}{lines}"));
         let mut bytes = Vec::new();
-        let traces = Traces::load(&small_with("fedmf", &[TRACE]), &[workshop.path("")]).unwrap();
+        let scenario = small_with("fedmf", &[TRACE]);
+        let dataset = dataset::load(&scenario.dataset, &[], Streams::new(1)).unwrap();
+        let traces = Traces::load(&scenario, &dataset, &[workshop.path("")]).unwrap();
         traces.visit_bytes(&mut |part| bytes.extend_from_slice(part));
         bytes
     };

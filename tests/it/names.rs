@@ -252,3 +252,33 @@ fn events_name_users() {
         .output;
     assert!(state.contains("user 2 \"Zoë\" ("), "{state}");
 }
+
+/// If this fails, a trace by names is one of other users.
+#[test]
+fn a_trace_names_users_as_the_ratings_file_does() {
+    let workshop = workshop();
+    let lines = |zoe: &str| {
+        format!("name,on,off\n42,0,9\n\"O'Brien 0140\",0,9\n\"Ann, Bea\",0,9\n{zoe}\n")
+    };
+    let events = |zoe: &str| {
+        workshop.write("stays.csv", &lines(zoe));
+        let out = workshop.path("events.jsonl");
+        let set = ["availability.pattern.trace={ path = \"stays.csv\" }"];
+        let words = workshop.input("events", &workshop.path("named.toml"), &set);
+        let words = words
+            .and(&["--format", "jsonl", "--overwrite", "--out"])
+            .path(&out);
+        words.carry_out().map(|_| fs::read_to_string(out).unwrap())
+    };
+    assert!(events("Zoë,0,9").unwrap().contains("Zoë"));
+    let without = events("Zoë,,").unwrap();
+    assert!(
+        !without.contains("Zoë") && without.contains("O'Brien"),
+        "{without}"
+    );
+    let missing = events("Zoe,0,9").unwrap_err().to_string();
+    assert!(
+        missing.contains("no line is about user 2 \"Zoë\""),
+        "{missing}"
+    );
+}

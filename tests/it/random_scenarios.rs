@@ -211,7 +211,7 @@ fn random_scenarios_use_every_key_and_every_choice() {
 fn world_of(workshop: &Workshop, scenario: &Scenario) -> Result<World> {
     let folders = [workshop.path("")];
     let dataset = dataset::load(&scenario.dataset, &folders, Streams::new(scenario.seed)).unwrap();
-    let traces = Traces::load(scenario, &folders).unwrap();
+    let traces = Traces::load(scenario, &dataset, &folders).unwrap();
     World::with_traces(
         registry::check(scenario.clone(), METHODS)?,
         Arc::new(dataset),

@@ -233,6 +233,11 @@ impl Dataset {
         self.totals.popularity.clone()
     }
 
+    /// Returns the names of all users in the ratings file; none of a generated population.
+    pub(crate) fn user_names(&self) -> &[Box<str>] {
+        &self.user_names
+    }
+
     /// Returns the name of a user in the ratings file; that of a generated user is its number.
     pub fn user_name(&self, user: UserId) -> Cow<'_, str> {
         name(&self.user_names, user.0)

@@ -1,6 +1,6 @@
 //! Reads comma-separated numbers under a header line, the form of traces.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::str::FromStr;
 
@@ -11,6 +11,25 @@ use fedrecsim_core::{Error, Result};
 
 /// The latest second that a trace can name: 31 years.
 pub(super) const LAST_SECOND: f64 = 1e9;
+
+/// The users of a run, as a trace may name them.
+#[derive(Default)]
+pub(super) struct Users<'n> {
+    /// Their names in the ratings file; those of a generated population have none. The map is only
+    /// looked up, never iterated.
+    names: &'n [Box<str>],
+    numbers: HashMap<&'n str, u32>,
+}
+
+impl<'n> Users<'n> {
+    pub(super) fn of(names: &'n [Box<str>]) -> Self {
+        let numbers = names.iter().map(|name| &**name).zip(0..).collect();
+        Self { names, numbers }
+    }
+}
+
+/// The column of users' names, in place of that of their numbers.
+const NAME: &str = "name";
 
 /// A line with its fields in the order of the columns that were asked for.
 pub(super) struct Row<'t> {
@@ -58,15 +77,17 @@ impl Row<'_> {
 
 /// Reads the lines about each user, every one as `parse` has it and with its number, in the order of
 /// the file. The header must have the first `required` of `names`, may have the others, and nothing
-/// else. The first name is that of the users' numbers. Blank lines are skipped.
+/// else. The first name is that of the users' numbers, in place of which the header may have `name`
+/// for those of the ratings file. Lines about others than the `users` of the run are then passed over.
+/// Blank lines are skipped.
 ///
 /// # Errors
-/// [`Error::Read`] for a text without a line of numbers, [`Error::MalformedLine`] with the first
-/// fault, or for a gap in the users' numbers.
+/// [`Error::Read`] for a text without a line of numbers or without a user of the run,
+/// [`Error::MalformedLine`] with the first fault, or for a gap in the users' numbers.
 pub(super) fn read_users<T, const COUNT: usize>(
-    text: &[u8],
+    (text, users_of_run): (&[u8], &Users<'_>),
     path: &Path,
-    names: [&str; COUNT],
+    mut names: [&str; COUNT],
     required: usize,
     parse: impl Fn(&Row<'_>) -> Result<T, String>,
 ) -> Result<Vec<Vec<(u64, T)>>> {
@@ -78,8 +99,19 @@ pub(super) fn read_users<T, const COUNT: usize>(
     let first = line_of(&header);
     let in_header = |fault| malformed(path, first, fault);
     let header = fields_of(&header).map_err(in_header)?;
+    let by_name = header.contains(&NAME) && !header.contains(&names[0]);
+    if by_name {
+        names[0] = NAME;
+        if users_of_run.names.is_empty() {
+            return Err(in_header(
+                "users of a generated population have numbers alone: name the column `user`"
+                    .to_owned(),
+            ));
+        }
+    }
     let places = places(&header, &names, required).map_err(in_header)?;
     let mut users: BTreeMap<u32, Vec<(u64, T)>> = BTreeMap::new();
+    let mut has_lines = false;
     while read_one(&mut records, &mut record)? {
         let line = line_of(&record);
         let parsed = fields_of(&record).and_then(|cells| {
@@ -95,16 +127,32 @@ pub(super) fn read_users<T, const COUNT: usize>(
                 fields: places.iter().map(field).collect(),
             };
             let value = parse(&row)?;
-            Ok((row.read(0, "a user's number from 0", |_| true)?, value))
+            let user = match by_name {
+                true => users_of_run.numbers.get(row.fields[0]).copied(),
+                false => Some(row.read(0, "a user's number from 0", |_| true)?),
+            };
+            Ok((user, value))
         });
         let (user, value) = parsed.map_err(|fault| malformed(path, line, fault))?;
-        users.entry(user).or_default().push((line, value));
+        has_lines = true;
+        if let Some(user) = user {
+            users.entry(user).or_default().push((line, value));
+        }
     }
-    if users.is_empty() {
+    if !has_lines {
         return Err(Error::read(
             path,
             "the file holds a header line and nothing else",
         ));
+    }
+    let missing = (0..)
+        .zip(users_of_run.names)
+        .find(|(user, _)| !users.contains_key(user));
+    if let (true, Some((user, name))) = (by_name, missing) {
+        let reason = format!(
+            "no line is about user {user} {name:?}: with a column `name` every user of the run needs one"
+        );
+        return Err(Error::read(path, reason));
     }
     for (missing, (user, lines)) in users.iter().enumerate() {
         if *user as usize != missing {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::columns;
+use super::columns::{self, Users};
 use crate::records::malformed;
 use fedrecsim_core::{Result, UserId};
 
@@ -24,7 +24,7 @@ pub(super) struct TracedDevice {
 
 impl DeviceTrace {
     /// Reads `text`, whose faults are reported under `path`.
-    pub(super) fn parse(text: impl AsRef<[u8]>, path: &Path) -> Result<Self> {
+    pub(super) fn parse((text, run): (impl AsRef<[u8]>, &Users<'_>), path: &Path) -> Result<Self> {
         let names = [
             "user",
             "ns_per_row_visit",
@@ -32,7 +32,7 @@ impl DeviceTrace {
             "ns_per_multiply_add",
             "fixed_ms_per_participation",
         ];
-        let users = columns::read_users(text.as_ref(), path, names, 2, |row| {
+        let users = columns::read_users((text.as_ref(), run), path, names, 2, |row| {
             let not_negative = |column| {
                 row.has(column)
                     .then(|| row.not_negative(column, 1e9))
@@ -46,11 +46,10 @@ impl DeviceTrace {
             })
         })?;
         let mut devices = Vec::new();
-        for (user, lines) in users.iter().enumerate() {
+        for lines in &users {
             if let [(first, _), (second, _), ..] = lines[..] {
-                let message = format!(
-                    "user {user} stands here for the second time; the first is line {first}"
-                );
+                let message =
+                    format!("this user stands here for the second time; the first is line {first}");
                 return Err(malformed(path, second, message));
             }
             devices.extend(lines.iter().map(|(_, device)| *device));

@@ -3,14 +3,16 @@
 //!
 //! They are comma-separated with a header line that names the columns, in any order. Users are
 //! numbered from 0 without gaps; users of the run beyond the last one of the trace start again with
-//! its first.
+//! its first. Or they go by their names in the ratings file, and every user of the run is there.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::availability::AvailabilityTrace;
+use super::columns::Users;
 use super::device_trace::DeviceTrace;
 use super::link::LinkTrace;
+use crate::dataset::Dataset;
 use crate::dataset::registry::missing;
 use crate::records::as_given_or_below;
 use fedrecsim_core::{Error, Result};
@@ -25,26 +27,44 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Reads the files that `scenario` names, if it names any. A relative path is tried as given,
+    /// Reads the files that `scenario` names for the users of `dataset`, if it names any. A relative path is tried as given,
     /// then below each of `data_directories`.
     ///
     /// # Errors
     /// [`Error::Read`] for a file that is missing, unreadable or empty, [`Error::MalformedLine`]
     /// for a line that does not have the right form.
-    pub fn load(scenario: &Scenario, data_directories: &[PathBuf]) -> Result<Self> {
+    pub fn load(
+        scenario: &Scenario,
+        dataset: &Dataset,
+        data_directories: &[PathBuf],
+    ) -> Result<Self> {
+        Self::read(scenario, dataset.user_names(), data_directories)
+    }
+
+    /// Does so for users of these `names`.
+    pub(super) fn read(
+        scenario: &Scenario,
+        names: &[Box<str>],
+        data_directories: &[PathBuf],
+    ) -> Result<Self> {
         let mut traces = Self::default();
+        let users = || Users::of(names);
         if let SpeedSpec::Trace { path } = &scenario.devices.speed {
             let (path, text) = read(path, data_directories)?;
-            traces.devices = Some(Arc::new(DeviceTrace::parse(&text, &path)?));
+            traces.devices = Some(Arc::new(DeviceTrace::parse((&text, &users()), &path)?));
         }
         if let AvailabilityPattern::Trace { path, period_s } = &scenario.availability.pattern {
             let (path, text) = read(path, data_directories)?;
-            let trace = AvailabilityTrace::parse(&text, &path, *period_s)?;
+            let trace = AvailabilityTrace::parse((&text, &users()), &path, *period_s)?;
             traces.availability = Some(Arc::new(trace));
         }
         if let RatesSpec::Trace { path, period_s } = &scenario.network.rates {
             let (path, text) = read(path, data_directories)?;
-            traces.links = Some(Arc::new(LinkTrace::parse(&text, &path, *period_s)?));
+            traces.links = Some(Arc::new(LinkTrace::parse(
+                (&text, &users()),
+                &path,
+                *period_s,
+            )?));
         }
         Ok(traces)
     }

@@ -31,7 +31,7 @@ variants! {
         /// In the stays that a file lists, with a line for each: `user,on,off`, both in seconds.
         /// A user whose only line has nothing in these two columns is never there.
         /// Users are numbered from 0 without gaps; those beyond the last one start again with the
-        /// first.
+        /// first. A column `name` in place of `user` has names of the ratings file; every user of the run is then there.
         Trace {
             /// The file, as it is or below a data folder.
             #[schemars(length(min = 1))]

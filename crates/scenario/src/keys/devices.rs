@@ -47,6 +47,7 @@ variants! {
         /// A file with the device of every user: a line for each, numbered from 0, with
         /// `user,ns_per_row_visit` and, if it has the columns, `memory_mb`, `ns_per_multiply_add`
         /// and `fixed_ms_per_participation`. Users beyond the last one start again with the first.
+        /// A column `name` in place of `user` has names of the ratings file; every user of the run is then there.
         Trace {
             /// The file, as it is or below a data folder.
             #[schemars(length(min = 1))]

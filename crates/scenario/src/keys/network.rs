@@ -39,7 +39,7 @@ variants! {
         /// `user,time_s,down_mbit_per_s,up_mbit_per_s`.
         /// The rates of a line hold until the user's next line; at 0 nothing moves. A user's first line is of time 0.
         /// Users are numbered from 0 without gaps; those beyond the last one start again with the
-        /// first.
+        /// first. A column `name` in place of `user` has names of the ratings file; every user of the run is then there.
         Trace {
             /// The file, as it is or below a data folder.
             #[schemars(length(min = 1))]

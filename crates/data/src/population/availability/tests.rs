@@ -1,6 +1,7 @@
 //! Checks every pattern against what a plain reading of it says.
 #![allow(clippy::unwrap_used)]
 
+use crate::population::columns::Users;
 use std::path::Path;
 
 use proptest::prelude::*;
@@ -61,7 +62,8 @@ fn trace(text: &str, period_s: Option<f64>) -> AvailabilityClock {
         path: "a.csv".into(),
         period_s,
     };
-    let read = AvailabilityTrace::parse(text, Path::new("a.csv"), period_s).unwrap();
+    let read =
+        AvailabilityTrace::parse((text, &Users::default()), Path::new("a.csv"), period_s).unwrap();
     clock_of(pattern, 10, Some(read))
 }
 
@@ -219,7 +221,7 @@ fn stays_without_a_gap_are_one_also_over_the_end_of_the_period() {
 #[test]
 fn a_trace_means_the_same_however_it_is_written() {
     let parse = |text: &str, period_s| {
-        AvailabilityTrace::parse(text, Path::new("a.csv"), period_s).unwrap()
+        AvailabilityTrace::parse((text, &Users::default()), Path::new("a.csv"), period_s).unwrap()
     };
     let expected = parse("user,on,off\n0,0,3\n0,7,10\n1,2,8\n", None);
     for text in [
@@ -272,7 +274,7 @@ fn a_trace_without_a_stay_or_with_other_columns_is_refused() {
         ),
     ] {
         assert_eq!(
-            AvailabilityTrace::parse(text, Path::new("a.csv"), None)
+            AvailabilityTrace::parse((text, &Users::default()), Path::new("a.csv"), None)
                 .unwrap_err()
                 .to_string(),
             message
@@ -284,7 +286,7 @@ fn a_trace_without_a_stay_or_with_other_columns_is_refused() {
 fn every_wrong_line_of_a_trace_is_named() {
     let fault = |lines: &str, period_s| {
         let text = format!("user,on,off\n0,10,20\n{lines}\n");
-        AvailabilityTrace::parse(&text, Path::new("a.csv"), period_s)
+        AvailabilityTrace::parse((&text, &Users::default()), Path::new("a.csv"), period_s)
             .unwrap_err()
             .to_string()
     };
@@ -299,11 +301,11 @@ fn every_wrong_line_of_a_trace_is_named() {
         ),
         (
             "0,19.5,30",
-            "a.csv:3: user 0 has a stay that begins at 19.5 s, before the one in line 2 has ended at 20 s",
+            "a.csv:3: this user has a stay that begins at 19.5 s, before the one in line 2 has ended at 20 s",
         ),
         (
             "0,1,2",
-            "a.csv:3: user 0 has a stay that begins at 1 s, before the one in line 2 has ended at 20 s",
+            "a.csv:3: this user has a stay that begins at 1 s, before the one in line 2 has ended at 20 s",
         ),
         (
             "2,1,2",
@@ -343,7 +345,7 @@ fn every_wrong_line_of_a_trace_is_named() {
         ),
         (
             "0,,",
-            "a.csv:3: user 0 has a line without `on` and `off`, which says that it is never there, and 1 more",
+            "a.csv:3: this user has a line without `on` and `off`, which says that it is never there, and 1 more",
         ),
         (
             "1,1,2,",
@@ -360,7 +362,7 @@ fn every_wrong_line_of_a_trace_is_named() {
         // The error names the line of the file, counting the lines before it.
         (
             "1,1,2\n\n0,15,16",
-            "a.csv:5: user 0 has a stay that begins at 15 s, before the one in line 2 has ended at 20 s",
+            "a.csv:5: this user has a stay that begins at 15 s, before the one in line 2 has ended at 20 s",
         ),
         (
             "3,1,2\n1,1,2",

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::super::columns;
+use super::super::columns::{self, Users};
 use super::Stay;
 use crate::records::malformed;
 use fedrecsim_core::{Result, SimDuration, UserId};
@@ -24,38 +24,44 @@ impl AvailabilityTrace {
     /// The errors of the columns, and one for such a line beside others, for a stay that ends before it
     /// begins, begins before the user's last one in the file has ended, or ends after the period.
     pub(crate) fn parse(
-        text: impl AsRef<[u8]>,
+        (text, run): (impl AsRef<[u8]>, &Users<'_>),
         path: &Path,
         period_s: Option<f64>,
     ) -> Result<Self> {
         let nanoseconds = |seconds: f64| SimDuration::from_secs_f64(seconds).as_nanos();
         let period = period_s.map(nanoseconds);
-        let lines = columns::read_users(text.as_ref(), path, ["user", "on", "off"], 3, |row| {
-            if !row.has(1) && !row.has(2) {
-                return Ok(None);
-            }
-            let (on_s, off_s) = (
-                row.not_negative(1, columns::LAST_SECOND)?,
-                row.not_negative(2, columns::LAST_SECOND)?,
-            );
-            let (on, off) = (nanoseconds(on_s), nanoseconds(off_s));
-            match (period_s, period) {
-                _ if off <= on => Err(format!(
-                    "the stay ends at {off_s} s, which is not after its beginning at {on_s} s"
-                )),
-                (Some(period_s), Some(period)) if off > period => Err(format!(
-                    "the stay ends at {off_s} s, after the period of {period_s} s (`period_s`)"
-                )),
-                _ => Ok(Some((on, off))),
-            }
-        })?;
+        let lines = columns::read_users(
+            (text.as_ref(), run),
+            path,
+            ["user", "on", "off"],
+            3,
+            |row| {
+                if !row.has(1) && !row.has(2) {
+                    return Ok(None);
+                }
+                let (on_s, off_s) = (
+                    row.not_negative(1, columns::LAST_SECOND)?,
+                    row.not_negative(2, columns::LAST_SECOND)?,
+                );
+                let (on, off) = (nanoseconds(on_s), nanoseconds(off_s));
+                match (period_s, period) {
+                    _ if off <= on => Err(format!(
+                        "the stay ends at {off_s} s, which is not after its beginning at {on_s} s"
+                    )),
+                    (Some(period_s), Some(period)) if off > period => Err(format!(
+                        "the stay ends at {off_s} s, after the period of {period_s} s (`period_s`)"
+                    )),
+                    _ => Ok(Some((on, off))),
+                }
+            },
+        )?;
         let stays = lines.iter().flatten().filter_map(|(_, stay)| *stay);
         let ends = stays.map(|(_, off)| off);
         let mut trace = Self {
             period: period.unwrap_or(ends.max().unwrap_or(1)),
             users: Vec::new(),
         };
-        for (user, lines) in lines.iter().enumerate() {
+        for lines in &lines {
             let mut stays: Vec<(u64, u64)> = Vec::new();
             for (index, &(line, stay)) in lines.iter().enumerate() {
                 let Some((on, off)) = stay else {
@@ -63,7 +69,7 @@ impl AvailabilityTrace {
                         continue;
                     }
                     let message = format!(
-                        "user {user} has a line without `on` and `off`, which says that it is never there, and {} more",
+                        "this user has a line without `on` and `off`, which says that it is never there, and {} more",
                         lines.len() - 1
                     );
                     return Err(malformed(path, line, message));
@@ -74,7 +80,7 @@ impl AvailabilityTrace {
                             [on, before.1].map(|time| SimDuration::from_nanos(time).as_secs_f64());
                         let earlier = lines[index - 1].0;
                         let message = format!(
-                            "user {user} has a stay that begins at {begin_s} s, before the one in line {earlier} has \
+                            "this user has a stay that begins at {begin_s} s, before the one in line {earlier} has \
                              ended at {end_s} s"
                         );
                         return Err(malformed(path, line, message));

@@ -1,6 +1,7 @@
 //! Checks that links have the rates, latencies and times that a scenario states.
 #![allow(clippy::unwrap_used)]
 
+use crate::population::columns::Users;
 use std::path::Path;
 
 use proptest::prelude::*;
@@ -66,7 +67,7 @@ fn traced(lines: &str, sharing: &str, period_s: Option<f64>) -> Population {
     );
     let text = format!("user,time_s,down_mbit_per_s,up_mbit_per_s\n{lines}");
     let links = Some(Arc::new(
-        LinkTrace::parse(&text, Path::new("l.csv"), period_s).unwrap(),
+        LinkTrace::parse((&text, &Users::default()), Path::new("l.csv"), period_s).unwrap(),
     ));
     Population::new(
         &scenario_with(&tables),
@@ -316,7 +317,7 @@ proptest! {
 fn every_wrong_line_of_a_trace_of_links_is_named() {
     let fault = |lines: &str, period_s| {
         let text = format!("user,time_s,down_mbit_per_s,up_mbit_per_s\n{lines}");
-        LinkTrace::parse(&text, Path::new("l.csv"), period_s)
+        LinkTrace::parse((&text, &Users::default()), Path::new("l.csv"), period_s)
             .unwrap_err()
             .to_string()
     };
@@ -343,11 +344,11 @@ fn every_wrong_line_of_a_trace_of_links_is_named() {
         ),
         (
             "0,1.5,5,5\n",
-            "l.csv:2: the first line of user 0 is of 1.5 s; a user's lines begin at 0 s",
+            "l.csv:2: the first line of this user is of 1.5 s; a user's lines begin at 0 s",
         ),
         (
             "0,0,5,5\n1,0,5,5\n0,2,5,5\n0,2,4,4\n",
-            "l.csv:5: user 0 has a time of 2 s, which is not after the 2 s in line 4",
+            "l.csv:5: this user has a time of 2 s, which is not after the 2 s in line 4",
         ),
         (
             "0,0,5,5\n2,0,5,5\n",
@@ -355,11 +356,11 @@ fn every_wrong_line_of_a_trace_of_links_is_named() {
         ),
         (
             "0,0,5,0\n0,1,5,0\n",
-            "l.csv:2: no line of user 0 has a rate above 0 in column `up_mbit_per_s`",
+            "l.csv:2: no line of this user has a rate above 0 in column `up_mbit_per_s`",
         ),
         (
             "0,0,0,5\n",
-            "l.csv:2: no line of user 0 has a rate above 0 in column `down_mbit_per_s`",
+            "l.csv:2: no line of this user has a rate above 0 in column `down_mbit_per_s`",
         ),
     ] {
         assert_eq!(fault(lines, None), message);
@@ -368,7 +369,7 @@ fn every_wrong_line_of_a_trace_of_links_is_named() {
         "l.csv:3: the time of 60 s is not before the end of the period of 60 s (`period_s`)";
     assert_eq!(fault("0,0,5,5\n0,60,5,5\n", Some(60.0)), message);
     let text = "user,time_s,up_mbit_per_s\n0,0,5\n";
-    let message = LinkTrace::parse(text, Path::new("l.csv"), None)
+    let message = LinkTrace::parse((text, &Users::default()), Path::new("l.csv"), None)
         .unwrap_err()
         .to_string();
     assert!(

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::super::columns;
+use super::super::columns::{self, Users};
 use crate::records::malformed;
 use fedrecsim_core::{BitsPerSecond, Bytes, Direction, Result, SimDuration, SimTime, UserId};
 
@@ -144,13 +144,13 @@ impl LinkTrace {
     /// The errors of the columns. A user's lines must begin at time 0, their times must grow and
     /// end before the period does, and each direction needs a rate in some line.
     pub(crate) fn parse(
-        text: impl AsRef<[u8]>,
+        (text, run): (impl AsRef<[u8]>, &Users<'_>),
         path: &Path,
         period_s: Option<f64>,
     ) -> Result<Self> {
         let nanoseconds = |seconds: f64| SimDuration::from_secs_f64(seconds).as_nanos();
         let names = ["user", "time_s", "down_mbit_per_s", "up_mbit_per_s"];
-        let users = columns::read_users(text.as_ref(), path, names, 4, |row| {
+        let users = columns::read_users((text.as_ref(), run), path, names, 4, |row| {
             let time_s = row.not_negative(1, columns::LAST_SECOND)?;
             let is_late = |period_s: &f64| nanoseconds(time_s) >= nanoseconds(*period_s);
             if let Some(period_s) = period_s.filter(is_late) {
@@ -172,8 +172,8 @@ impl LinkTrace {
             users: Vec::new(),
             periods: Vec::new(),
         };
-        for (user, lines) in users.into_iter().enumerate() {
-            check(user, &lines).map_err(|(fault, line)| malformed(path, line, fault))?;
+        for lines in users {
+            check(&lines).map_err(|(fault, line)| malformed(path, line, fault))?;
             let lines: Vec<Line> = lines.into_iter().map(|(_, line)| line).collect();
             trace.periods.push(match lines[..] {
                 [.., before, last] => {
@@ -237,12 +237,12 @@ impl LinkTrace {
 }
 
 /// Checks the lines of a user, who has some. An error comes with the number of the line in the file.
-fn check(user: usize, lines: &[(u64, Line)]) -> Result<(), (String, u64)> {
+fn check(lines: &[(u64, Line)]) -> Result<(), (String, u64)> {
     let seconds = |time| SimDuration::from_nanos(time).as_secs_f64();
     let (number, first) = lines[0];
     if first.time != 0 {
         let message = format!(
-            "the first line of user {user} is of {} s; a user's lines begin at 0 s",
+            "the first line of this user is of {} s; a user's lines begin at 0 s",
             seconds(first.time)
         );
         return Err((message, number));
@@ -251,7 +251,7 @@ fn check(user: usize, lines: &[(u64, Line)]) -> Result<(), (String, u64)> {
         let [(earlier, before), (number, line)] = [pair[0], pair[1]];
         if line.time <= before.time {
             let message = format!(
-                "user {user} has a time of {} s, which is not after the {} s in line {earlier}",
+                "this user has a time of {} s, which is not after the {} s in line {earlier}",
                 seconds(line.time),
                 seconds(before.time)
             );
@@ -265,6 +265,6 @@ fn check(user: usize, lines: &[(u64, Line)]) -> Result<(), (String, u64)> {
         (_, true) => "up_mbit_per_s",
         _ => return Ok(()),
     };
-    let message = format!("no line of user {user} has a rate above 0 in column `{column}`");
+    let message = format!("no line of this user has a rate above 0 in column `{column}`");
     Err((message, number))
 }

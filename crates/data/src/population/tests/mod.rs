@@ -5,6 +5,7 @@ pub(super) mod sample;
 
 use super::device_trace::DeviceTrace;
 use super::*;
+use crate::population::columns::Users;
 use fedrecsim_core::legs::Route;
 use fedrecsim_core::{Bytes, Direction, SimDuration, SimTime};
 use fedrecsim_scenario::{FaultEffect, FaultSpec, FaultUsers};
@@ -93,7 +94,10 @@ fn memory_and_classes_leave_the_speeds_of_others_where_they_were() {
 #[test]
 fn a_trace_of_devices_is_read_in_any_order_and_wraps_round() {
     let trace = DeviceTrace::parse(
-        "memory_mb,user,ns_per_row_visit\n,1,2.5\r\n\n64, 0 ,\"1e3\"\n",
+        (
+            "memory_mb,user,ns_per_row_visit\n,1,2.5\r\n\n64, 0 ,\"1e3\"\n",
+            &Users::default(),
+        ),
         Path::new("d.csv"),
     )
     .unwrap();
@@ -115,7 +119,7 @@ fn a_trace_of_devices_is_read_in_any_order_and_wraps_round() {
     std::fs::write(folder.path().join("d.csv"), "user,ns_per_row_visit\n0,4\n").unwrap();
     let scenario =
         scenario_with("devices = { memory.median_mb = 3, speed.trace = { path = \"d.csv\" } }\n");
-    let traces = Traces::load(&scenario, &[folder.path().to_owned()]).unwrap();
+    let traces = Traces::read(&scenario, &[], &[folder.path().to_owned()]).unwrap();
     let population = Population::new(&scenario, 5, &traces, Streams::new(1)).unwrap();
     let device = Device {
         speed: visiting(4_000),
@@ -128,7 +132,7 @@ fn a_trace_of_devices_is_read_in_any_order_and_wraps_round() {
         matches!(&unread, Error::Usage(message) if message.contains("d.csv, which was not read")),
         "{unread}"
     );
-    let missing = Traces::load(&scenario, &["/nonexistent".into()]).unwrap_err();
+    let missing = Traces::read(&scenario, &[], &["/nonexistent".into()]).unwrap_err();
     assert_eq!(missing.exit_code(), 2);
     let message =
         "cannot read d.csv: there is no such file; looked for\n  d.csv\n  /nonexistent/d.csv";
@@ -140,7 +144,7 @@ fn a_trace_of_devices_is_read_in_any_order_and_wraps_round() {
         "devices = {{ speed.trace = {{ path = '{}' }} }}\n",
         elsewhere.display()
     ));
-    let encoded = Traces::load(&absolute, &[]).unwrap_err();
+    let encoded = Traces::read(&absolute, &[], &[]).unwrap_err();
     assert!(
         encoded
             .to_string()
@@ -152,7 +156,7 @@ fn a_trace_of_devices_is_read_in_any_order_and_wraps_round() {
 #[test]
 fn every_wrong_line_of_a_trace_of_devices_is_named() {
     let fault = |text: &str| {
-        DeviceTrace::parse(text, Path::new("d.csv"))
+        DeviceTrace::parse((text, &Users::default()), Path::new("d.csv"))
             .unwrap_err()
             .to_string()
     };
@@ -195,7 +199,7 @@ fn every_wrong_line_of_a_trace_of_devices_is_named() {
             "1,5,-1",
             "d.csv:3: expected a number greater than 0 and at most 1e9 in column `memory_mb`, found \"-1\"".to_owned(),
         ),
-        ("0,5,", "d.csv:3: user 0 stands here for the second time; the first is line 2".to_owned()),
+        ("0,5,", "d.csv:3: this user stands here for the second time; the first is line 2".to_owned()),
         (
             "2,5,",
             "d.csv:3: user 2 stands here, but no line has user 1: users are numbered from 0 without gaps".to_owned(),
@@ -395,7 +399,7 @@ fn devices_take_time_for_multiply_adds_and_for_every_participation() {
     let scenario = scenario_with(&format!(
         "[devices]\nspeed.trace = {{ path = \"d.csv\" }}\n{costs}"
     ));
-    let traces = Traces::load(&scenario, &[folder.path().to_owned()]).unwrap();
+    let traces = Traces::read(&scenario, &[], &[folder.path().to_owned()]).unwrap();
     let population = Population::new(&scenario, 5, &traces, Streams::new(1)).unwrap();
     let speed = |user| population.device(UserId(user)).speed;
     assert_eq!(speed(0).fixed, SimDuration::from_millis_f64(7.5));
@@ -407,4 +411,30 @@ fn devices_take_time_for_multiply_adds_and_for_every_participation() {
         (500, 2_000)
     );
     assert_eq!(speed(1).fixed, SimDuration::from_millis_f64(20.0));
+}
+
+/// If this fails, somebody has to look up the number of every user of a trace, or a user has the device
+/// of another one.
+#[test]
+fn a_trace_may_have_the_names_of_the_ratings_file() {
+    let names: Vec<Box<str>> = ["Zoë", "7", "Ann, Bea"].map(Into::into).into();
+    let users = Users::of(&names);
+    let parse = |text: &str| DeviceTrace::parse((text, &users), Path::new("d.csv"));
+    let text = "name,ns_per_row_visit\n7,2\nnobody,9\n\"Ann, Bea\",3\nZoë,1\n";
+    let trace = parse(text).unwrap();
+    let of = |user| trace.of(UserId(user)).ns_per_row_visit;
+    assert_eq!([of(0), of(1), of(2)], [1.0, 2.0, 3.0]);
+    let fault = |text: &str| parse(text).unwrap_err().to_string();
+    assert_eq!(
+        fault("name,ns_per_row_visit\nZoe,1\n7,2\nAnn,3\n"),
+        "cannot read d.csv: no line is about user 0 \"Zoë\": with a column `name` every user of the run needs one"
+    );
+    assert!(
+        fault(&text.replace("nobody", "7"))
+            .contains("d.csv:3: this user stands here for the second time")
+    );
+    assert!(fault("name,user,ns_per_row_visit\n7,0,2\n").contains("unknown column \"name\""));
+    let generated = DeviceTrace::parse((text, &Users::default()), Path::new("d.csv"));
+    let generated = generated.unwrap_err().to_string();
+    assert!(generated.contains("have numbers alone"), "{generated}");
 }
