@@ -177,7 +177,7 @@ fn print(mut finished: Finished) -> Finished {
     warnings.for_each(|text| screen::warn(text));
     let mut stdout = std::io::stdout();
     let printed = stdout
-        .write_all(finished.output.as_bytes())
+        .write_all(screen::for_stdout(&finished.output).as_bytes())
         .and_then(|()| stdout.flush());
     match printed {
         Ok(()) => {}

@@ -4,7 +4,8 @@
 //! A message that cannot be printed, because the disk is full, the terminal is gone or nobody reads
 //! the pipe any more, is dropped: it must neither end a run nor change an exit code.
 
-use std::io::Write;
+use std::borrow::Cow;
+use std::io::{IsTerminal, Write};
 
 use clap::builder::styling::{AnsiColor, Style};
 use terminal_size::{Height, Width, terminal_size_of};
@@ -44,6 +45,19 @@ fn columns(terminal: Option<u16>, stated: Option<&str>) -> Option<usize> {
     let columns = known.or_else(|| stated?.parse().ok());
     let columns = columns.filter(|columns| *columns > 0)?;
     Some(columns.max(LEAST))
+}
+
+/// Returns what standard output gets of `text`: on a terminal nothing that commands it, elsewhere all.
+pub(crate) fn for_stdout(text: &str) -> Cow<'_, str> {
+    match std::io::stdout().is_terminal() {
+        true => harmless(text).into(),
+        false => text.into(),
+    }
+}
+
+/// Prints text as it is, but for what would command a terminal.
+pub(crate) fn line(text: &str) {
+    print(&harmless(text));
 }
 
 /// Prints text as it is.

@@ -87,7 +87,7 @@ impl<'s> Session<'s> {
 
     /// Tells a line as it is.
     pub(crate) fn line(&self, text: &str) {
-        self.told(&format!("{text}\n"), screen::print, text);
+        self.told(&format!("{text}\n"), screen::line, text);
     }
 
     /// Has standard error show `text`, unless this session tells `line` to somebody else.

@@ -257,9 +257,8 @@ fn events_name_users() {
 #[test]
 fn a_trace_names_users_as_the_ratings_file_does() {
     let workshop = workshop();
-    let lines = |zoe: &str| {
-        format!("name,on,off\n42,0,9\n\"O'Brien 0140\",0,9\n\"Ann, Bea\",0,9\n{zoe}\n")
-    };
+    let lines =
+        |zoe: &str| format!("name,on,off\n42,0,9\n\"O'Brien 0140\",0,9\n\"Ann, Bea\",0,9\n{zoe}\n");
     let events = |zoe: &str| {
         workshop.write("stays.csv", &lines(zoe));
         let out = workshop.path("events.jsonl");

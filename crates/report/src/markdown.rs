@@ -33,7 +33,11 @@ pub(crate) fn escaped(text: &str) -> String {
             if is_markup && !is_code {
                 markdown.push('\\');
             }
-            markdown.push(letter);
+            // What commands a terminal on which the file is shown.
+            match letter.is_control() && !"\n\t".contains(letter) {
+                true => markdown.extend(letter.escape_default()),
+                false => markdown.push(letter),
+            }
             before = letter;
         }
     }
@@ -69,6 +73,7 @@ mod tests {
                 "p < 0.05, -0.02 * and a_b [0.1, 0.2]",
                 "p < 0.05, -0.02 * and a_b [0.1, 0.2]",
             ),
+            ("a\u{1b}[2J\nb", "a\\u{1b}[2J\nb"),
             ("", ""),
         ] {
             assert_eq!(escaped(text), markdown);
