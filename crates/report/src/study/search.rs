@@ -207,8 +207,10 @@ fn trials_of(
     let streams = Streams::new(search.seed);
     let trial = |number, drawn: &[Value]| {
         let keys: Vec<String> = arm.space.iter().map(|of| of.key.clone()).collect();
-        let settings = keys.iter().zip(drawn);
-        let settings = settings.map(|(key, value)| format!("{key}={value}"));
+        // A key below another one counts after it, wherever it stands in the space.
+        let mut settings: Vec<(&String, &Value)> = keys.iter().zip(drawn).collect();
+        settings.sort_by_key(|(key, _)| key.matches('.').count());
+        let settings = settings.iter().map(|(key, value)| format!("{key}={value}"));
         let mut set = arm.set.clone();
         let before = set.len().saturating_sub(last);
         set.splice(before..before, settings);

@@ -374,3 +374,32 @@ fn arms_that_repeat_an_experiment_share_its_settings() {
     assert_eq!(set("method=fedncf, rounds=3"), (2, Some(3)));
     assert_eq!(set("method=fedmf, rounds=2"), (2, None));
 }
+
+/// If this fails, what was drawn for a key is overwritten by what was drawn for the table that it is in,
+/// as where an arm inherits the first and searches the second itself.
+#[test]
+fn a_key_counts_after_the_table_that_it_is_in() {
+    let (old, own) = (
+        "set = { method = \"fedmf\" }, search = { \"method.fedmf.learning_rate_user\" = { log = [0.01, 10.0] }, \
+         \"method.fedmf.local_epochs\" = { whole = [1, 20] } }",
+        "use = \"fedmf\", search = { \"method.fedmf.recency\" = { among = [{ tau = 4.0 }, { tau = 5.0 }] } }",
+    );
+    assert!(SEARCH.contains(old));
+    let text = SEARCH.replace(old, own)
+        + "[settings.fedmf]\nmethod = \"fedmf\"\n[settings.fedmf.search]\n\
+           \"method.fedmf.recency\" = { among = [{ tau = 2.0 }] }\n\
+           \"method.fedmf.recency.step\" = { log = [0.1, 3.0] }\n";
+    for (trial, planned) in with_arms(&search_of(&text).unwrap()) {
+        let Some(place) = trial.keys.iter().position(|key| key.ends_with(".step")) else {
+            continue;
+        };
+        if trial.number > 0 {
+            let step = format!("method.fedmf.recency.step={}", trial.drawn[place]);
+            assert_eq!(planned.arm.set.last(), Some(&step));
+        }
+    }
+}
+
+fn with_arms(plan: &SearchPlan) -> impl Iterator<Item = (&Trial, &crate::study::PlannedArm)> {
+    plan.trials.iter().zip(&plan.plan.arms)
+}
