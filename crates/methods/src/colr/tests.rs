@@ -229,7 +229,7 @@ fn devices_that_download_the_mean_have_the_servers_table_to_the_bit() {
         .unwrap_err()
         .to_string();
     assert!(
-        missed.contains("user 1 has the item table of step 2"),
+        missed.contains("user 1: its device has the item table of step 2"),
         "{missed}"
     );
     let late = (upload(shape, 2, [1.0, 1.0]), download(&*method.server()));

@@ -105,7 +105,12 @@ fn merged(
     study.begin_in(folder, is_shipped);
     // Of several files, a later one counts more.
     for written in std::mem::take(&mut study.include).into_iter().rev() {
-        let (span, path) = (written.span(), folder.join(written.into_inner()));
+        let (span, written) = (written.span(), written.into_inner());
+        // Files that come with the program go by their names.
+        let path = match (is_shipped, written.file_name()) {
+            (true, Some(name)) => name.into(),
+            _ => folder.join(written),
+        };
         if within.iter().any(|other| is_same(other, &path)) {
             let circle = within
                 .iter()
