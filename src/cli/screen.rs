@@ -4,7 +4,6 @@
 //! A message that cannot be printed, because the disk is full, the terminal is gone or nobody reads
 //! the pipe any more, is dropped: it must neither end a run nor change an exit code.
 
-use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 
 use clap::builder::styling::{AnsiColor, Style};
@@ -47,11 +46,12 @@ fn columns(terminal: Option<u16>, stated: Option<&str>) -> Option<usize> {
     Some(columns.max(LEAST))
 }
 
-/// Returns what standard output gets of `text`: on a terminal nothing that commands it, elsewhere all.
-pub(crate) fn for_stdout(text: &str) -> Cow<'_, str> {
+/// Returns what standard output gets of `text`: nothing that commands a terminal. Where there is none,
+/// what turns text stays, since JSON has it in names.
+pub(crate) fn for_stdout(text: &str) -> String {
     match std::io::stdout().is_terminal() {
-        true => harmless(text).into(),
-        false => text.into(),
+        true => harmless(text),
+        false => without(text, char::is_control),
     }
 }
 
@@ -93,7 +93,12 @@ fn headed(head: &str, color: AnsiColor, text: &str, columns: Option<usize>) -> S
 /// and what stands in them.
 fn harmless(text: &str) -> String {
     let turns_text = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let escaped = |c: char| match (c.is_control() || turns_text(c)) && !"\n\t".contains(c) {
+    without(text, |c| c.is_control() || turns_text(c))
+}
+
+/// Returns `text` with some characters escaped, of which ends of lines and tabs are none.
+fn without(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
+    let escaped = |c: char| match is_escaped(c) && !"\n\t".contains(c) {
         true => c.escape_default().to_string(),
         false => c.to_string(),
     };

@@ -330,3 +330,38 @@ fn there_is_a_manual_page_for_the_program_and_each_command() {
         text(&unknown.stderr)
     );
 }
+
+/// If this fails, a scenario or a study that somebody else has written can clear the screen, or write
+/// there what the program has not said.
+#[test]
+fn what_a_file_says_does_not_command_the_terminal() {
+    let workshop = Workshop::new();
+    workshop.small();
+    let is_harmless = |words: &[&str], shown: &[&str]| {
+        let output = program(&workshop).args(words).output().unwrap();
+        let both = text(&output.stdout).to_owned() + text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{both:?}");
+        let commands = |c: char| c.is_control() && !"\n\t".contains(c);
+        assert!(!both.contains(commands), "{both:?}");
+        for words in shown {
+            assert!(both.contains(words), "no {words} in {both}");
+        }
+    };
+    let named = workshop.path("a \u{1b}[31m b.toml");
+    std::fs::copy(workshop.path("small.toml"), &named).unwrap();
+    let named = named.to_str().unwrap();
+    is_harmless(
+        &["run", named, "--set", "training.rounds=2", "--out", "named"],
+        &["a \\u{1b}[31m b"],
+    );
+    workshop.write(
+        "study.toml",
+        "title = \"c \\u001b[31m d\"\nbase = \"small.toml\"\nseeds = [1]\ncompare_to = \"e\"\n\
+         set = { \"training.rounds\" = 2 }\n\n[[arms]]\nname = \"e\"\n\n[[arms]]\nname = \"g\"\n\
+         set = { \"training.rounds\" = 3 }\n",
+    );
+    is_harmless(
+        &["study", "study.toml", "--out", "compared"],
+        &["c \\u{1b}[31m d"],
+    );
+}
