@@ -354,6 +354,69 @@ fn the_page_of_a_comparison_opens_and_is_made_again_from_its_folder() {
     }
 }
 
+/// If this fails, "colours by" does nothing, or does not give the arms of one value one colour.
+#[test]
+fn the_arms_of_a_study_take_the_colours_of_an_axis() {
+    let workshop = Workshop::new();
+    workshop.small();
+    let study = r#"
+title = "Colours"
+base = "small.toml"
+seeds = [1]
+compare_to = { rate = 10, dropout = 0.0 }
+set = { "training.rounds" = 3 }
+axes = [
+  { name = "rate", key = "method.fedrap.learning_rate_tables", values = [10, 1] },
+  { name = "dropout", key = "network.dropout", values = [0.0, 0.3] },
+]
+"#;
+    workshop.write("study.toml", study);
+    let status = Command::new(env!("CARGO_BIN_EXE_fedrecsim"))
+        .current_dir(workshop.path(""))
+        .args(["study", "study.toml", "--out", "study"])
+        .stdout(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let Some(seen) = opened(&workshop.path("study/report.html"), 1280) else {
+        return;
+    };
+    assert_sound(&seen);
+    let groups = seen["groups"].as_array().unwrap();
+    let names: Vec<&str> = groups.iter().filter_map(|of| of[0].as_str()).collect();
+    assert_eq!(names, ["arm", "rate", "dropout", "arm"]);
+    // Arms by their places, which are those of the axes: the last one changes fastest.
+    let colors = |group: &Value| -> Vec<String> {
+        let keys = group[2].as_array().unwrap().iter();
+        let color = |key: &Value| {
+            let drawn = key[1].as_str().unwrap();
+            let begin = drawn.find("var(--c").unwrap() + "var(--c".len();
+            drawn[begin..=begin].to_owned()
+        };
+        let mut of_arms: Vec<_> = keys.map(|key| (key[0].as_u64(), color(key))).collect();
+        of_arms.sort();
+        of_arms.into_iter().map(|(_, color)| color).collect()
+    };
+    for group in groups {
+        assert_eq!(
+            group[1],
+            serde_json::json!([group[0]]),
+            "other buttons are pressed"
+        );
+    }
+    assert_eq!(colors(&groups[0]), ["0", "1", "2", "3"]);
+    let [rate, dropout] = [colors(&groups[1]), colors(&groups[2])];
+    assert!(
+        rate[0] == rate[1] && rate[2] == rate[3] && rate[0] != rate[2],
+        "{rate:?}"
+    );
+    assert!(
+        dropout[0] == dropout[2] && dropout[1] == dropout[3] && dropout[0] != dropout[1],
+        "{dropout:?}"
+    );
+    assert_eq!(groups[3], groups[0], "the colours of arms do not come back");
+}
+
 /// If this fails, the name of a method or an arm runs as a script in the reader's browser.
 #[test]
 fn markup_in_names_does_not_run() {

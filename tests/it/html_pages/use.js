@@ -41,6 +41,16 @@
   choose("show", 1);
   seen.titles.push(titles());
 
+  // Arms take the colours of one axis of a study, and their own ones again.
+  const groups = all('#bar [aria-label="colours by"] button');
+  const pressed = () => groups.filter((group) => group.getAttribute("aria-pressed") === "true").map((group) => group.textContent);
+  const keys = () => all("[data-key-of]").map((place) => [Number(place.dataset.keyOf), place.innerHTML]);
+  seen.groups = [];
+  for (const group of [...groups, ...groups.slice(0, 1)]) {
+    group.click();
+    seen.groups.push([group.textContent, pressed(), keys()]);
+  }
+
   // The pointer and the arrow keys show values.
   const tip = () => { const place = plot.querySelector(".tip"); return place.hidden ? "" : place.textContent; };
   const at = plot.getBoundingClientRect();
