@@ -111,16 +111,25 @@ pub struct Board {
 /// A row of the leaderboard.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct BoardRow {
-    /// The arm, by its place in the study.
-    pub arm: usize,
+    /// Its name.
+    pub name: String,
+    /// Its arms in the charts: one, or those that repeat one experiment.
+    pub arms: Vec<BoardArm>,
+    /// The lower end of the interval, the mean and the upper end.
+    pub dot: Option<[f64; 3]>,
+}
+
+/// An arm of a row of the leaderboard.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct BoardArm {
+    /// Its place in the study.
+    pub place: usize,
     /// Its name.
     pub name: String,
     /// Whether it is the one that all others are held against, which has no colour of its own.
     pub is_reference: bool,
     /// Its values of the axes of the study.
     pub axes: Vec<(String, String)>,
-    /// The lower end of the interval, the mean and the upper end.
-    pub dot: Option<[f64; 3]>,
 }
 
 /// The columns of a table that is put together: the name of each, and what makes its cell of a row.

@@ -20,7 +20,7 @@
   }
   seen.keepsFocus = document.activeElement === button();
   const box = document.querySelector("[data-arm]");
-  const ofArm = () => drawn(`arm-${box.dataset.arm}`);
+  const ofArm = () => drawn(`arm-${box.dataset.arm.split(" ").at(-1)}`);
   seen.boxes = [];
   if (box) {
     seen.boxes.push(ofArm());

@@ -28,11 +28,12 @@ pub(super) fn html(board: &Board, number: usize) -> String {
     html.push_str("</tr></thead>\n<tbody>\n");
     let scale = Scale::of(board);
     for (row, cells) in board.rows.iter().zip(&table.rows) {
-        let (arm, name) = (row.arm, escaped(&row.name));
+        let (arms, name) = (places(row), escaped(&row.name));
+        let first = row.arms.first().map_or(0, |arm| arm.place);
         let _ = write!(
             html,
-            "<tr><th scope=\"row\"><label><input type=\"checkbox\" checked disabled data-arm=\"{arm}\">\
-             <span data-key-of=\"{arm}\"></span>{name}</label></th>"
+            "<tr><th scope=\"row\"><label><input type=\"checkbox\" checked disabled data-arm=\"{arms}\">\
+             <span data-key-of=\"{first}\"></span>{name}</label></th>"
         );
         for (place, cell) in cells.iter().enumerate().skip(1) {
             let value = cell.number.as_ref().map_or_else(String::new, |number| {
@@ -76,6 +77,12 @@ impl Scale {
     }
 }
 
+/// Returns the places of the arms of a row, with blanks between them.
+fn places(row: &BoardRow) -> String {
+    let places = row.arms.iter().map(|arm| arm.place.to_string());
+    places.collect::<Vec<_>>().join(" ")
+}
+
 /// Returns the cell with the dot of an arm, its interval, and the reference as a line through all.
 fn dot(row: &BoardRow, reference: Option<f64>, scale: &Scale) -> String {
     let Some([low, mean, high]) = row.dot else {
@@ -86,7 +93,8 @@ fn dot(row: &BoardRow, reference: Option<f64>, scale: &Scale) -> String {
         format!("<path class=\"reference\" d=\"M{x:.1} -4V30\"/>")
     });
     let (from, at, to) = (scale.at(low), scale.at(mean), scale.at(high));
-    let (arm, end) = (row.arm, WIDTH - ROOM);
+    let arm = row.arms.first().map_or(0, |arm| arm.place);
+    let end = WIDTH - ROOM;
     format!(
         "<td data-v=\"{mean}\"><svg class=\"dot\" viewBox=\"0 0 {WIDTH} 26\" data-dot-of=\"{arm}\" aria-hidden=\"true\">\
          <path class=\"rail\" d=\"M{ROOM} 13H{end}\"/>{line}<path class=\"interval\" d=\"M{from:.1} 13H{to:.1}\"/>\
@@ -98,22 +106,26 @@ fn dot(row: &BoardRow, reference: Option<f64>, scale: &Scale) -> String {
 mod tests {
     use super::*;
     use crate::column::Unit;
+    use crate::document::BoardArm;
     use crate::document::Table;
 
     /// If this fails, a dot is not where its value is, or a name runs as markup.
     #[test]
     fn a_row_has_a_box_a_dot_and_figures_in_full() {
-        let row = |arm, name: &str, mean| BoardRow {
-            arm,
+        let arm = |place| BoardArm {
+            place,
+            ..BoardArm::default()
+        };
+        let row = |places: &[usize], name: &str, mean| BoardRow {
+            arms: places.iter().copied().map(arm).collect(),
             name: name.to_owned(),
             dot: Some([mean - 0.1, mean, mean + 0.1]),
-            ..BoardRow::default()
         };
         let cells = |mean: f64| vec!["arm".into(), Unit::Accuracy.cell(mean)];
         let board = Board {
             heading: "HR@10".to_owned(),
             table: Table::new("c", ["arm", "mean"], vec![cells(0.5), cells(0.3)]),
-            rows: vec![row(1, "<b>", 0.5), row(0, "x", 0.3)],
+            rows: vec![row(&[1], "<b>", 0.5), row(&[0, 2], "x", 0.3)],
             reference: Some(0.4),
         };
         let html = html(&board, 7);
@@ -122,6 +134,7 @@ mod tests {
             "<circle cx=\"176.0\" cy=\"13\"",
             "<path class=\"reference\" d=\"M120.0 -4V30\"/>",
             "0.5000</td><td data-v=\"0.5\"><svg",
+            "data-arm=\"0 2\"><span data-key-of=\"0\"></span>x</label>",
         ] {
             assert!(html.contains(part), "no {part} in {html}");
         }

@@ -148,15 +148,15 @@ pub(super) fn data(document: &Document) -> Data<'_> {
 }
 
 fn arms(board: &Board) -> impl Iterator<Item = Arm<'_>> {
-    board.rows.iter().map(|row| {
+    board.rows.iter().flat_map(|row| &row.arms).map(|arm| {
         let axis = |(name, value): &(String, String)| (name.clone(), value.clone().into());
         Arm {
-            place: row.arm,
-            name: &row.name,
-            color: row.arm % COLORS,
-            dash: row.arm / COLORS,
-            is_reference: row.is_reference,
-            axes: row.axes.iter().map(axis).collect(),
+            place: arm.place,
+            name: &arm.name,
+            color: arm.place % COLORS,
+            dash: arm.place / COLORS,
+            is_reference: arm.is_reference,
+            axes: arm.axes.iter().map(axis).collect(),
         }
     })
 }

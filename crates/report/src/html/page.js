@@ -135,15 +135,19 @@
   }
 
   // Hides what has a key, or shows it again, in every chart and table.
-  function toggle(key) {
-    if (!state.hidden.delete(key)) state.hidden.add(key);
+  // The keys of the arms of a row of the leaderboard.
+  const keysOf = (box) => box.dataset.arm.split(" ").map((place) => `arm-${place}`);
+
+  function toggle(...keys) {
+    const isHidden = keys.every((key) => state.hidden.has(key));
+    for (const key of keys) state.hidden[isHidden ? "delete" : "add"](key);
     showHidden();
     drawAll();
   }
 
   function showHidden() {
     for (const box of document.querySelectorAll("[data-arm]")) {
-      const isHidden = state.hidden.has(`arm-${box.dataset.arm}`);
+      const isHidden = keysOf(box).every((key) => state.hidden.has(key));
       box.checked = !isHidden;
       box.closest("tr").classList.toggle("off", isHidden);
     }
@@ -257,7 +261,7 @@
 
   for (const box of document.querySelectorAll("[data-arm]")) {
     box.disabled = false;
-    box.addEventListener("change", () => toggle(`arm-${box.dataset.arm}`));
+    box.addEventListener("change", () => toggle(...keysOf(box)));
   }
 
   const prefersDark = matchMedia("(prefers-color-scheme: dark)");

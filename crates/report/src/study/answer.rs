@@ -92,6 +92,29 @@ mod tests {
         format!("{} {}", answer.sentence, answer.more.join(" "))
     }
 
+    /// If this fails, a count of a window is called popularity, and every arm is said to be behind it.
+    #[test]
+    fn a_count_of_a_window_is_held_against_popularity_too() {
+        let mut results = sample::results();
+        with_popularity(&mut results, true, 0.41);
+        assert!(
+            said(&results).starts_with("Popularity is ahead of every arm"),
+            "{}",
+            said(&results)
+        );
+        for run in &mut results.arms[0].runs {
+            let run = &mut run.report.as_mut().unwrap().run;
+            run.scenario["method"] = serde_json::json!({ "popularity": { "window_days": 30.0 } });
+        }
+        assert!(
+            said(&results).starts_with(
+                "dense finds the held-out item most often: HR@10 .500 ± .025, .090 more than"
+            ),
+            "{}",
+            said(&results)
+        );
+    }
+
     /// If this fails, the first sentence of a study says something else than its tables.
     #[test]
     fn the_sentence_has_the_best_arm_its_interval_and_popularity() {

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::results::ArmResults;
+use super::standing::POPULARITY;
 use crate::read::SavedRun;
 
 /// What joins the values of axes in the name of an arm.
@@ -129,6 +130,19 @@ impl Names {
 /// Returns the method of an arm; `None` if no run of it has been read.
 pub(crate) fn method_of(arm: &ArmResults) -> Option<&str> {
     arm.reports().next().and_then(|report| method(&report.run))
+}
+
+/// Returns whether an arm ranks by what all have taken. Counts of a window, with decay or of returning
+/// users are methods that are held against it.
+pub(crate) fn is_popularity(arm: &ArmResults) -> bool {
+    let Some(report) = arm.reports().next() else {
+        return false;
+    };
+    let parameters = &report.run.scenario["method"][POPULARITY];
+    let is_set = |key: &&str| parameters.get(key).is_some_and(|value| !value.is_null());
+    method(&report.run) == Some(POPULARITY)
+        && !["window_days", "half_life_days"].iter().any(is_set)
+        && parameters.get("returning") != Some(&true.into())
 }
 
 /// Returns the method of a run. One without parameters is written as its name alone.

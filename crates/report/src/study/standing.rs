@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::columns::RunColumn;
 use super::grounds::Grounds;
-use super::names::method_of;
+use super::names::is_popularity;
 use super::results::{ArmResults, Results};
 use super::statistics::Summary;
 use crate::metrics;
@@ -219,7 +219,7 @@ impl<'a> Question<'a> {
 
     /// Returns the arm among these that ranks by popularity.
     pub(super) fn popularity(&self, arms: &[usize]) -> Option<usize> {
-        let is_it = |arm: &usize| method_of(&self.results.arms[*arm]) == Some(POPULARITY);
+        let is_it = |arm: &usize| is_popularity(&self.results.arms[*arm]);
         arms.iter().copied().find(is_it)
     }
 

@@ -3,17 +3,17 @@
 
 use super::runs_cell;
 use crate::column::{Cell, Unit};
-use crate::document::{Block, Board, BoardRow, Columns, Table};
+use crate::document::{Block, Board, BoardArm, BoardRow, Columns, Table};
 use crate::doubts::{self, Course, Doubt};
 use crate::metrics;
 use crate::read::SavedReport;
 use crate::setup::without_stop;
 use crate::study::answer::Answer;
 use crate::study::grounds::{self, Grounds};
-use crate::study::names::{Names, axes_of, method_of};
+use crate::study::names::{Names, axes_of, is_popularity};
 use crate::study::results::{ArmResults, Results, RunResult, RunState};
 use crate::study::sentence::{joined, range};
-use crate::study::standing::{Figure, POPULARITY, Standing};
+use crate::study::standing::{Figure, Standing};
 use crate::study::statistics::Summary;
 use crate::words::short;
 
@@ -183,99 +183,169 @@ pub(super) fn differing(results: &Results) -> Vec<String> {
     keys
 }
 
-/// Returns the leaderboard of an answer.
-pub(super) fn board(results: &Results, answer: &Answer) -> Block {
+/// A row of the leaderboard.
+struct Entry<'a> {
+    standing: &'a Standing,
+    /// The name of what it is held against.
+    other: Option<&'a str>,
+    /// How it is judged, if not all are judged alike.
+    judged: Option<String>,
+    /// The arms that it is made of, which have a run.
+    arms: Vec<usize>,
+}
+
+/// Returns the entries of an answer about `results`; `arms_of` has the arms of each.
+fn entries<'a>(
+    (results, answer): (&Results, &'a Answer),
+    arms_of: &dyn Fn(usize) -> Vec<usize>,
+) -> Vec<Entry<'a>> {
+    let all = results.grounds();
+    let classes = grounds::classes(&all);
+    let entry = |of: &'a Standing| {
+        let other = answer.arms.iter().find(|other| Some(other.arm) == of.other);
+        let own = classes.iter().find(|class| class.contains(&of.arm));
+        Entry {
+            standing: of,
+            other: other.map(|other| other.name.as_str()),
+            judged: own
+                .filter(|_| classes.len() > 1)
+                .map(|own| grounds::class_name(&all, own, &classes)),
+            arms: arms_of(of.arm),
+        }
+    };
+    answer
+        .arms
+        .iter()
+        .map(entry)
+        .filter(|entry| !entry.arms.is_empty())
+        .collect()
+}
+
+/// Returns the leaderboard of an answer. Arms that repeat one experiment are one row if there are
+/// results of them as one arm each.
+pub(super) fn board(
+    results: &Results,
+    answer: &Answer,
+    pooled: Option<(&Results, &Answer)>,
+) -> Block {
+    let repeats = |arm: usize| results.arms[arm].experiment.as_deref();
+    let rows = match pooled {
+        None => entries((results, answer), &|arm| vec![arm]),
+        Some((of_pools, of)) => {
+            let arms_of = |pool: usize| {
+                let name = Some(of_pools.arms[pool].name.as_str());
+                (0..results.arms.len())
+                    .filter(|arm| repeats(*arm) == name)
+                    .collect()
+            };
+            let mut rows = entries((of_pools, of), &arms_of);
+            rows.extend(entries((results, answer), &|arm| match repeats(arm) {
+                Some(_) => Vec::new(),
+                None => vec![arm],
+            }));
+            rows
+        }
+    };
     let label = metrics::label(&answer.metric);
-    let classes = answer.arms.iter().map(|of| of.class + 1).max().unwrap_or(0);
-    let mut table: Columns<'_, &Standing> = Columns::new();
-    table.add("arm", |of: &&Standing| of.name.clone());
+    let is_one_class = rows.iter().all(|of| of.judged.is_none());
+    let mut table: Columns<'_, &Entry<'_>> = Columns::new();
+    table.add("arm", |of: &&Entry<'_>| of.standing.name.clone());
     table.add(label.clone(), |of| {
-        Cell::number(range(&of.value), of.value.mean)
+        let value = &of.standing.value;
+        Cell::number(range(value), value.mean)
     });
-    if answer.arms.len() > 1 {
-        let others: Vec<Option<usize>> = answer.arms.iter().map(|of| of.other).collect();
-        let mut named = others.iter().flatten();
-        let first = named.next();
-        let is_one = named.all(|other| Some(other) == first) && classes == 1;
-        let name = |other: usize| {
-            let standing = answer.arms.iter().find(|of| of.arm == other);
-            standing.map_or_else(String::new, |of| of.name.clone())
-        };
+    if rows.len() > 1 {
+        let mut others = rows.iter().filter_map(|of| of.other);
+        let first = others.next();
+        let is_one = others.all(|other| Some(other) == first) && is_one_class;
         let heading = match (first, is_one) {
-            (Some(other), true) => format!("more than {}", name(*other)),
+            (Some(other), true) => format!("more than {other}"),
             _ => "more than the other".to_owned(),
         };
         table.add(heading, |of| {
-            of.more_than_compared.map_or_else(Cell::none, more)
+            of.standing.more_than_compared.map_or_else(Cell::none, more)
         });
         if !is_one {
-            table.add("the other", move |of| {
-                of.other.map_or_else(Cell::none, |other| name(other).into())
+            table.add("the other", |of| {
+                of.other.map_or_else(Cell::none, Into::into)
             });
         }
     }
-    let mean = |arm: usize, of: fn(&SavedReport) -> f64| {
-        let values: Vec<f64> = results.arms[arm].reports().map(of).collect();
-        Summary::of(&values).map(|of| of.mean)
+    let mean = |of: &Entry<'_>, value: fn(&SavedReport) -> f64| {
+        let reports = of.arms.iter().flat_map(|arm| results.arms[*arm].reports());
+        Summary::of(&reports.map(value).collect::<Vec<f64>>()).map(|of| of.mean)
     };
     table.add("up per user", move |of| {
         let per_user: fn(&SavedReport) -> f64 =
             |report| report.run.bytes.up.sent as f64 / report.run.size.users.max(1) as f64;
-        Unit::Bytes.cell(mean(of.arm, per_user))
+        Unit::Bytes.cell(mean(of, per_user))
     });
     table.add("down per user", move |of| {
         let per_user: fn(&SavedReport) -> f64 =
             |report| report.run.down_bytes() as f64 / report.run.size.users.max(1) as f64;
-        Unit::Bytes.cell(mean(of.arm, per_user))
+        Unit::Bytes.cell(mean(of, per_user))
     });
     table.add("virtual time", move |of| {
-        Unit::Seconds.cell(mean(of.arm, |report| report.run.virtual_time_s))
+        Unit::Seconds.cell(mean(of, |report| report.run.virtual_time_s))
     });
     table.add("rounds", move |of| {
-        Unit::Count.cell(mean(of.arm, |report| report.run.rounds.into()))
+        Unit::Count.cell(mean(of, |report| report.run.rounds.into()))
     });
-    table.add("course", move |of| {
-        course(&results.arms[of.arm], &answer.metric)
+    table.add("course", |of| {
+        let reports = of.arms.iter().flat_map(|arm| results.arms[*arm].reports());
+        course(reports, &answer.metric)
     });
     // Where all are there, the seeds above the table say how many.
     let is_done = |run: &RunResult| run.state == RunState::Done;
     let mut arms = results.arms.iter();
     if !arms.all(|arm| arm.runs.iter().all(is_done)) || seeds(results).is_none() {
-        table.add("runs", move |of| runs_cell(&results.arms[of.arm]));
-    }
-    if classes > 1 {
-        let all = results.grounds();
-        let classes = grounds::classes(&all);
-        table.add("judged by", move |of| {
-            let own = classes.iter().find(|class| class.contains(&of.arm));
-            own.map_or_else(Cell::none, |own| {
-                grounds::class_name(&all, own, &classes).into()
-            })
+        table.add("runs", |of| {
+            let cells = of.arms.iter().map(|arm| runs_cell(&results.arms[*arm]));
+            cells.map(|cell| cell.text).collect::<Vec<_>>().join("; ")
         });
     }
-    let caption = "Arms, the best first: an arm is one setting, run with every seed. Bytes are those of the whole run, and \
-                   virtual time is what the simulated devices and links take.";
+    if !is_one_class {
+        table.add("judged by", |of| {
+            of.judged.clone().map_or_else(Cell::none, Into::into)
+        });
+    }
+    let pools = match pooled {
+        Some(_) => {
+            " One that repeats an experiment is in one row, with means over the repetitions."
+        }
+        None => "",
+    };
+    let caption = format!(
+        "Arms, the best first: an arm is one setting, run with every seed.{pools} Bytes are those of the whole run, and \
+         virtual time is what the simulated devices and links take."
+    );
+    let popularity = pooled.map_or(results, |(of_pools, _)| of_pools);
+    let popularity = popularity
+        .popularity_in(&answer.metric)
+        .filter(|_| is_one_class);
+    let line = popularity.map_or("", |_| "; dashed: popularity");
+    let names = Names::of_arms(&results.arms);
     let keys = differing(results);
-    let row = |of: &Standing| BoardRow {
-        arm: of.arm,
-        name: of.name.clone(),
-        is_reference: method_of(&results.arms[of.arm]) == Some(POPULARITY),
-        axes: axes_of(&results.arms[of.arm].name)
+    let arm = |place: usize| BoardArm {
+        place,
+        name: names.labels[place].clone(),
+        is_reference: is_popularity(&results.arms[place]),
+        axes: axes_of(&results.arms[place].name)
             .into_iter()
             .filter(|(key, _)| keys.contains(key))
             .collect(),
-        dot: Some(dot(&of.value)),
     };
-    let popularity = results
-        .popularity_in(&answer.metric)
-        .filter(|_| classes == 1);
-    let line = popularity.map_or("", |_| "; dashed: popularity");
+    let row = |of: &Entry<'_>| BoardRow {
+        name: of.standing.name.clone(),
+        arms: of.arms.iter().copied().map(arm).collect(),
+        dot: Some(dot(&of.standing.value)),
+    };
     Block::Board(Box::new(Board {
         heading: format!("its interval{line}"),
-        rows: answer.arms.iter().map(row).collect(),
+        rows: rows.iter().map(row).collect(),
         table: Table {
             is_sortable: true,
-            ..table.table(caption, &answer.arms)
+            ..table.table(&caption, &rows)
         },
         reference: popularity,
     }))
@@ -300,8 +370,8 @@ fn more(figure: Figure) -> Cell {
 
 /// Returns how the metric goes on in the last rounds of an arm. One run that still gets better is
 /// enough, as it is for the doubt above the table.
-fn course(arm: &ArmResults, metric: &str) -> &'static str {
-    let all = arm.reports();
+fn course<'r>(reports: impl Iterator<Item = &'r SavedReport>, metric: &str) -> &'static str {
+    let all = reports;
     let all: Vec<Course> = all
         .map(|report| Course::of(&report.rounds, metric))
         .collect();
@@ -348,9 +418,12 @@ mod tests {
             let values = values.iter().copied().map(Some).collect();
             report.rounds.set("validation_hr@10", values);
         }
-        assert_eq!(course(&results.arms[0], "hr@10"), "still improving");
+        assert_eq!(
+            course(results.arms[0].reports(), "hr@10"),
+            "still improving"
+        );
         results.arms[0].runs.pop();
-        assert_eq!(course(&results.arms[0], "hr@10"), "settled");
+        assert_eq!(course(results.arms[0].reports(), "hr@10"), "settled");
     }
 
     /// If this fails, a reader has to look for what arms share in every row, or takes an arm that draws
@@ -409,14 +482,14 @@ mod tests {
         results.arms[0].name = "codec=int8, method=a".to_owned();
         results.arms[1].name = "codec=dense, method=a".to_owned();
         let answer = results.answer().unwrap();
-        let Block::Board(board) = board(&results, &answer) else {
+        let Block::Board(board) = board(&results, &answer, None) else {
             panic!("no board")
         };
         let rows = board.rows.iter();
-        let places: Vec<(usize, &str)> = rows.map(|row| (row.arm, &*row.name)).collect();
+        let places: Vec<(usize, &str)> = rows.map(|row| (row.arms[0].place, &*row.name)).collect();
         assert_eq!(places, [(1, "codec=dense"), (0, "codec=int8")]);
         assert_eq!(
-            board.rows[0].axes,
+            board.rows[0].arms[0].axes,
             [("codec".to_owned(), "dense".to_owned())]
         );
         let [low, mean, high] = board.rows[1].dot.unwrap();
@@ -440,7 +513,7 @@ mod tests {
         );
         results.arms[0].runs[0].state = RunState::NotRun;
         let answer = results.answer().unwrap();
-        let Block::Board(board) = super::board(&results, &answer) else {
+        let Block::Board(board) = super::board(&results, &answer, None) else {
             panic!("no board")
         };
         assert_eq!(board.table.rows[1].last().unwrap().text, "2 of 3");

@@ -174,7 +174,12 @@ fn document(whole: &Whole<'_>, pictures: &[&str]) -> Document {
     blocks.extend(more.map(Block::Text));
     blocks.extend(head::warnings(results, names));
     blocks.push(head::shared(results, names));
-    blocks.extend(board.as_ref().map(|board| head::board(results, board)));
+    let of_pools = pooled.zip(answer.as_ref());
+    blocks.extend(
+        board
+            .as_ref()
+            .map(|board| head::board(results, board, of_pools)),
+    );
     blocks.push(remarks(results, names));
     blocks.extend(search::origin(results));
     if let Some(pooled) = pooled {

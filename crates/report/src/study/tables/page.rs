@@ -7,7 +7,7 @@ use crate::chart::{Chart, Cost, Series, Stroke};
 use crate::column::{Cell, Place};
 use crate::document::{Block, Columns, Document, Table};
 use crate::study::grounds;
-use crate::study::names::{Names, method_of};
+use crate::study::names::{Names, is_popularity};
 use crate::study::results::{ArmResults, Results, RunResult};
 use crate::study::standing::POPULARITY;
 
@@ -79,10 +79,7 @@ fn charts(results: &Results) -> Vec<Chart> {
 
 /// Returns the level of popularity, if no arm ranks by it and all arms can be compared with it.
 fn popularity(results: &Results, metric: &str) -> Option<Series> {
-    let is_arm = results
-        .arms
-        .iter()
-        .any(|arm| method_of(arm) == Some(POPULARITY));
+    let is_arm = results.arms.iter().any(|arm| is_popularity(arm));
     let is_one = grounds::classes(&results.grounds()).len() == 1;
     let value = results
         .popularity_in(metric)
