@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use super::results::ArmResults;
-use super::standing::POPULARITY;
 use crate::read::SavedRun;
 
 /// What joins the values of axes in the name of an arm.
@@ -126,6 +125,9 @@ impl Names {
         (is_whole && axes.iter().all(|other| *other == axis)).then_some((axis, values))
     }
 }
+
+/// The method that everything is held against.
+pub(crate) const POPULARITY: &str = "popularity";
 
 /// Returns the method of an arm; `None` if no run of it has been read.
 pub(crate) fn method_of(arm: &ArmResults) -> Option<&str> {

@@ -10,15 +10,12 @@ use serde::Serialize;
 
 use super::columns::RunColumn;
 use super::grounds::Grounds;
-use super::names::is_popularity;
+use super::names::{POPULARITY, is_popularity};
 use super::results::{ArmResults, Results};
 use super::statistics::Summary;
 use crate::metrics;
 use crate::read::SavedReport;
 use fedrecsim_core::metric::Better;
-
-/// The method that everything is held against.
-pub(crate) const POPULARITY: &str = "popularity";
 
 /// Where an arm stands.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -7,9 +7,9 @@ use crate::chart::{Chart, Cost, Series, Stroke};
 use crate::column::{Cell, Place};
 use crate::document::{Block, Columns, Document, Table};
 use crate::study::grounds;
+use crate::study::names::POPULARITY;
 use crate::study::names::{Names, is_popularity};
 use crate::study::results::{ArmResults, Results, RunResult};
-use crate::study::standing::POPULARITY;
 
 /// The most arms of which single seeds are drawn: those of more cover each other.
 const MOST_ARMS_WITH_SEEDS: usize = 12;
