@@ -139,13 +139,17 @@ class Run:
     def recommend(self, user: str | int, top: int = 10) -> list[dict[str, Any]]:
         """Returns the `top` items that the trained run would show a user, as `Simulation.recommend` does.
 
-        A run does not keep its users' parameters. When they are first asked for, it is trained once more. Raises
-        FedrecsimError where that does not end with the same model.
+        A run does not keep its users' parameters. When they are first asked for, it is trained once more, which a
+        warning says. Raises FedrecsimError where that does not end with the same model.
         """
         if self._trained is None:
             from .simulation import Simulation
 
             source = self._again()
+            warnings.warn(
+                f"the run has not kept its users' parameters: its {self.record['rounds']} rounds are trained once more",
+                stacklevel=2,
+            )
             simulation = Simulation._of(source, _native.Simulation(source))
             simulation.step_until(round=self.record["rounds"])
             if not self._has(simulation.model):

@@ -112,11 +112,16 @@ class Simulation:
         return saved
 
     def recommend(self, user: str | int, top: int = 10) -> list[dict[str, Any]]:
-        """Returns the `top` items that a user would be shown now, best first: `item`, `score`, and whether it is
-        `held_out` for the test. Items of its training and validation part are left out. Users and items have the
-        names of the ratings file; generated ones are numbered from 0."""
+        """Returns the `top` items that a user would be shown now, best first: `item`, `score`, whether it is
+        `held_out` for the test, and `popular`, the item that popularity would show in its place. Items of its
+        training and validation part are left out. Users and items have the names of the ratings file; generated
+        ones are numbered from 0."""
         shown = self._native.recommend(str(user), top)
-        return [{"item": item, "score": score, "held_out": held_out} for item, score, held_out in shown]
+        popular = self._native.recommend_popular(str(user), top)
+        return [
+            {"item": item, "score": score, "held_out": held_out, "popular": other}
+            for (item, score, held_out), other in zip(shown, popular, strict=True)
+        ]
 
     @property
     def model(self) -> dict[str, np.ndarray]:

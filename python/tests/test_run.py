@@ -145,7 +145,10 @@ def test_a_run_recommends_what_its_simulation_would(small) -> None:
     shown = simulation.recommend(3, 5)
     assert len(shown) == 5 and [row["score"] for row in shown] == sorted((row["score"] for row in shown), reverse=True)
     run = fedrecsim.run(small, progress=False)
-    assert run.recommend("3", 5) == shown
+    with pytest.warns(UserWarning, match="4 rounds are trained once more"):
+        assert run.recommend("3", 5) == shown
+    by_count = fedrecsim.Simulation(small | {"method": "popularity"}).recommend(3, 5)
+    assert [row["item"] for row in by_count] == [row["popular"] for row in shown]
     assert len({row["item"] for row in run.recommend(3, 1000)}) < run.record["size"]["items"]
     with pytest.raises(fedrecsim.FedrecsimError, match='there is no user "nobody"'):
         run.recommend("nobody")
