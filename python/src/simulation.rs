@@ -199,17 +199,14 @@ impl Simulation {
     }
 
     /// Returns the names of the `top` items that popularity would show a user.
-    fn recommend_popular(
-        &self,
-        py: Python<'_>,
-        user: String,
-        top: usize,
-    ) -> PyResult<Vec<String>> {
+    fn recommend_popular(&self, py: Python<'_>, user: String, top: usize) -> PyResult<Vec<String>> {
         self.look(py, |simulation| {
             let dataset = &simulation.world().dataset;
             let shown = simulation.recommend_popular(dataset.user_named(&user)?, top)?;
             let names = shown.into_iter();
-            Ok(names.map(|shown| dataset.item_name(shown.item).into_owned()).collect())
+            Ok(names
+                .map(|shown| dataset.item_name(shown.item).into_owned())
+                .collect())
         })
     }
 

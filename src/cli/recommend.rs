@@ -13,7 +13,7 @@ use fedrecsim_core::shell_word;
 use fedrecsim_data::dataset::Dataset;
 use fedrecsim_report::SavedRun;
 use fedrecsim_report::words::{counted, thousands};
-use fedrecsim_scenario::Strictness;
+use fedrecsim_scenario::{Scenario, Strictness};
 use fedrecsim_sim::checkpoint::{self, Build, Opened, SCENARIO_FILE};
 use fedrecsim_sim::{self as sim, Checkpoints, Recommended, RunControl, Simulation};
 
@@ -28,8 +28,12 @@ pub(crate) fn recommend(arguments: &RecommendArgs, session: &Session) -> Result<
     let folder = arguments.report.display();
     if !run.complete {
         let command = shell_word(&arguments.report.to_string_lossy());
+        let remedy = match checkpoint::is_in(&arguments.report) {
+            true => format!("go on with it first: `fedrecsim resume {command}`"),
+            false => "it has left no checkpoint: run it again".to_owned(),
+        };
         return Err(Error::Usage(format!(
-            "the run in {folder} stopped early; go on with it first: `fedrecsim resume {command}`"
+            "the run in {folder} stopped early; {remedy}"
         )));
     }
     let input = InputArgs {
@@ -62,7 +66,7 @@ pub(crate) fn recommend(arguments: &RecommendArgs, session: &Session) -> Result<
     let after = counted(run.rounds.into(), "round");
     let head = format!(
         "{} would be shown by {method} after {after}, and by popularity. What the user has rated is left out.\n",
-        arguments.user.escape_debug()
+        on_a_line(&arguments.user)
     );
     Ok(head + &table(&inputs.world.dataset, method, &own, &popular))
 }
@@ -76,21 +80,31 @@ fn trained(
     inputs: &Inputs,
     session: &Session,
 ) -> Result<Simulation> {
-    let mut checkpoints = Checkpoints::none();
+    let (mut checkpoints, mut held) = (Checkpoints::none(), 0);
     if checkpoint::is_in(report) {
         let Opened { header, world } = checkpoint::find(report)?.checkpoint;
-        if header.rounds == run.rounds {
-            let running = Build::running(&crate::PROGRAM, &inputs.world.method.version())?;
-            header.check_build(&running)?;
-            header.check(&task.scenario, &inputs.fingerprint())?;
+        // The copy in the report is named after itself.
+        let named = Scenario {
+            name: header.name.clone(),
+            ..task.scenario.clone()
+        };
+        let running = Build::running(&crate::PROGRAM, &inputs.world.method.version())?;
+        header.check(&named, &inputs.fingerprint())?;
+        // Another build trains from the beginning, and may come to the same.
+        if header.check_build(&running).is_ok() {
             checkpoints.resumed = Some(world);
+            held = header.rounds;
         }
     }
-    if checkpoints.resumed.is_none() && run.rounds > 0 {
+    let left = counted(run.rounds.saturating_sub(held).into(), "round");
+    if held > 0 {
         session.line(&format!(
-            "the report does not hold the parameters of users, so that its {} are trained once more; \
-             `run --keep-checkpoint` keeps them",
-            counted(run.rounds.into(), "round")
+            "the report holds the parameters of users after round {held}; to train once more: {left}"
+        ));
+    } else if run.rounds > 0 {
+        session.line(&format!(
+            "the report does not hold the parameters of users; to train once more: {left} \
+             (`run --keep-checkpoint` keeps those of before the last round)"
         ));
     }
     let control = RunControl {
@@ -102,11 +116,16 @@ fn trained(
     sim::run_to_end(world, &control, &mut watch, checkpoints, None)
 }
 
+/// Returns a name without ends of lines, which would break a table.
+fn on_a_line(name: &str) -> String {
+    name.replace('\n', "\\n")
+}
+
 /// Returns both lists as a table in columns, with a mark at test items.
 fn table(dataset: &Dataset, method: &str, own: &[Recommended], popular: &[Recommended]) -> String {
     let name = |shown: &Recommended| {
         let mark = if shown.is_test_item { " *" } else { "" };
-        format!("{}{mark}", dataset.item_name(shown.item).escape_debug())
+        on_a_line(&dataset.item_name(shown.item)) + mark
     };
     let mut rows = vec![["", method, "score", "popularity", "ratings"].map(str::to_owned)];
     let both = (1..).zip(own.iter().zip(popular));

@@ -121,7 +121,8 @@ fn accuracy(record: &RunRecord) -> Vec<(String, String)> {
     let mut lines = vec![row("test", &Metric::label, "")];
     lines.push(match record.selected_round {
         Some(round) => values(method, &record.accuracy.test, &format!("round {round}")),
-        None => (method.clone(), "no round was finished".to_owned()),
+        None if record.rounds == 0 => (method.clone(), "no round was finished".to_owned()),
+        None => (method.clone(), "no finished round was evaluated".to_owned()),
     });
     let baselines = record.baselines.iter();
     lines.extend(baselines.map(|(name, split)| values(name, &split.test, "baseline")));

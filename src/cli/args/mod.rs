@@ -257,7 +257,12 @@ pub(crate) struct RunOptions {
     /// ann are D-ann, if the table is called D, and items-ann. The latter has a number for each item:
     /// 1 if it is trained on, 2 and 3 if it is held out for validation and test, else 0. May be given
     /// several times, for names with a comma.
-    #[arg(long, value_name = "NAME,...", requires = "save_model")]
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        requires = "save_model",
+        allow_hyphen_values = true
+    )]
     pub save_users: Vec<String>,
 }
 
@@ -356,7 +361,7 @@ pub(crate) struct RecommendArgs {
     #[arg(value_name = "REPORT")]
     pub report: PathBuf,
     /// The user, named as in the ratings file; a generated one by its number, from 0.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     pub user: String,
     /// How many items.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = from_one())]

@@ -255,8 +255,16 @@ impl Dataset {
     pub fn user_named(&self, wanted: &str) -> Result<UserId> {
         let users = 0..self.totals.users;
         let names: Vec<Cow<'_, str>> = users.map(|user| self.user_name(UserId(user))).collect();
-        if let Some(user) = names.iter().position(|name| name == wanted) {
-            return Ok(UserId(user as u32));
+        let mut found = (0..).zip(&names).filter(|(_, name)| *name == wanted);
+        match (found.next(), found.next()) {
+            (Some((user, _)), None) => return Ok(UserId(user)),
+            (Some((first, _)), Some((second, _))) => {
+                return Err(Error::Usage(format!(
+                    "users {first} and {second} are both called {wanted:?} here, for their names are not UTF-8: save \
+                     the ratings file as UTF-8"
+                )));
+            }
+            (None, _) => {}
         }
         let known: Vec<&str> = names.iter().map(|name| &**name).collect();
         let meant = match (nearest(wanted, &known), known.first()) {

@@ -22,7 +22,13 @@ pub(crate) fn answer(record: &RunRecord) -> String {
     let (Some(round), Some(value)) = (record.selected_round, value) else {
         let why = record.stopped_by.as_ref();
         let why = why.map_or_else(String::new, |why| format!(": {why}"));
-        return format!("No round of {method} was finished{why}.");
+        return match record.rounds {
+            0 => format!("No round of {method} was finished{why}."),
+            rounds => {
+                let rounds = counted(rounds.into(), "round");
+                format!("{method} finished {rounds}, and none of them was evaluated{why}.")
+            }
+        };
     };
     if record.learned_nothing {
         return format!("{method} has learned nothing.");

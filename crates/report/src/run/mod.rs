@@ -86,9 +86,13 @@ pub(super) fn title(record: &RunRecord) -> String {
 fn accuracy(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
     let mut blocks = vec![Block::heading("Accuracy")];
     if record.selected_round.is_none() {
-        blocks.push(Block::text(
-            "No round was finished, so there is no accuracy to report; the baselines need no training.",
-        ));
+        let why = match record.rounds {
+            0 => "No round was finished",
+            _ => "No finished round was evaluated (evaluation.every_rounds)",
+        };
+        blocks.push(Block::text(format!(
+            "{why}, so there is no accuracy to report; the baselines need no training."
+        )));
     }
     let selected = record
         .selected_round

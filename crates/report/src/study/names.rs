@@ -207,7 +207,11 @@ fn without_paths(name: &str) -> String {
 pub(crate) fn axes_of(name: &str) -> Vec<(String, String)> {
     let mut axes: Vec<(String, String)> = Vec::new();
     for part in name.split(JOINT) {
-        match (part.split_once('='), axes.last_mut()) {
+        let is_axis = |(axis, _): &(&str, &str)| {
+            let is_fit = |letter: char| letter.is_alphanumeric() || " -_.".contains(letter);
+            !axis.is_empty() && axis.chars().all(is_fit)
+        };
+        match (part.split_once('=').filter(is_axis), axes.last_mut()) {
             (Some((axis, value)), _) => axes.push((axis.to_owned(), value.to_owned())),
             (None, Some((_, value))) => *value = format!("{value}{JOINT}{part}"),
             (None, None) => return Vec::new(),
