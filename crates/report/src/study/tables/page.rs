@@ -79,7 +79,7 @@ fn charts(results: &Results) -> Vec<Chart> {
 
 /// Returns the level of popularity, if no arm ranks by it and all arms can be compared with it.
 fn popularity(results: &Results, metric: &str) -> Option<Series> {
-    let is_arm = results.arms.iter().any(|arm| is_popularity(arm));
+    let is_arm = results.arms.iter().any(is_popularity);
     let is_one = grounds::classes(&results.grounds()).len() == 1;
     let value = results
         .popularity_in(metric)
