@@ -29,7 +29,7 @@ pub(crate) fn describe(
     let mut all = delimited::read(&file.path, &file.layout)?;
     let head = format!("{}: {}", file.path.display(), size(&all));
     let mut lines = std::mem::take(&mut all.told);
-    lines.append(&mut all.warnings);
+    lines.extend(all.warnings.iter().cloned());
     let streams = Streams::new(scenario.seed);
     let kept = dataset::filtered(
         (all, file.ordered_by_item),
@@ -263,6 +263,20 @@ timestamp = 4
              ratings from 1 to 4, mean 2.67\n  \
              5 of them to train on, after the split\n  \
              3 test items\n"
+        );
+    }
+
+    /// If this fails, a user seems to have too few ratings, and the blank that makes it two is not told.
+    #[test]
+    fn what_was_noticed_of_a_file_stands_beside_the_refusal_to_split_it() {
+        let text = "ann,1,1,1\nann,2,1,2\nann,3,1,3\nann\u{a0},4,1,4\n";
+        let fault = describe_with(text, &["dataset.minimum_interactions=1"]).unwrap_err();
+        let fault = fault.to_string();
+        assert!(
+            fault.contains("has rated 1 different items")
+                && fault.contains("\nwarning: ")
+                && fault.contains("cannot be seen"),
+            "{fault}"
         );
     }
 

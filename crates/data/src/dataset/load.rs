@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::ratings::{self, Interaction, Ratings};
 use super::{Dataset, delimited, filters, generator, registry, split, unusable};
-use fedrecsim_core::{Result, Streams};
+use fedrecsim_core::{Error, Result, Streams};
 use fedrecsim_scenario::{DatasetSpec, GeneratorSpec, Scenario, SplitSpec};
 
 /// Reads or generates the ratings that `spec` names, takes the part of them that it keeps, leaves
@@ -24,8 +24,21 @@ pub fn load(spec: &DatasetSpec, data_directories: &[PathBuf], streams: Streams) 
         return generated(generator, 0..generator.users, spec, streams);
     }
     let (ratings, remarks) = read(spec, data_directories, streams)?;
-    let dataset = unusable::split_served(ratings, spec, None, streams)?;
-    Ok(dataset.with(remarks))
+    let dataset = unusable::split_served(ratings, spec, None, streams);
+    Ok(dataset
+        .map_err(|error| beside(error, &remarks))?
+        .with(remarks))
+}
+
+/// Returns the error of ratings that cannot be split with what was noticed of their file, which may be
+/// why.
+fn beside(error: Error, [_, warnings]: &Remarks) -> Error {
+    match error {
+        Error::Dataset(text) if !warnings.is_empty() => {
+            Error::Dataset(format!("{text}\nwarning: {}", warnings.join("\nwarning: ")))
+        }
+        other => other,
+    }
 }
 
 /// Reads or generates the ratings of a scenario as [`load`] does, without the users whom its run
@@ -43,8 +56,10 @@ pub fn load_for(
     }
     let (ratings, remarks) = read(spec, data_directories, streams)?;
     let needs = Some((&scenario.evaluation, trains));
-    let dataset = unusable::split_served(ratings, spec, needs, streams)?;
-    Ok(dataset.with(remarks))
+    let dataset = unusable::split_served(ratings, spec, needs, streams);
+    Ok(dataset
+        .map_err(|error| beside(error, &remarks))?
+        .with(remarks))
 }
 
 /// What was told from a file, and what its reader should look at.
@@ -86,12 +101,10 @@ pub fn look_for(spec: &DatasetSpec, data_directories: &[PathBuf]) -> Result<()> 
 /// Those of [`split::split`].
 pub fn split_of(ratings: Ratings, (scenario, trains): (&Scenario, bool)) -> Result<Dataset> {
     let needs = Some((&scenario.evaluation, trains));
-    unusable::split_served(
-        ratings,
-        &scenario.dataset,
-        needs,
-        Streams::new(scenario.seed),
-    )
+    let remarks = [Vec::new(), ratings.warnings.clone()];
+    let streams = Streams::new(scenario.seed);
+    let dataset = unusable::split_served(ratings, &scenario.dataset, needs, streams);
+    dataset.map_err(|error| beside(error, &remarks))
 }
 
 /// Returns the split ratings of the users `own` of a generated population, without those who have

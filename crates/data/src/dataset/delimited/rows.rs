@@ -34,6 +34,8 @@ pub(super) struct Rows {
     first_hidden: String,
     /// How many names are not UTF-8.
     foreign: Counted,
+    /// How many names begin with a quotation mark that is never closed.
+    open: Counted,
 }
 
 /// A number of lines, and the first of them.
@@ -192,11 +194,14 @@ impl Rows {
     /// Notes names that look like others and are not.
     fn look_for_hidden(&mut self, record: &ByteRecord, names: [&[u8]; 2]) {
         let pairs = [&self.users, &self.items].into_iter().zip(names);
-        let is_odd = |name: &[u8]| !name.iter().all(|byte| (b' '..0x7f).contains(byte));
+        let is_plain = |byte: &u8| (b' '..0x7f).contains(byte);
+        let is_odd = |name: &[u8]| !name.iter().all(is_plain) || name.starts_with(b"\"");
         let new = pairs.filter(|(known, name)| is_odd(name) && !known.0.contains_key(*name));
         for (_, name) in new {
             if std::str::from_utf8(name).is_err() {
                 self.foreign.add(record);
+            } else if name.starts_with(b"\"") && !name[1..].ends_with(b"\"") {
+                self.open.add(record);
             } else if has_hidden(name) {
                 if self.hidden.lines == 0 {
                     self.first_hidden = shown(name);
@@ -230,6 +235,13 @@ impl Rows {
             self.ratings.warnings.push(format!(
                 "names of users or items that are not UTF-8: {lines}, the first in line {first}; save the file \
                  as UTF-8, as with `iconv -f LATIN1 -t UTF-8 ratings.csv > utf8.csv`"
+            ));
+        }
+        let Counted { lines, first } = self.open;
+        if lines > 0 {
+            self.ratings.warnings.push(format!(
+                "names of users or items that begin with a quotation mark that is never closed: {lines}, the first in \
+                 line {first}"
             ));
         }
         let Counted { lines, first } = self.hidden;

@@ -196,6 +196,23 @@ fn blanks_that_cannot_be_seen_are_told() {
     );
 }
 
+/// If this fails, a stray quotation mark is a user, and nobody can see why.
+#[test]
+fn a_quotation_mark_that_is_never_closed_is_told() {
+    let read = read_text(
+        "a,x,5,1\n\"b,x,5,1\n\"\"\"c\"\"\",x,5,1\n",
+        &four_columns(","),
+    )
+    .unwrap();
+    let [warning] = &read.warnings[..] else {
+        panic!("{:?}", read.warnings)
+    };
+    assert!(
+        warning.ends_with("never closed: 1, the first in line 2"),
+        "{warning}"
+    );
+}
+
 /// If this fails, the advice for a row is to leave out all of them.
 #[test]
 fn what_is_no_incomplete_row_has_advice_of_its_own() {
