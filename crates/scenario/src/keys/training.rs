@@ -29,7 +29,8 @@ keys! {
         /// What the server makes of updates. The values besides `method` are controls, which show
         /// what the method's own server is worth.
         aggregation: Aggregation = Aggregation::Method;
-        /// This many steps in a row without a single update end the run; in an asynchronous mode,
+        /// This many steps in a row without a single update end the run. Steps for which `poisson`
+        /// has drawn nobody do not count. In an asynchronous mode it is
         /// this many times the larger of concurrency and buffer participations in a row that come
         /// to nothing. Where steps count, another limit than the default must not be above the
         /// number of steps of the run.
