@@ -51,7 +51,7 @@ pub(crate) fn describe(
         format!("ratings of an item: {of_items}"),
     ]);
     let tied = tied_users(&kept);
-    if repeated > 0 {
+    if repeated > 0 && spec.repeated_pairs.is_some() {
         let ratings = counted(repeated, "rating");
         lines.push(format!("{ratings} of a pair that occurred before"));
     }
@@ -61,7 +61,8 @@ pub(crate) fn describe(
             "{users} with several ratings at their latest time: the order in the file decides"
         ));
     }
-    lines.extend([times(&kept), values(&kept)]);
+    lines.push(times(&kept));
+    let values = values(&kept);
     let entry = vocabulary
         .iter()
         .find(|entry| entry.name == scenario.method.name);
@@ -76,6 +77,10 @@ pub(crate) fn describe(
             counted(split.items() as u64, "item")
         ));
     }
+    let [_, warnings] = split.remarks(spec);
+    let says_values = |text: &String| text.starts_with("all ratings are");
+    lines.extend((!warnings.iter().any(says_values)).then_some(values));
+    lines.extend(warnings);
     let training = thousands(split.training_ratings() as u64);
     lines.push(format!("{training} of them to train on, after the split"));
     lines.extend(tested(split.split_facts()));
@@ -255,12 +260,13 @@ timestamp = 4
              52.4 % of all pairs of a user and an item\n  \
              ratings of a user: 3 to 5, median 4, mean 4.0\n  \
              ratings of an item: 1 to 3, median 2, mean 1.7\n  \
-             1 rating of a pair that occurred before\n  \
              2 users with several ratings at their latest time: the order in the file decides
   \
              no rating has a timestamp of a clock, so none of the splits by time can be made
   \
              ratings from 1 to 4, mean 2.67\n  \
+             rows that repeat the user and the item of another row: 1; each counts as a positive of its own; \
+             dataset.repeated_pairs = \"last\" takes one of each pair, \"keep\" all without this warning\n  \
              5 of them to train on, after the split\n  \
              3 test items\n"
         );
@@ -313,7 +319,7 @@ timestamp = 4
              ratings of a user: 2 to 3, median 3, mean 2.7\n  \
              ratings of an item: 2 to 3, median 3, mean 2.7\n  \
              rated from 2001-01-01 00:00:00 to 2001-01-07 00:00:00\n  \
-             all ratings are alike, so that no method can learn their values\n  \
+             all ratings are 1, so that no method can learn their values (dataset.columns.rating)\n  \
              4 of them to train on, after the split\n  \
              2 test items; 0.0 % lie within a day of a training rating of their user; 1 user without history before\n"
         );
