@@ -79,7 +79,9 @@ impl<'a> Records<'a> {
     /// the end of the file.
     pub(crate) fn read(&mut self, record: &mut ByteRecord) -> Result<bool> {
         while self.next_line()? {
-            if self.line.is_empty() {
+            // Blanks alone are no record, unless they separate fields.
+            let is_blank = self.line.trim_ascii().is_empty();
+            if self.line.is_empty() || is_blank && !self.separator.trim_ascii().is_empty() {
                 continue;
             }
             record.clear();
@@ -329,13 +331,15 @@ mod tests {
                 (2, vec!["5".into(), String::new(), "7".into()])
             );
             for variant in [
-                plain.clone() + "\n\n\n",
+                plain.clone() + "\n\n  \n\t\n",
                 plain.replace('\n', "\r\n") + "\r\n\r\n",
                 format!("\u{feff}{plain}"),
             ] {
                 assert_eq!(records(&variant, separator), reference, "{variant:?}");
             }
         }
+        assert_eq!(records("  \n1,2", ",")[0].0, 2, "blanks name no columns");
+        assert_eq!(records("\t\n1\t2", "\t").len(), 2);
     }
 
     #[test]
