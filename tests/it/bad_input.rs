@@ -268,7 +268,7 @@ fn a_user_with_fewer_than_three_ratings_is_refused_by_name() {
         &[],
         &[
             "user \"77\"",
-            "dataset.on_unusable_user = \"leave-out\": 12 users can",
+            "dataset.on_unusable_user = \"leave-out\" leaves out such users: 12 of 13 users are left",
         ],
     );
     // The run succeeds if the user follows the advice of the message.

@@ -104,7 +104,7 @@ fn users_whom_a_run_cannot_serve_are_refused_by_name_or_left_out_and_counted() {
         .collect();
     for (rows, name, parts) in [
         (&lone, "lone", "has rated 2 different items"),
-        (&fan, "fan", "has rated 1 different items"),
+        (&fan, "fan", "has rated 1 different item,"),
         (&greedy, "greedy", "10 candidates"),
     ] {
         let workshop = Workshop::new();
@@ -133,7 +133,12 @@ fn users_whom_a_run_cannot_serve_are_refused_by_name_or_left_out_and_counted() {
     workshop.refused(
         over(&workshop, &csv()),
         &overrides,
-        &["no user is left", "on_unusable_user"],
+        &[
+            "no user is left of 12",
+            "on_unusable_user",
+            "0 users with too few positives",
+            "12 with too few other items for dataset.negatives.per_positive",
+        ],
     );
 }
 

@@ -32,6 +32,9 @@ impl Timestamp {
     /// (RFC 2822). Slashes may stand for the hyphens, and `UTC` or a blank before the offset. Without
     /// an offset the time is UTC. `None` for anything else, and for other centuries.
     pub fn parse(text: &str) -> Option<Self> {
+        if has_impossible_offset(text) {
+            return None;
+        }
         let of = |instant: jiff::Timestamp| i64::try_from(instant.as_nanosecond()).ok().map(Self);
         let usual = |text: &str| {
             if let Ok(instant) = text.parse() {
@@ -53,6 +56,13 @@ impl Timestamp {
     pub fn days_since(self, earlier: Self) -> f64 {
         (self.0 as f64 - earlier.0 as f64) / DAY_NS
     }
+}
+
+/// Returns whether a text ends in an offset from UTC that no place on Earth has: more than 18 hours.
+fn has_impossible_offset(text: &str) -> bool {
+    let offset = text.rfind(['+', '-']).filter(|&place| place >= 10);
+    let hours = offset.and_then(|place| text.get(place + 1..place + 3)?.parse::<u8>().ok());
+    hours.is_some_and(|hours| hours > 18)
 }
 
 /// Returns a date as ISO 8601 has it, if it differs from that in its slashes or in what stands before
@@ -132,6 +142,8 @@ mod tests {
                 Some(Timestamp(978_307_199_123_456_789)),
             ),
             ("2000-12-31 23:59:59 CET", None),
+            ("2000-12-31T23:59:59+25:00", None),
+            ("Sun, 31 Dec 2000 23:59:59 +2500", None),
             ("12/31/2000", None),
             ("31.12.2000", None),
             ("978307199", None),

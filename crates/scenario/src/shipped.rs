@@ -38,10 +38,19 @@ pub fn read(path: &Path, shipped: &'static Dir<'static>, what: &str) -> Result<(
         }
     };
     let mut bytes = Vec::new();
-    // One byte more shows that the file is too long, and no more of it is read.
+    // One byte above the limit is enough to know that the file is too long.
     file.take(MAX_FILE_BYTES + 1)
         .read_to_end(&mut bytes)
         .map_err(|reason| Error::read(path, reason))?;
+    if has_no_key(&bytes) {
+        return Err(Error::read(
+            path,
+            format!(
+                "this is no {what}, for none of its lines has a key, as in `seed = 1`; if it has ratings, name it in \
+                 a scenario: `fedrecsim new my.toml` writes one, in which `dataset.path` is the file"
+            ),
+        ));
+    }
     if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(too_long(path));
     }
@@ -54,6 +63,20 @@ pub fn read(path: &Path, shipped: &'static Dir<'static>, what: &str) -> Result<(
         )
     })?;
     Ok((text, false))
+}
+
+/// Returns whether a text has lines and none of the first hundred has a key or the head of a table. Such
+/// a text was taken for a scenario by mistake.
+fn has_no_key(text: &[u8]) -> bool {
+    let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with(b"#"));
+    let is_toml = |line: &[u8]| {
+        line.contains(&b'=') || line.starts_with(b"[") && !line[1..].starts_with(b"{")
+    };
+    let Some(first) = lines.next() else {
+        return false;
+    };
+    !is_toml(first) && !lines.take(100).any(is_toml)
 }
 
 /// Returns the name that a path is if it has one component: the ending does not matter.
@@ -106,5 +129,32 @@ mod tests {
             read(path.to_str().unwrap()).unwrap(),
             ("seed = 2".to_owned(), false)
         );
+    }
+
+    /// If this fails, a file of ratings in the place of a scenario gets a page of faults of syntax.
+    #[test]
+    fn a_file_of_ratings_is_no_scenario() {
+        let own = tempfile::tempdir().unwrap();
+        let path = own.path().join("ratings.csv");
+        for (text, is_other) in [
+            ("user,item\n1,2\n", true),
+            ("{\"user\": 1}\n", true),
+            ("[{\"user\": 1}]\n", true),
+            ("# mine\nuser,item\n", true),
+            ("seed\n[dataset]\n", false),
+            ("[dataset]\nname\n", false),
+            ("seed 1\nname = \"generated\"\n", false),
+            ("", false),
+            ("# nothing yet\n", false),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            match read(&path, &SCENARIOS, "scenario") {
+                Ok(_) => assert!(!is_other, "{text}"),
+                Err(error) => assert!(
+                    is_other && error.to_string().contains("this is no scenario"),
+                    "{text}: {error}"
+                ),
+            }
+        }
     }
 }

@@ -67,7 +67,8 @@ pub(crate) fn describe(
         .iter()
         .find(|entry| entry.name == scenario.method.name);
     let trains = entry.is_none_or(|entry| entry.trains);
-    let split = dataset::split_of(kept, (&scenario, trains))?;
+    drop(kept);
+    let split = dataset::load_for((&scenario, trains), &directories)?;
     let unusable = split.split_facts().unusable_users;
     if unusable > 0 {
         lines.push(format!(

@@ -191,19 +191,44 @@ fn wanted(dataset: &Dataset, spec: &EvaluationSpec) -> (u32, bool) {
 
 /// Returns those of the users here who can be tested and have too few items that they never rated.
 pub(super) fn unserved(dataset: &Dataset, spec: &EvaluationSpec) -> Vec<u32> {
+    let own = dataset.own_users();
+    let tested = dataset.tested_users().into_iter().map(UserId);
+    let here = tested.filter(|user| own.contains(&user.0));
+    short_of(dataset, spec, here)
+        .map(|(user, _)| user.0)
+        .collect()
+}
+
+/// Checks that every evaluated user here has as many items that were never rated as candidates are wanted.
+///
+/// # Errors
+/// Those of [`Candidates::draw`].
+pub(super) fn check(dataset: &Dataset, spec: &EvaluationSpec, streams: Streams) -> Result<()> {
+    let own = dataset.own_users();
+    let users = evaluated_users(dataset, spec, streams)?.into_iter();
+    let here = users.filter(|user| own.contains(&user.0));
+    match short_of(dataset, spec, here).next() {
+        Some((user, available)) => Err(too_few(dataset, user, spec, available)),
+        None => Ok(()),
+    }
+}
+
+/// Returns which of `users` have too few items that they never rated, and how many they have.
+fn short_of<'d>(
+    dataset: &'d Dataset,
+    spec: &EvaluationSpec,
+    users: impl Iterator<Item = UserId> + 'd,
+) -> impl Iterator<Item = (UserId, u32)> + 'd {
     let (wanted, separate) = wanted(dataset, spec);
+    // Without any candidates, every held-out item would come first.
     let needed = wanted.saturating_mul(if separate { 2 } else { 1 }).max(1);
     let mut pool = Pool::new(dataset.items());
-    let mut users = dataset.tested_users();
-    let own = dataset.own_users();
-    users.retain(|user| {
-        let mut is_unserved = || {
-            pool.restrict(dataset.touched_items(UserId(*user)), 0);
-            pool.available() < needed
-        };
-        own.contains(user) && dataset.holds_items_out() && is_unserved()
-    });
-    users
+    let ranks = dataset.holds_items_out();
+    users.filter(move |_| ranks).filter_map(move |user| {
+        pool.restrict(dataset.touched_items(user), 0);
+        let available = pool.available();
+        (available < needed).then_some((user, available))
+    })
 }
 
 /// Memory for listing a full catalogue; reusable for all users.
@@ -293,7 +318,7 @@ fn too_few(dataset: &Dataset, user: UserId, spec: &EvaluationSpec, available: u3
     let (wanted, separate) = wanted(dataset, spec);
     let helps = wanted > 1 && available >= if separate { 2 } else { 1 };
     let lower = helps.then_some("evaluation.ranking.sampled.candidates");
-    let remedy = dataset.remedy(lower, unserved(dataset, spec).len());
+    let remedy = lower.map_or_else(String::new, |key| format!("; lower {key}"));
     let wanted = wanted.max(1);
     let for_whom = if separate {
         " for each of the test and the validation item"

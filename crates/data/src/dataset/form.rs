@@ -190,6 +190,12 @@ pub(super) fn form_of<'h>(
     if begins(first, "@relation") {
         return refused("an ARFF file", "leave out its lines down to `@data`");
     }
+    if begins(first, "sep=") || begins(first, "\"sep=") {
+        return refused(
+            "a table for Excel, whose first line has the separator alone",
+            "leave out that line, as with `tail -n +2 FILE > ratings.csv`",
+        );
+    }
     if is_block(first) && second.is_some_and(|line| !is_block(line)) {
         return refused(
             "a list of ratings in blocks, one for each item as Netflix has them",
@@ -337,6 +343,7 @@ mod tests {
             (b"1: 10, 20\n", "an adjacency list", "awk"),
             (b"# all\n[{\"u\": 1}]", "a JSON array", "jq -c"),
             (b"<!DOCTYPE html>\n", "a web page", "fetch the file itself"),
+            (b"sep=;\nuser;item\n", "a table for Excel", "tail -n +2"),
             (
                 b"%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 5\n",
                 "Matrix Market",

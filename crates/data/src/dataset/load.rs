@@ -4,9 +4,10 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use super::ratings::{self, Interaction, Ratings};
-use super::{Dataset, delimited, filters, generator, registry, split, unusable};
+use super::unusable::{self, Needs};
+use super::{Dataset, delimited, filters, generator, registry, split};
 use fedrecsim_core::{Error, Result, Streams};
-use fedrecsim_scenario::{DatasetSpec, GeneratorSpec, Scenario, SplitSpec};
+use fedrecsim_scenario::{DatasetSpec, GeneratorSpec, OnUnusableUser, Scenario, SplitSpec};
 
 /// Reads or generates the ratings that `spec` names, takes the part of them that it keeps, leaves
 /// out the users with fewer than `minimum_interactions` of them, and splits the rest. Users whom the
@@ -23,11 +24,41 @@ pub fn load(spec: &DatasetSpec, data_directories: &[PathBuf], streams: Streams) 
     if let Some(generator) = &spec.generator {
         return generated(generator, 0..generator.users, spec, streams);
     }
-    let (ratings, remarks) = read(spec, data_directories, streams)?;
-    let dataset = unusable::split_served(ratings, spec, None, streams);
-    Ok(dataset
-        .map_err(|error| beside(error, &remarks))?
-        .with(remarks))
+    of_file(spec, None, data_directories, streams)
+}
+
+/// Reads the ratings of a file, and splits them.
+fn of_file(
+    spec: &DatasetSpec,
+    needs: Option<Needs<'_>>,
+    data_directories: &[PathBuf],
+    streams: Streams,
+) -> Result<Dataset> {
+    let served = |spec: &DatasetSpec| {
+        let (ratings, remarks) = read(spec, data_directories, streams)?;
+        let users = ratings.user_names.len();
+        let dataset = unusable::split_served(ratings, spec, needs, streams);
+        Ok((dataset, remarks, users))
+    };
+    let (dataset, remarks, users) = served(spec)?;
+    let text = match dataset {
+        Err(Error::Dataset(text)) => text,
+        other => return Ok(other?.with(remarks)),
+    };
+    // The advice to leave users out is tried before it is given. The file is read again, so that a run
+    // that succeeds need not hold it twice.
+    let without = DatasetSpec {
+        on_unusable_user: OnUnusableUser::LeaveOut,
+        ..spec.clone()
+    };
+    let advice = match served(&without)?.0 {
+        Ok(dataset) if *spec != without => format!(
+            "; dataset.on_unusable_user = \"leave-out\" leaves out such users: {} of {users} users are left",
+            dataset.users()
+        ),
+        _ => String::new(),
+    };
+    Err(beside(Error::Dataset(text + &advice), &remarks))
 }
 
 /// Returns the error of ratings that cannot be split with what was noticed of their file, which may be
@@ -54,12 +85,8 @@ pub fn load_for(
     if spec.generator.is_some() {
         return load(spec, data_directories, streams);
     }
-    let (ratings, remarks) = read(spec, data_directories, streams)?;
     let needs = Some((&scenario.evaluation, trains));
-    let dataset = unusable::split_served(ratings, spec, needs, streams);
-    Ok(dataset
-        .map_err(|error| beside(error, &remarks))?
-        .with(remarks))
+    of_file(spec, needs, data_directories, streams)
 }
 
 /// What was told from a file, and what its reader should look at.
@@ -93,18 +120,6 @@ pub fn look_for(spec: &DatasetSpec, data_directories: &[PathBuf]) -> Result<()> 
         Some(_) => Ok(()),
         None => registry::locate(spec, data_directories).map(drop),
     }
-}
-
-/// Splits the ratings of a file that the filters of a scenario have left, as [`load_for`] does.
-///
-/// # Errors
-/// Those of [`split::split`].
-pub fn split_of(ratings: Ratings, (scenario, trains): (&Scenario, bool)) -> Result<Dataset> {
-    let needs = Some((&scenario.evaluation, trains));
-    let remarks = [Vec::new(), ratings.warnings.clone()];
-    let streams = Streams::new(scenario.seed);
-    let dataset = unusable::split_served(ratings, &scenario.dataset, needs, streams);
-    dataset.map_err(|error| beside(error, &remarks))
 }
 
 /// Returns the split ratings of the users `own` of a generated population, without those who have

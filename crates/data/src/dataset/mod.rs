@@ -49,7 +49,7 @@ pub use {
     column::{Ranks, Values},
     filters::filtered,
     held_out::{HeldOutItems, KeptItems, TestRatings},
-    load::{load, load_for, look_for, split_of},
+    load::{load, load_for, look_for},
     own_data::OwnData,
     ratings::{Interaction, Ratings},
     scale::RatingScale,
@@ -282,24 +282,6 @@ impl Dataset {
     pub fn who(&self, user: UserId) -> Who {
         let name = self.user_names.get(user.index()).cloned();
         Who { id: user, name }
-    }
-
-    /// Returns the end of a message about users whom a run cannot serve, of whom there are as many: to
-    /// `lower` a key if that would help, and to leave them out if there is a file and somebody is left.
-    fn remedy(&self, lower: Option<&str>, unserved: usize) -> String {
-        let counts_all = !self.user_names.is_empty() && self.is_whole();
-        let leaves_some = counts_all && unserved < self.users();
-        let leave_out = leaves_some
-            .then_some("leave such users out with dataset.on_unusable_user = \"leave-out\"");
-        let lower = lower.map(|key| format!("lower {key}"));
-        let all: Vec<String> = lower
-            .into_iter()
-            .chain(leave_out.map(str::to_owned))
-            .collect();
-        match all.is_empty() {
-            true => String::new(),
-            false => format!("; {}", all.join(", or ")),
-        }
     }
 
     /// Returns the number of different items that are held out of the ratings of `user` and are not

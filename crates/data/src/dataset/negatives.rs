@@ -58,8 +58,10 @@ pub(super) fn unserved<'d>(
 
 fn too_few(dataset: &Dataset, user: UserId, spec: &NegativesSpec, available: usize) -> Error {
     let wanted = spec.per_positive;
-    let lower = (available > 0).then_some("dataset.negatives.per_positive");
-    let remedy = dataset.remedy(lower, unserved(dataset, spec).count());
+    let remedy = match available {
+        0 => "",
+        _ => "; lower dataset.negatives.per_positive",
+    };
     Error::Dataset(format!(
         "{}: {wanted} negatives per positive are wanted, but only {available} items are left to draw them from{remedy}",
         dataset.who(user),

@@ -109,7 +109,7 @@ impl Picture {
                     (at, color(series.color), series.marker)
                 })
                 .collect();
-            // Of several fronts the first one is in the legend.
+            // The legend has one line for all fronts.
             for (front, label) in fronts
                 .iter()
                 .zip(std::iter::once("the front").chain(std::iter::repeat("")))

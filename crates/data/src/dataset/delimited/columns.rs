@@ -57,7 +57,7 @@ impl Columns {
                     (None, _) => fault(format!(
                         "expected a header with a column {name:?} (the {role}), found the columns {}{}",
                         listed(first),
-                        other_separator(first, separator)
+                        remedy(first, (role, name), separator)
                     )),
                     (Some(_), Some(_)) => fault(format!(
                         "the header names column {name:?} (the {role}) more than once"
@@ -165,6 +165,31 @@ impl Columns {
             listed(record)
         )
     }
+}
+
+/// Returns what to do about a header without a column: its name if it is written in another way, or what
+/// helps with the form of the file.
+fn remedy(first: &ByteRecord, (role, name): (&str, &str), separator: &str) -> String {
+    let letters = |name: &str| -> String {
+        let kept = name.chars().filter(|c| c.is_alphanumeric());
+        kept.flat_map(char::to_lowercase).collect()
+    };
+    let names = || first.iter().map(String::from_utf8_lossy);
+    if names().filter(|name| name.len() > 2).count() > 0
+        && names().all(|name| name.starts_with('\'') && name.ends_with('\''))
+    {
+        return "; take off the single quotes, as with `tr -d \"'\" < FILE > ratings.csv`"
+            .to_owned();
+    }
+    if let Some(found) = names().find(|found| letters(found) == letters(name)) {
+        return format!("; did you mean `{role} = {:?}`?", found.trim());
+    }
+    if first.len() > 20 {
+        return "; if each column is an item (a matrix), write one rating in a line, as with \
+                `frame.melt(id_vars=\"user\", var_name=\"item\", value_name=\"rating\").dropna()` of pandas"
+            .to_owned();
+    }
+    other_separator(first, separator)
 }
 
 /// Returns advice to take another separator, if the whole first line is one field and has one.

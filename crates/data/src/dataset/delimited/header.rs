@@ -9,8 +9,12 @@ use fedrecsim_core::Timestamp;
 use fedrecsim_scenario::{ColumnRef, DelimitedSpec};
 
 /// What is said of a first line that names columns although there is no header.
-pub(super) const FORGOTTEN: &str = "there is no number in this line, and there are numbers in the next one: if it names \
+const NAMES: &str = "there is no number in this line, and there are numbers in the next one: if it names \
                                     the columns, say `header = true`; if it is a rating, move it down";
+
+/// What is said of a first line that counts the columns.
+const NUMBERS: &str = "this line counts the columns, as a frame without names is written: leave it out, as with \
+                       `tail -n +2 FILE > ratings.csv`";
 
 /// Names that columns have, and that no user has.
 const USUAL_NAMES: [&[u8]; 8] = [
@@ -83,9 +87,24 @@ pub(super) fn is_rating(
     !is_by_name && !has_usual_name(columns, first) && others.into_iter().any(has_number)
 }
 
+/// Returns why the first line is probably no rating; `None` if it may be one.
+pub(super) fn forgotten(
+    columns: &Columns,
+    first: &ByteRecord,
+    second: &ByteRecord,
+) -> Option<&'static str> {
+    if are_names(columns, first, second) {
+        Some(NAMES)
+    } else if are_numbers_of_columns(columns, first, second) {
+        Some(NUMBERS)
+    } else {
+        None
+    }
+}
+
 /// Returns whether the first line probably names the columns: none of its fields is a number, while
 /// there are some in the second line, for user and item or in other columns than these.
-pub(super) fn is_forgotten(columns: &Columns, first: &ByteRecord, second: &ByteRecord) -> bool {
+fn are_names(columns: &Columns, first: &ByteRecord, second: &ByteRecord) -> bool {
     let pair = [columns.user, columns.item];
     let has_names = || pair.iter().all(|&place| is_number(second, place));
     let has_others = || {
@@ -93,6 +112,15 @@ pub(super) fn is_forgotten(columns: &Columns, first: &ByteRecord, second: &ByteR
         others.any(|place| !trimmed(first, place).is_empty() && is_number(second, place))
     };
     !has_number(first) && (has_names() || has_others())
+}
+
+/// Returns whether the first line counts the columns from 0, as pandas writes a frame without names. As
+/// a rating it would be far older than all others.
+fn are_numbers_of_columns(columns: &Columns, first: &ByteRecord, second: &ByteRecord) -> bool {
+    (0..first.len()).all(|place| number(first, place) == Some(place))
+        && columns
+            .timestamp
+            .is_some_and(|place| is_time(second, place))
 }
 
 /// Returns whether a line has a number.

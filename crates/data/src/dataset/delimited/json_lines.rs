@@ -72,8 +72,14 @@ impl<'a> JsonLines<'a> {
         for (value, key) in values.into_iter().zip(&self.wanted) {
             let text = value.map_or(Ok(Cow::Borrowed("")), text_of);
             let text = text.map_err(|found| {
+                let hint = match found == AN_ARRAY {
+                    true => "; write one item in a line, as with `jq -c '.item[] as $i | .item = $i' ratings.jsonl`"
+                        .replace("item[", &format!("{key}["))
+                        .replace(".item =", &format!(".{key} =")),
+                    false => String::new(),
+                };
                 fault(format!(
-                    "expected a text or a number under {key:?}, found {found}"
+                    "expected a text or a number under {key:?}, found {found}{hint}"
                 ))
             })?;
             record.push_field(text.as_bytes());
@@ -132,6 +138,8 @@ fn no_number(line: &[u8]) -> String {
     })
 }
 
+const AN_ARRAY: &str = "an array";
+
 /// Returns a value as text: numbers as they are written, yes as 1 and no as 0, and none as nothing.
 fn text_of(value: &RawValue) -> Result<Cow<'_, str>, String> {
     match value.get() {
@@ -140,7 +148,7 @@ fn text_of(value: &RawValue) -> Result<Cow<'_, str>, String> {
         "false" => Ok("0".into()),
         text if text.starts_with('"') => serde_json::from_str::<String>(text)
             .map_or_else(|error| Err(reason(&error)), |text| Ok(text.into())),
-        text if text.starts_with('[') => Err("an array".to_owned()),
+        text if text.starts_with('[') => Err(AN_ARRAY.to_owned()),
         text if text.starts_with('{') => Err("an object".to_owned()),
         number => Ok(number.into()),
     }

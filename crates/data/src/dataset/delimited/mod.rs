@@ -7,6 +7,7 @@
 //! Reading order: `source` gives the rows in whatever form they are, `columns` finds the columns in the
 //! first of them, `header` says whether that is a rating, and `rows` makes ratings of the others.
 
+mod alike;
 mod columns;
 mod header;
 mod json_lines;
@@ -99,13 +100,11 @@ fn parse_rows<'a>(
         return Err(malformed(path, line_of(&first), fault));
     }
     loop {
-        let is_second = rows.count == 1;
-        if !source.has_header && is_second && header::is_forgotten(&columns, &first, &record) {
-            return Err(malformed(
-                path,
-                line_of(&first),
-                header::FORGOTTEN.to_owned(),
-            ));
+        if !source.has_header
+            && rows.count == 1
+            && let Some(fault) = header::forgotten(&columns, &first, &record)
+        {
+            return Err(malformed(path, line_of(&first), fault.to_owned()));
         }
         let is_first = rows.count == 0;
         if let Err(fault) = rows.push(&columns, &record, keep) {

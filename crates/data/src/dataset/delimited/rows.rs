@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use csv::ByteRecord;
 
+use super::alike;
 use super::columns::Columns;
 use super::times::Times;
 use super::{number, trimmed};
@@ -36,6 +37,8 @@ pub(super) struct Rows {
     foreign: Counted,
     /// How many names begin with a quotation mark that is never closed.
     open: Counted,
+    /// How many names of items are lists of them.
+    lists: usize,
 }
 
 /// A number of lines, and the first of them.
@@ -176,6 +179,7 @@ impl Rows {
                 .push(String::from_utf8_lossy(item_name).into());
         }
         self.count += 1;
+        self.lists += usize::from(is_list(item_name));
         let row = Interaction {
             item,
             rating,
@@ -213,6 +217,18 @@ impl Rows {
 
     /// Returns what is kept of all rows, with their times in nanoseconds, and what was noticed.
     pub(super) fn finish(mut self) -> Result<Ratings, String> {
+        if self.lists > 0 && 2 * self.lists >= self.count {
+            return Err(LISTS.to_owned());
+        }
+        self.ratings.warnings.extend(self.times.warning());
+        let Ratings {
+            user_names,
+            item_names,
+            warnings,
+            ..
+        } = &mut self.ratings;
+        warnings.extend(alike::warning("users", user_names, &self.users));
+        warnings.extend(alike::warning("items", item_names, &self.items));
         self.ratings
             .told
             .extend(self.times.finish(&mut self.ratings.interactions)?);
@@ -263,9 +279,12 @@ fn wrong(expected: &str, (columns, record): (&Columns, &ByteRecord), place: usiz
         field => shown(field),
     };
     let written = String::from_utf8_lossy(trimmed(record, place));
-    let hint = match written.contains(',') && written.replace(',', ".").parse::<f64>().is_ok() {
-        true => "; write a point before the decimals".to_owned(),
-        false => columns.instead_of(place),
+    let hint = if written.contains(',') && written.replace(',', ".").parse::<f64>().is_ok() {
+        "; write a point before the decimals".to_owned()
+    } else if columns.timestamp == Some(place) && ends_in_a_year(&written) {
+        "; write the year first, for 03/04/2011 may be a day of March or of April".to_owned()
+    } else {
+        columns.instead_of(place)
     };
     let fault = format!(
         "expected {expected} {}, found {found}{hint}",
@@ -275,6 +294,31 @@ fn wrong(expected: &str, (columns, record): (&Columns, &ByteRecord), place: usiz
         true => Fault::Incomplete(fault),
         false => Fault::Wrong(fault),
     }
+}
+
+/// What is said of rows whose items are lists.
+const LISTS: &str = "the rows have lists of items: write one item in a row, as with \
+                     `frame.assign(item=frame[\"item\"].str.strip(\"[]\").str.split(\",\")).explode(\"item\")` of pandas";
+
+/// Returns whether the name of an item is a list: in brackets, or of whole numbers.
+fn is_list(name: &[u8]) -> bool {
+    let is_number = |part: &[u8]| {
+        let part = part.trim_ascii();
+        !part.is_empty() && part.iter().all(u8::is_ascii_digit)
+    };
+    let of_numbers = |separator: u8| {
+        name.contains(&separator) && name.split(|byte| *byte == separator).all(is_number)
+    };
+    name.starts_with(b"[") && name.ends_with(b"]") || b",;| ".iter().any(|&byte| of_numbers(byte))
+}
+
+/// Returns whether a text is a date whose day or month comes first, as in 12/31/2000 or 31.12.2000 23:59.
+fn ends_in_a_year(text: &str) -> bool {
+    let date = text.split(' ').next().unwrap_or_default();
+    let parts: Vec<&str> = date.split(['/', '.', '-']).collect();
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    matches!(parts[..], [first, _, year] if first.len() <= 2 && [2, 4].contains(&year.len()))
+        && parts.iter().all(|part| is_number(part))
 }
 
 /// Returns whether a name has a character that cannot be seen, such as a blank that does not break or
@@ -290,9 +334,14 @@ fn has_hidden(name: &[u8]) -> bool {
 
 /// Numbers of names, in the order of first appearance. The map is only looked up, never iterated.
 #[derive(Default)]
-struct Names(HashMap<Box<[u8]>, u32>);
+pub(super) struct Names(HashMap<Box<[u8]>, u32>);
 
 impl Names {
+    /// Returns whether a name has been read.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name.as_bytes())
+    }
+
     fn number(&mut self, name: &[u8]) -> Result<u32, String> {
         if let Some(&number) = self.0.get(name) {
             return Ok(number);

@@ -115,7 +115,7 @@ impl<'a> Source<'a> {
             return Ok(false);
         }
         if let Some(names) = names_without_types(record) {
-            // Who names a column with its type means the column that is called so.
+            // A name in the scenario such as `user_id:token` has the type in it, so that this header is meant as it stands.
             let is_asked = |field: &[u8]| {
                 self.names
                     .iter()

@@ -28,10 +28,15 @@ pub(super) struct Times {
     is_real: bool,
     /// Whether some number was no date without hyphens, as in `20001231235959`.
     has_plain_number: bool,
+    /// How many numbers were 0 or -1, which many programs write for a missing time.
+    blank: u64,
 }
 
 /// The size from which numbers count seconds since 1970, and not the rows: it is March 1973.
 pub(super) const FEWEST_SECONDS: f64 = 1e8;
+
+/// The beginning of 1995, before which nobody rated anything online.
+const FIRST_RATINGS_NS: f64 = 788_918_400e9;
 
 const A_DATE: &str = "a date, as in \"2000-12-31 23:59:59\"";
 
@@ -79,6 +84,7 @@ impl Times {
         let real = number(record, place).filter(|real: &f64| real.is_finite() && !is_date);
         if let Some(real) = real {
             self.widen(real);
+            self.blank += u64::from(real == 0.0 || real == -1.0);
             let largest = self.largest.get_or_insert_default();
             *largest = largest.max(real.abs());
             let whole: Option<i64> = number(record, place);
@@ -111,6 +117,20 @@ impl Times {
             }
             None => Err(("a timestamp (a finite number)".to_owned(), place)),
         }
+    }
+
+    /// Returns a warning of numbers that stand for no time, if the others are times.
+    pub(super) fn warning(&self) -> Option<String> {
+        let is_clock = self
+            .largest
+            .is_some_and(|largest| largest >= FEWEST_SECONDS);
+        (is_clock && self.blank > 0).then(|| {
+            format!(
+                "timestamps that are 0 or -1, and count as the beginning of 1970: {}; if they are missing, leave the \
+                 field empty and set `dataset.columns.on_incomplete = \"skip\"`",
+                self.blank
+            )
+        })
     }
 
     /// Turns the numbers of all rows into nanoseconds, or into what only orders rows if they count no
@@ -148,6 +168,14 @@ impl Times {
             ));
         }
         let format = self.format.or_else(|| unit_of(largest));
+        if !was_given && format == Some(Nanoseconds) && largest < FIRST_RATINGS_NS {
+            return Err(format!(
+                "the timestamps go up to {largest}, which is {} in nanoseconds since 1970: if they are file times of \
+                 Windows or ticks of .NET, write dates as in \"2000-12-31 23:59:59\"; if they are nanoseconds, give \
+                 `dataset.columns.timestamp_format`",
+                Timestamp(largest as i64)
+            ));
+        }
         let (unit_ns, name) = match format {
             Some(Seconds) => (1_000_000_000, "seconds since 1970"),
             Some(Milliseconds) => (1_000_000, "milliseconds since 1970"),

@@ -55,16 +55,20 @@ impl Splitter {
                     false => (2, "a test item"),
                 };
                 format!(
-                    "{first} has rated {first_different_items} different items, but {split} needs at least \
-                     {needed} ({held_out} and one to train on); users with too few"
+                    "{first} has rated {first_different_items} different item{}, but {split} needs at least \
+                     {needed} ({held_out} and one to train on); users with too few",
+                    if *first_different_items == 1 { "" } else { "s" }
                 )
             }
         };
-        format!("{why}: {}. {}", users.len(), self.way_out(too_few))
+        let way_out = self
+            .way_out(too_few)
+            .map_or_else(String::new, |advice| format!(". {advice}"));
+        format!("{why}: {}{way_out}", users.len())
     }
 
-    /// Returns advice for users that cannot be split, which leaves somebody who can.
-    fn way_out(&self, too_few: &TooFew) -> String {
+    /// Returns advice for users that cannot be split, if there is some beside leaving them out of a file.
+    fn way_out(&self, too_few: &TooFew) -> Option<String> {
         let left = self.train.users();
         let validates = self.held_out.has_validation_items();
         let validation_key = match &self.way {
@@ -72,24 +76,18 @@ impl Splitter {
             _ => "leave-one-out.validation_item = false",
         };
         match &self.way {
-            _ if left == 0 && validates && too_few.most_positives >= 2 => format!(
+            _ if left == 0 && validates && too_few.most_positives >= 2 => Some(format!(
                 "No user has enough; without validation items (dataset.split.{validation_key}) 2 would do"
-            ),
+            )),
             _ if left == 0 => {
-                "No user has enough, so that these ratings cannot be split so".to_owned()
+                Some("No user has enough, so that these ratings cannot be split so".to_owned())
             }
-            // Without them the parts are drawn anew, and others may be left without a rating.
-            Way::KFold(_) if self.is_of_file => {
-                "Leave them out with dataset.on_unusable_user = \"leave-out\"".to_owned()
-            }
-            _ if self.is_of_file => format!(
-                "Leave them out with dataset.on_unusable_user = \"leave-out\": {left} users can be split"
-            ),
-            _ if self.most_rows > too_few.most_rows => format!(
+            _ if self.is_of_file => None,
+            _ if self.most_rows > too_few.most_rows => Some(format!(
                 "Set dataset.minimum_interactions to {} to leave them out",
                 too_few.most_rows + 1
-            ),
-            _ => "Raise dataset.generator.ratings_per_user".to_owned(),
+            )),
+            _ => Some("Raise dataset.generator.ratings_per_user".to_owned()),
         }
     }
 }

@@ -13,7 +13,7 @@ use super::{Arm, Faults, OfAll, RawAxis, RawStudy, check_key};
 /// The most arms of a study. A longer list is a mistake in the axes.
 pub(in crate::study) const MOST_ARMS: usize = 10_000;
 
-/// One value of an axis: its name, and what it changes.
+/// One value of an axis: its name, and the keys that it sets.
 struct Choice {
     name: String,
     /// Whether it is one of several repetitions of an experiment.

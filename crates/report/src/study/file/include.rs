@@ -103,7 +103,7 @@ fn merged(
     };
     let folder = path.parent().unwrap_or(Path::new(""));
     study.begin_in(folder, is_shipped);
-    // Of several files, a later one counts more.
+    // If two included files set the same key, the later one wins.
     for written in std::mem::take(&mut study.include).into_iter().rev() {
         let (span, written) = (written.span(), written.into_inner());
         // Files that come with the program go by their names.

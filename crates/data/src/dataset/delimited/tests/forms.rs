@@ -181,73 +181,6 @@ fn incomplete_rows_are_left_out_and_counted_where_that_is_asked_for() {
     }
 }
 
-/// If this fails, one user is two, and nobody can see why.
-#[test]
-fn blanks_that_cannot_be_seen_are_told() {
-    let rows = "ann,x,5,1\nann\u{a0},x,5,2\nann\u{a0},y,5,2\nbob,x\u{200b},1,3\nz\u{f6}e,x,1,4\n";
-    let read = read_text(rows, &four_columns(",")).unwrap();
-    assert_eq!(read.user_names.len(), 4);
-    assert_eq!(
-        read.warnings,
-        [
-            "ratings: names of users or items with blanks or other characters that cannot be seen: 2, the first in \
-          line 2: \"ann\\u{a0}\"; the same name without them counts as another one"
-        ]
-    );
-}
-
-/// If this fails, a stray quotation mark is a user, and nobody can see why.
-#[test]
-fn a_quotation_mark_that_is_never_closed_is_told() {
-    let read = read_text(
-        "a,x,5,1\n\"b,x,5,1\n\"\"\"c\"\"\",x,5,1\n",
-        &four_columns(","),
-    )
-    .unwrap();
-    let [warning] = &read.warnings[..] else {
-        panic!("{:?}", read.warnings)
-    };
-    assert!(
-        warning.ends_with("never closed: 1, the first in line 2"),
-        "{warning}"
-    );
-}
-
-/// If this fails, the advice for a row is to leave out all of them.
-#[test]
-fn what_is_no_incomplete_row_has_advice_of_its_own() {
-    let aligned = fault("a    x    5    1\nb    y    4    2\n", &four_columns(" "));
-    assert!(
-        aligned.contains("tr -s ' '") && !aligned.contains(SKIP),
-        "{aligned}"
-    );
-    let comma = fault("a;x;3,5;1\n", &four_columns(";"));
-    assert!(
-        comma.ends_with("found \"3,5\"; write a point before the decimals"),
-        "{comma}"
-    );
-    let names = fault(",item,rating,time\n0,x,5,1\n", &four_columns(","));
-    assert!(
-        names.contains("say `header = true`") && !names.contains(SKIP),
-        "{names}"
-    );
-}
-
-/// If this fails, two users whose names read alike are one mystery.
-#[test]
-fn names_in_another_encoding_are_told() {
-    let rows = b"\xe9mile,x,5,1\n\xe9mile,y,5,1\n\xe8mile,x,5,2\n";
-    let read = read_text(rows, &four_columns(",")).unwrap();
-    assert_eq!(read.user_names.len(), 2);
-    let [warning] = &read.warnings[..] else {
-        panic!("{:?}", read.warnings)
-    };
-    assert!(
-        warning.contains("not UTF-8: 2, the first in line 1; save") && warning.contains("iconv"),
-        "{warning}"
-    );
-}
-
 /// If this fails, the first rating of a file is taken for the names of its columns.
 #[test]
 fn a_first_line_with_a_rating_and_a_time_is_no_header() {
@@ -293,48 +226,6 @@ fn a_first_line_with_a_rating_and_a_time_is_no_header() {
     assert!(told.contains("say `header = true`"), "{told}");
 }
 
-/// If this fails, users whose names begin with `#` vanish from the head of a file without a warning.
-#[test]
-fn comments_that_look_like_rows_are_warned_of() {
-    let layout = four_columns(",");
-    let head = "# of a shop, in Kyiv\n# user,item,rating,time\n";
-    let read = read_text(format!("{head}a,x,5,1\n"), &layout).unwrap();
-    assert_eq!(read.warnings, [""; 0]);
-    let rows = "#a,x,5,1\n#a,y,4,2\nb,x,5,1\n";
-    let read = read_text(rows, &layout).unwrap();
-    assert_eq!(read.users.len(), 1);
-    let [warning] = &read.warnings[..] else {
-        panic!("{:?}", read.warnings)
-    };
-    assert!(
-        warning.contains("left out as comments: 2; put"),
-        "{warning}"
-    );
-}
-
-/// If this fails, a list of items is one rating, or its message does not say what to do.
-#[test]
-fn a_list_of_items_in_each_line_is_named() {
-    let pairs = DelimitedSpec {
-        separator: None,
-        header: None,
-        rating: None,
-        timestamp: None,
-        ..four_columns(" ")
-    };
-    let told = fault("0 5 7 9\n1 5 8\n", &pairs);
-    assert!(
-        told.contains("an adjacency list") && told.contains("awk") && !told.contains(SKIP),
-        "{told}"
-    );
-    let shorter = fault("0 5 7 9\n1 5\n", &pairs);
-    assert!(
-        shorter.contains("an adjacency list") && !shorter.contains("on_incomplete"),
-        "{shorter}"
-    );
-    assert!(!fault("a,x,1,9\nb,y,2\n", &four_columns(",")).contains("adjacency"));
-}
-
 /// If this fails, somebody cannot see what unit the program has taken the times of a file for.
 #[test]
 fn what_is_told_from_a_file_is_said_in_one_line() {
@@ -366,7 +257,7 @@ fn what_is_told_from_a_file_is_said_in_one_line() {
         mixed.contains("of two units") && mixed.contains("timestamp_format"),
         "{mixed}"
     );
-    // No time is often written as 0.
+    // Many programs write 0 for a missing time, so that 0 is no sign of another unit.
     assert!(read_text("a,x,1,0\na,y,1,978264000123\n", &four_columns(",")).is_ok());
     let given = DelimitedSpec {
         timestamp_format: Some(TimestampFormat::Seconds),

@@ -1,5 +1,6 @@
 //! Checks that files of every shape are read, and that each malformed line is named.
 #![allow(clippy::unwrap_used)]
+mod advice;
 mod forms;
 
 use super::*;

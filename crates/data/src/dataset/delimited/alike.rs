@@ -1,0 +1,88 @@
+//! Finds names that are probably one and the same, written in two ways.
+
+use std::collections::HashMap;
+
+use unicode_normalization::UnicodeNormalization;
+
+use super::rows::Names;
+use crate::records::shown;
+
+/// Returns a warning of names of one role that differ only in how they are written: `2` and `2.0`, `7`
+/// and `07`, or an accent that is part of its letter or a character of its own.
+///
+/// Names stay as they are: zeros before a number can have a meaning.
+pub(super) fn warning(role: &str, names: &[Box<str>], known: &Names) -> Option<String> {
+    let mut written: HashMap<String, &str> = HashMap::new();
+    let mut twins = 0_usize;
+    let mut first: Option<(&str, String)> = None;
+    for name in names {
+        let Some(plain) = plain(name).filter(|plain| **plain != **name) else {
+            continue;
+        };
+        let twin = match known.has(&plain) {
+            true => Some(plain.clone()),
+            false => written.get(&plain).map(|&other| other.to_owned()),
+        };
+        match twin {
+            Some(twin) => {
+                twins += 1;
+                first.get_or_insert((name, twin));
+            }
+            None => {
+                written.insert(plain, name);
+            }
+        }
+    }
+    let (name, twin) = first?;
+    Some(format!(
+        "{role} whose names differ from others only in how they are written: {twins}, as {} and {}; they count as \
+         different {role}, so write each in one way",
+        shown(twin.as_bytes()),
+        shown(name.as_bytes())
+    ))
+}
+
+/// Returns the plain form of a name: a whole number without zeros around it, or composed letters. `None`
+/// if it cannot have another one.
+fn plain(name: &str) -> Option<String> {
+    if !name.is_ascii() {
+        return Some(name.nfc().collect());
+    }
+    let whole = name.split_once('.').map_or(name, |(whole, rest)| {
+        match rest.bytes().all(|byte| byte == b'0') {
+            true => whole,
+            false => name,
+        }
+    });
+    if whole.is_empty() || !whole.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let number = whole.trim_start_matches('0');
+    Some(if number.is_empty() { "0" } else { number }.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// If this fails, a name has the plain form of another one, or none although there are several ways to
+    /// write it.
+    #[test]
+    fn names_have_one_plain_form() {
+        for (name, form) in [
+            ("2", Some("2")),
+            ("2.0", Some("2")),
+            ("2.00", Some("2")),
+            ("02", Some("2")),
+            ("0", Some("0")),
+            ("000", Some("0")),
+            ("2.5", None),
+            ("B00A", None),
+            ("-2", None),
+            ("e\u{301}", Some("\u{e9}")),
+            ("\u{e9}", Some("\u{e9}")),
+        ] {
+            assert_eq!(plain(name).as_deref(), form, "{name}");
+        }
+    }
+}

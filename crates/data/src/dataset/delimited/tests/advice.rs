@@ -1,0 +1,256 @@
+//! Checks what is said of files that are read, or nearly, and what their owner should look at.
+
+use super::*;
+
+/// If this fails, one user is two, and nobody can see why.
+#[test]
+fn blanks_that_cannot_be_seen_are_told() {
+    let rows = "ann,x,5,1\nann\u{a0},x,5,2\nann\u{a0},y,5,2\nbob,x\u{200b},1,3\nz\u{f6}e,x,1,4\n";
+    let read = read_text(rows, &four_columns(",")).unwrap();
+    assert_eq!(read.user_names.len(), 4);
+    assert_eq!(
+        read.warnings,
+        [
+            "ratings: names of users or items with blanks or other characters that cannot be seen: 2, the first in \
+          line 2: \"ann\\u{a0}\"; the same name without them counts as another one"
+        ]
+    );
+}
+
+/// If this fails, a stray quotation mark is a user, and nobody can see why.
+#[test]
+fn a_quotation_mark_that_is_never_closed_is_told() {
+    let read = read_text(
+        "a,x,5,1\n\"b,x,5,1\n\"\"\"c\"\"\",x,5,1\n",
+        &four_columns(","),
+    )
+    .unwrap();
+    let [warning] = &read.warnings[..] else {
+        panic!("{:?}", read.warnings)
+    };
+    assert!(
+        warning.ends_with("never closed: 1, the first in line 2"),
+        "{warning}"
+    );
+}
+
+/// If this fails, the advice for a row is to leave out all of them.
+#[test]
+fn what_is_no_incomplete_row_has_advice_of_its_own() {
+    let aligned = fault("a    x    5    1\nb    y    4    2\n", &four_columns(" "));
+    assert!(
+        aligned.contains("tr -s ' '") && !aligned.contains(SKIP),
+        "{aligned}"
+    );
+    let comma = fault("a;x;3,5;1\n", &four_columns(";"));
+    assert!(
+        comma.ends_with("found \"3,5\"; write a point before the decimals"),
+        "{comma}"
+    );
+    let names = fault(",item,rating,time\n0,x,5,1\n", &four_columns(","));
+    assert!(
+        names.contains("say `header = true`") && !names.contains(SKIP),
+        "{names}"
+    );
+}
+
+/// If this fails, two users whose names read alike are one mystery.
+#[test]
+fn names_in_another_encoding_are_told() {
+    let rows = b"\xe9mile,x,5,1\n\xe9mile,y,5,1\n\xe8mile,x,5,2\n";
+    let read = read_text(rows, &four_columns(",")).unwrap();
+    assert_eq!(read.user_names.len(), 2);
+    let [warning] = &read.warnings[..] else {
+        panic!("{:?}", read.warnings)
+    };
+    assert!(
+        warning.contains("not UTF-8: 2, the first in line 1; save") && warning.contains("iconv"),
+        "{warning}"
+    );
+}
+
+/// If this fails, users whose names begin with `#` vanish from the head of a file without a warning.
+#[test]
+fn comments_that_look_like_rows_are_warned_of() {
+    let layout = four_columns(",");
+    let head = "# of a shop, in Kyiv\n# user,item,rating,time\n";
+    let read = read_text(format!("{head}a,x,5,1\n"), &layout).unwrap();
+    assert_eq!(read.warnings, [""; 0]);
+    let rows = "#a,x,5,1\n#a,y,4,2\nb,x,5,1\n";
+    let read = read_text(rows, &layout).unwrap();
+    assert_eq!(read.users.len(), 1);
+    let [warning] = &read.warnings[..] else {
+        panic!("{:?}", read.warnings)
+    };
+    assert!(
+        warning.contains("left out as comments: 2; put"),
+        "{warning}"
+    );
+}
+
+/// If this fails, a list of items is one rating, or its message does not say what to do.
+#[test]
+fn a_list_of_items_in_each_line_is_named() {
+    let pairs = DelimitedSpec {
+        separator: None,
+        header: None,
+        rating: None,
+        timestamp: None,
+        ..four_columns(" ")
+    };
+    let told = fault("0 5 7 9\n1 5 8\n", &pairs);
+    assert!(
+        told.contains("an adjacency list") && told.contains("awk") && !told.contains(SKIP),
+        "{told}"
+    );
+    let shorter = fault("0 5 7 9\n1 5\n", &pairs);
+    assert!(
+        shorter.contains("an adjacency list") && !shorter.contains("on_incomplete"),
+        "{shorter}"
+    );
+    assert!(!fault("a,x,1,9\nb,y,2\n", &four_columns(",")).contains("adjacency"));
+}
+
+/// Returns the warnings of a file of four columns.
+fn warnings(rows: &str) -> Vec<String> {
+    read_text(rows, &four_columns(",")).unwrap().warnings
+}
+
+/// If this fails, items in one field are one item, which nobody else has rated.
+#[test]
+fn a_list_of_items_in_one_field_is_refused() {
+    let pairs = DelimitedSpec {
+        separator: Some("\t".into()),
+        rating: None,
+        timestamp: None,
+        ..four_columns("\t")
+    };
+    for text in [
+        "a\t1,2,3\nb\t2,3\n",
+        "a\t1|2|3\nb\t2|3\n",
+        "a\t['x', 'y']\nb\t['z']\n",
+        "a\t1, 2\nb\t7\n",
+    ] {
+        let told = fault(text, &pairs);
+        assert!(
+            told.contains("lists of items") && told.contains("explode"),
+            "{told}"
+        );
+    }
+    assert!(read_text("a\tHeat, The\nb\t[REC]\nc\t8 1/2\n", &pairs).is_ok());
+    let json = DelimitedSpec {
+        separator: None,
+        header: None,
+        user: named("user"),
+        item: named("items"),
+        ..pairs
+    };
+    let told = fault("{\"user\": 1, \"items\": [1, 2]}\n", &json);
+    assert!(
+        told.contains("found an array; write one item in a line") && told.contains(".items[]"),
+        "{told}"
+    );
+}
+
+/// If this fails, one user counts as two without a word.
+#[test]
+fn names_that_differ_in_their_writing_alone_are_told() {
+    let [told] = &warnings("2,x,1,1\n2.0,y,1,2\n7,z,1,3\n")[..] else {
+        panic!("there is no single warning")
+    };
+    assert!(
+        told.contains("users whose names differ from others only in how they are written: 1, as \"2\" and \"2.0\""),
+        "{told}"
+    );
+    let [told] = &warnings("a,\u{e9},1,1\nb,e\u{301},1,2\n")[..] else {
+        panic!("there is no single warning")
+    };
+    assert!(told.contains("items whose names differ"), "{told}");
+    assert_eq!(warnings("07,x,1,1\n8,2.5,1,2\n9.0,y,1,3\n"), [""; 0]);
+}
+
+/// If this fails, the ratings without a time are the oldest ones.
+#[test]
+fn times_that_stand_for_none_are_told() {
+    for blank in ["0", "-1", "0.0"] {
+        let [told] = &warnings(&format!("a,x,1,978264000\nb,y,1,{blank}\n"))[..] else {
+            panic!("{blank}: there is no single warning")
+        };
+        assert!(
+            told.contains("timestamps that are 0 or -1") && told.contains("1970: 1;"),
+            "{told}"
+        );
+    }
+    assert_eq!(warnings("a,x,1,0\nb,y,1,1\n"), [""; 0]);
+}
+
+/// If this fails, times of other clocks are read as those of another century.
+#[test]
+fn times_of_other_clocks_are_refused() {
+    for ticks in ["129444798200000000", "634355758200000000"] {
+        let told = fault(format!("a,x,1,{ticks}\n"), &four_columns(","));
+        assert!(
+            told.contains("file times of Windows or ticks of .NET"),
+            "{told}"
+        );
+        let given = DelimitedSpec {
+            timestamp_format: Some(TimestampFormat::Nanoseconds),
+            ..four_columns(",")
+        };
+        assert!(read_text(format!("a,x,1,{ticks}\n"), &given).is_ok());
+    }
+    assert!(read_text("a,x,1,978264000000000000\n", &four_columns(",")).is_ok());
+}
+
+/// If this fails, a message says what is wrong and not what to do.
+#[test]
+fn usual_mistakes_have_a_remedy() {
+    let by_name = DelimitedSpec {
+        separator: None,
+        header: None,
+        user: named("user"),
+        item: named("item"),
+        rating: Some(named("rating")),
+        timestamp: None,
+        ..four_columns(",")
+    };
+    let wide: String = (0..30).map(|item| format!(",i{item}")).collect();
+    for (text, layout, remedy) in [
+        (
+            "a,x,1,03/13/2011\n",
+            &four_columns(","),
+            "write the year first",
+        ),
+        (
+            "a,x,1,31.12.2000 23:59\n",
+            &four_columns(","),
+            "write the year first",
+        ),
+        (
+            "0,1,2,3\n5,7,1,978264000\n",
+            &four_columns(","),
+            "counts the columns",
+        ),
+        (
+            "User,Item,Rating\n",
+            &by_name,
+            "did you mean `user = \"User\"`?",
+        ),
+        (
+            "user,ITEM,rating\n",
+            &by_name,
+            "did you mean `item = \"ITEM\"`?",
+        ),
+        (
+            "'user','item','rating'\n",
+            &by_name,
+            "take off the single quotes",
+        ),
+        ("sep=;\nuser;item;rating\n", &by_name, "leave out that line"),
+        (&format!("user{wide}\n"), &by_name, "frame.melt"),
+    ] {
+        let told = fault(text, layout);
+        assert!(told.contains(remedy), "{told}");
+    }
+    assert!(read_text("0,1,2,3\n5,7,1,4\n", &four_columns(",")).is_ok());
+}
