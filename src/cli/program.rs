@@ -129,9 +129,7 @@ fn execute(
         }
         Command::Data(DataCommand::List(arguments)) => data::list(&arguments, columns).into(),
         Command::Data(DataCommand::Fetch(arguments)) => data::fetch(&arguments, session.visible),
-        Command::Data(DataCommand::Describe(arguments)) => {
-            data::describe(&arguments, &vocabulary)?.into()
-        }
+        Command::Data(DataCommand::Describe(arguments)) => data::describe(&arguments, &vocabulary)?,
         Command::Presets => inspect::presets(columns).into(),
         Command::Completions(arguments) => inspect::completions(&arguments).into(),
         Command::Man(arguments) => inspect::man(&arguments)?.into(),

@@ -3,20 +3,20 @@
 
 use crate::cli::args::DataDescribeArgs;
 use crate::cli::inputs::data_directories;
+use crate::cli::session::Finished;
 use crate::{Error, Result, Streams};
-use fedrecsim_data::dataset::{self, Ratings, delimited, registry};
+use fedrecsim_data::dataset::{self, Dataset, Ratings, delimited, registry};
 use fedrecsim_report::words::{counted, percent, tested, thousands};
-use fedrecsim_scenario::{self as scenario, MethodVocabulary};
+use fedrecsim_scenario::{self as scenario, DatasetSpec, MethodVocabulary};
 
-/// Returns a description of the ratings of a scenario.
+/// Returns a description of the ratings of a scenario, with the error for which a run would refuse them.
 ///
 /// # Errors
-/// Those of reading the scenario and its ratings and of splitting them, and [`Error::Usage`] for a
-/// generated population.
+/// Those of reading the scenario and its ratings, and [`Error::Usage`] for a generated population.
 pub(crate) fn describe(
     arguments: &DataDescribeArgs,
     vocabulary: &[MethodVocabulary],
-) -> Result<String> {
+) -> Result<Finished> {
     let scenario = scenario::load(&arguments.scenario, &arguments.set, vocabulary)?;
     let spec = &scenario.dataset;
     if spec.generator.is_some() {
@@ -68,7 +68,29 @@ pub(crate) fn describe(
         .find(|entry| entry.name == scenario.method.name);
     let trains = entry.is_none_or(|entry| entry.trains);
     drop(kept);
-    let split = dataset::load_for((&scenario, trains), &directories)?;
+    let mut errors = Vec::new();
+    match dataset::load_for((&scenario, trains), &directories) {
+        Ok(split) => {
+            let mut more = of_split(&split, spec, values);
+            // What was noticed of the file stands above.
+            more.retain(|line| !lines.contains(line));
+            lines.extend(more);
+        }
+        Err(error) => {
+            lines.push(values);
+            errors.push(error);
+        }
+    }
+    Ok(Finished {
+        output: format!("{head}\n  {}\n", lines.join("\n  ")),
+        errors,
+        ..Finished::default()
+    })
+}
+
+/// Returns what is said of ratings that a run takes; `values` says of their values, unless a warning does.
+fn of_split(split: &Dataset, spec: &DatasetSpec, values: String) -> Vec<String> {
+    let mut lines = Vec::new();
     let unusable = split.split_facts().unusable_users;
     if unusable > 0 {
         lines.push(format!(
@@ -85,7 +107,7 @@ pub(crate) fn describe(
     let training = thousands(split.training_ratings() as u64);
     lines.push(format!("{training} of them to train on, after the split"));
     lines.extend(tested(split.split_facts()));
-    Ok(format!("{head}\n  {}\n", lines.join("\n  ")))
+    lines
 }
 
 /// Returns what a filter takes away, in words; `None` if nobody has asked for it.
@@ -223,7 +245,14 @@ rating = 3
 timestamp = 4
 "#;
 
+    /// Returns what is said of ratings that a run takes.
     fn describe_with(ratings: &str, set: &[&str]) -> Result<String> {
+        let (text, refused) = described(ratings, set)?;
+        refused.map_or(Ok(text), Err)
+    }
+
+    /// Returns what is said of ratings, and why a run refuses them if it does.
+    fn described(ratings: &str, set: &[&str]) -> Result<(String, Option<Error>)> {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("plays.csv"), ratings).unwrap();
         let scenario = folder.path().join("plays.toml");
@@ -235,7 +264,9 @@ timestamp = 4
             data_dir: Some(folder.path().to_owned()),
         };
         let prefix = format!("{}/", folder.path().display());
-        describe(&arguments, &vocabulary()).map(|text| text.replace(&prefix, ""))
+        let mut described = describe(&arguments, &vocabulary())?;
+        let text = described.output.replace(&prefix, "");
+        Ok((text, described.errors.pop()))
     }
 
     /// If this fails, somebody judges data of their own by wrong numbers.
@@ -280,7 +311,7 @@ timestamp = 4
         let fault = describe_with(text, &["dataset.minimum_interactions=1"]).unwrap_err();
         let fault = fault.to_string();
         assert!(
-            fault.contains("has rated 1 different items")
+            fault.contains("has rated 1 different item,")
                 && fault.contains("\nwarning: ")
                 && fault.contains("cannot be seen"),
             "{fault}"
@@ -292,7 +323,8 @@ timestamp = 4
     fn the_span_of_the_times_and_what_is_left_by_a_core_and_a_cut_are_told() {
         let text = "a,1,1,2001-01-01\na,2,1,2001-01-02\na,3,1,2001-01-05\n\
                     b,2,1,2001-01-01\nb,3,1,2001-01-03\nb,1,1,2001-01-05 10:00:00\n\
-                    c,1,1,2001-01-04\nc,9,1,2001-01-06\nc,3,1,2001-01-07\n";
+                    c,1,1,2001-01-04\nc,9,1,2001-01-06\nc,3,1,2001-01-07\n\
+                    d,8,1,2001-01-01\nd,7,1,2001-01-01\ne,8,1,2001-01-01\ne,7,1,2001-01-01\n";
         let set = [
             "dataset.k_core=3",
             "dataset.split={ global-time = { cut = 2001-01-04, targets = \"all\" } }",
@@ -302,7 +334,7 @@ timestamp = 4
         let fault = describe_with(text, &set).unwrap_err().to_string();
         assert!(fault.contains("dataset.k_core is 3"), "{fault}");
         let set = ["dataset.k_core=2", set[1]];
-        let told = describe_with(text, &set).unwrap();
+        let told = described(text, &set).unwrap().0;
         assert!(
             told.contains(
                 "3 items\n  minimum_interactions = 3 leaves out 1 user, 0 items and 2 ratings"
@@ -312,16 +344,17 @@ timestamp = 4
         let set = [set[0], set[1], "dataset.minimum_interactions=2"];
         assert_eq!(
             describe_with(text, &set).unwrap(),
-            "plays.csv: 9 ratings by 3 users of 4 items\n  \
+            "plays.csv: 13 ratings by 5 users of 6 items\n  \
              told from plays.csv: timestamps are taken for dates: 2001-01-01 00:00:00 to 2001-01-07 00:00:00\n  \
              minimum_interactions = 2 leaves all of them\n  \
-             k_core = 2 leaves out 0 users, 1 item and 1 rating, and leaves 8 ratings by 3 users of 3 items\n  \
-             88.9 % of all pairs of a user and an item\n  \
-             ratings of a user: 2 to 3, median 3, mean 2.7\n  \
-             ratings of an item: 2 to 3, median 3, mean 2.7\n  \
+             k_core = 2 leaves out 0 users, 1 item and 1 rating, and leaves 12 ratings by 5 users of 5 items\n  \
+             48.0 % of all pairs of a user and an item\n  \
+             ratings of a user: 2 to 3, median 2, mean 2.4\n  \
+             ratings of an item: 2 to 3, median 2, mean 2.4\n  \
+             2 users with several ratings at their latest time: the order in the file decides\n  \
              rated from 2001-01-01 00:00:00 to 2001-01-07 00:00:00\n  \
              all ratings are 1, so that no method can learn their values (dataset.columns.rating)\n  \
-             4 of them to train on, after the split\n  \
+             8 of them to train on, after the split\n  \
              2 test items; 0.0 % lie within a day of a training rating of their user; 1 user without history before\n"
         );
     }
@@ -331,10 +364,12 @@ timestamp = 4
     fn ratings_without_a_timestamp_are_counted() {
         let text = "a,1,1,2001-01-01,1\na,2,1,2001-01-02,2\na,3,1,2001-01-05,3\n\
                     b,2,1,,1\nb,3,1,,2\nb,1,1,,3\n";
-        let described = describe_with(text, &["dataset.columns.order=5"]).unwrap();
+        let (described, refused) = described(text, &["dataset.columns.order=5"]).unwrap();
         let expected = "3 of 6 ratings have no timestamp, and the others are from 2001-01-01 00:00:00 to 2001-01-05 00:00:00";
         assert!(described.contains(expected), "{described}");
-        assert!(described.contains("2 test items"), "{described}");
+        // What a run refuses is described all the same.
+        let refused = refused.unwrap().to_string();
+        assert!(refused.contains("has rated every item"), "{refused}");
     }
 
     #[test]

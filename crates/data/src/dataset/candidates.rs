@@ -315,20 +315,29 @@ fn check_validation(dataset: &Dataset, spec: &EvaluationSpec, users: &[UserId]) 
 }
 
 fn too_few(dataset: &Dataset, user: UserId, spec: &EvaluationSpec, available: u32) -> Error {
+    let who = dataset.who(user);
     let (wanted, separate) = wanted(dataset, spec);
-    let helps = wanted > 1 && available >= if separate { 2 } else { 1 };
-    let lower = helps.then_some("evaluation.ranking.sampled.candidates");
-    let remedy = lower.map_or_else(String::new, |key| format!("; lower {key}"));
-    let wanted = wanted.max(1);
-    let for_whom = if separate {
-        " for each of the test and the validation item"
-    } else {
-        ""
+    if wanted == 0 {
+        return Error::Dataset(format!(
+            "{who} has rated every item, so that no other item is left to rank the held-out one against"
+        ));
+    }
+    let (each, for_whom) = match separate {
+        true => (2, " for each of the test and the validation item"),
+        false => (1, ""),
+    };
+    // As many serve everybody.
+    let users = dataset.tested_users().into_iter().map(UserId);
+    let own = dataset.own_users();
+    let here = users.filter(|user| own.contains(&user.0));
+    let least = short_of(dataset, spec, here).map(|(_, available)| available / each);
+    let remedy = match least.min() {
+        Some(least @ 1..) => format!("; lower evaluation.ranking.sampled.candidates to {least}"),
+        _ => String::new(),
     };
     Error::Dataset(format!(
-        "{}: {wanted} candidates{for_whom} are wanted (evaluation.ranking.sampled.candidates), but the user has only {available} \
-         unrated items{remedy}",
-        dataset.who(user)
+        "{who}: {wanted} candidates{for_whom} are wanted (evaluation.ranking.sampled.candidates), but the user has only \
+         {available} unrated items{remedy}"
     ))
 }
 
@@ -422,11 +431,13 @@ mod tests {
             .unwrap_err()
             .to_string();
         let available = unrated(&dataset, UserId(0)).len();
+        let least = (0..5).map(|user| unrated(&dataset, UserId(user)).len());
+        let least = least.min().unwrap();
         assert_eq!(
             message,
             format!(
                 "user 0: 99 candidates are wanted (evaluation.ranking.sampled.candidates), but the user has only {available} unrated \
-                 items; lower evaluation.ranking.sampled.candidates"
+                 items; lower evaluation.ranking.sampled.candidates to {least}"
             )
         );
         // A process of several tells it of its own users, and knows nothing of the others.

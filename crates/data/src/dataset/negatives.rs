@@ -58,9 +58,11 @@ pub(super) fn unserved<'d>(
 
 fn too_few(dataset: &Dataset, user: UserId, spec: &NegativesSpec, available: usize) -> Error {
     let wanted = spec.per_positive;
-    let remedy = match available {
-        0 => "",
-        _ => "; lower dataset.negatives.per_positive",
+    let least = unserved(dataset, spec).map(|(_, available)| available);
+    // As many serve everybody.
+    let remedy = match least.min() {
+        Some(least @ 1..) => format!("; lower dataset.negatives.per_positive to {least}"),
+        _ => String::new(),
     };
     Error::Dataset(format!(
         "{}: {wanted} negatives per positive are wanted, but only {available} items are left to draw them from{remedy}",
@@ -243,7 +245,7 @@ mod tests {
         assert_eq!(
             message,
             "user 1 (\"name-1\" in the ratings file): 4 negatives per positive are wanted, but only 1 items are left to \
-             draw them from; lower dataset.negatives.per_positive"
+             draw them from; lower dataset.negatives.per_positive to 1"
         );
         // The same sampler goes on to serve other users.
         assert!(draw(&dataset, NegativePool::NotInTrain, 3, 1, 0).is_ok());
