@@ -8,6 +8,9 @@ use crate::column::Unit;
 use crate::document::{Board, Document};
 use fedrecsim_core::metric::Better;
 
+/// The number of the grey colour in the page's style.
+const GREY: usize = 6;
+
 /// The most points of a line of a run, and the most rounds of its table.
 pub(crate) const MOST_POINTS: usize = 500;
 
@@ -207,7 +210,11 @@ fn curve(chart: &Chart, series: &Series, axes: &[(usize, f64)]) -> Curve {
         arm: series.arm,
         seed: series.seed,
         class: series.class,
-        color: series.color % COLORS,
+        // A level, such as popularity, is grey beside the curves.
+        color: match series.x.is_empty() {
+            true => GREY,
+            false => series.color % COLORS,
+        },
         stroke: series.stroke,
         x: Vec::new(),
         y: Vec::new(),

@@ -159,8 +159,6 @@ pub(super) fn facts(record: &RunRecord, rounds: &Frame) -> Vec<Fact> {
     let remark = format!("On {threads}; no part of the result.");
     let time = Unit::Seconds.cell(record.wall.total_s);
     facts.push(fact("Wall time", "wall.total_s", time, remark));
-    let digest = Cell::number(format!("`{}`", record.digest), &record.digest);
-    facts.push(fact("Result digest", "digest", digest, String::new()));
     facts
 }
 

@@ -98,7 +98,6 @@ fn the_head_has_the_figures_of_the_run_with_their_keys_and_protocol() {
             record.inference_bytes.unwrap().to_string(),
         ),
         ("virtual_time_s", record.virtual_time_s.to_string()),
-        ("digest", record.digest.clone()),
     ] {
         assert!(
             text.contains(&format!("data-key=\"{key}\" data-v=\"{value}\"")),

@@ -86,7 +86,6 @@ fn popularity(results: &Results, metric: &str) -> Option<Series> {
         .filter(|_| is_one && !is_arm)?;
     Some(Series {
         name: POPULARITY.to_owned(),
-        color: 6,
         stroke: Stroke::Dash,
         y: vec![value],
         ..Series::default()
