@@ -102,29 +102,40 @@ pub(crate) fn carry_out(
     record.warnings = job.warnings;
     record.other_builds = job.other_builds;
     report::check(&record)?;
-    if let Some(folder) = &folder
-        && let Err(error) = folder.write(&record)
+    let mut errors = Vec::new();
+    let mismatch = mismatch(&record, stopped_by.as_ref(), job.expect_digest);
+    let reported = match folder
+        .as_ref()
+        .map(|folder| (folder, folder.write(&record)))
     {
-        return Err(without_report(error, stopped_by, folder));
-    }
+        Some((folder, Err(error))) => {
+            // What is printed then has the figures, which are nowhere else.
+            errors.push(without_report(error, stopped_by, folder));
+            None
+        }
+        reported => {
+            errors.extend(stopped_by);
+            reported.map(|(folder, _)| folder)
+        }
+    };
+    errors.extend(mismatch);
     if let Some((output, file)) = job.model_file {
         let written = report::write_npz(BufWriter::new(file), &model, &users);
-        written.map_err(|reason| output.unwritten(io::Error::other(reason)))?;
-        output.publish()?;
+        let written = written.map_err(|reason| output.unwritten(io::Error::other(reason)));
+        errors.extend(written.and_then(|_| output.publish()).err());
     }
-    if let Some(folder) = folder.as_ref().filter(|_| record.complete) {
+    if let Some(folder) = reported.filter(|_| record.complete && errors.is_empty()) {
         remove_checkpoints(folder, job.keep)?;
     }
-    let mismatch = mismatch(&record, stopped_by.as_ref(), job.expect_digest);
     Ok(Finished {
         output: if options.json {
             report::run_json(&record)?
         } else {
             let columns = screen::of_stdout().filter(|_| session.is_program);
-            report::summary(&record, folder.as_ref().map(ReportFolder::path), columns)
+            report::summary(&record, reported.map(ReportFolder::path), columns)
         },
-        is_in_files: folder.is_some() && !options.json,
-        errors: stopped_by.into_iter().chain(mismatch).collect(),
+        is_in_files: reported.is_some() && !options.json,
+        errors,
         ..Finished::default()
     })
 }

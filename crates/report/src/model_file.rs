@@ -3,7 +3,7 @@
 //! The same parameters give the same bytes: the file is not compressed, and its entries carry no
 //! date.
 
-use std::io::{Seek, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 
 use ndarray::{Array1, Array2};
 use ndarray_npy::{NpzWriter, WriteNpzError};
@@ -36,7 +36,12 @@ pub fn write_npz<W: Write + Seek>(
     model: &Model,
     users: &[UserArrays],
 ) -> std::result::Result<W, WriteNpzError> {
-    let mut archive = NpzWriter::new(out);
+    let mut archive = NpzWriter::new(Quiet {
+        out,
+        failed: false,
+        place: 0,
+        end: 0,
+    });
     for (block, values) in model.layout().blocks().iter().zip(model.blocks()) {
         let (name, shape) = (&*block.name, (block.shape.rows, block.shape.dimension));
         match (values, block.value_type) {
@@ -61,7 +66,56 @@ pub fn write_npz<W: Write + Seek>(
         }
         archive.add_array(format!("items-{name}"), &Array1::from_vec(items.clone()))?;
     }
-    archive.finish()
+    Ok(archive.finish()?.out)
+}
+
+/// Takes everything after an error and writes nothing. The archive writes its end when it is dropped, and
+/// would print the error of that, which has been returned.
+struct Quiet<W> {
+    out: W,
+    failed: bool,
+    /// The place of the next byte, which counts on after an error.
+    place: u64,
+    /// The end of what has been written.
+    end: u64,
+}
+
+impl<W: Write> Write for Quiet<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = match self.failed {
+            true => bytes.len(),
+            false => {
+                let written = self.out.write(bytes);
+                written.inspect_err(|_| self.failed = true)?
+            }
+        };
+        self.place += written as u64;
+        self.end = self.end.max(self.place);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.failed {
+            true => Ok(()),
+            false => self.out.flush().inspect_err(|_| self.failed = true),
+        }
+    }
+}
+
+impl<W: Seek> Seek for Quiet<W> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let moved = match to {
+            _ if !self.failed => {
+                let place = self.out.seek(to);
+                Some(place.inspect_err(|_| self.failed = true)?)
+            }
+            SeekFrom::Start(place) => Some(place),
+            SeekFrom::Current(by) => self.place.checked_add_signed(by),
+            SeekFrom::End(by) => self.end.checked_add_signed(by),
+        };
+        self.place = moved.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.place)
+    }
 }
 
 /// Returns an array of `shape` with the values that `read` makes of `stored`, row-major.
