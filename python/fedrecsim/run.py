@@ -146,15 +146,17 @@ class Run:
             from .simulation import Simulation
 
             source = self._again()
-            warnings.warn(
-                f"the run has not kept its users' parameters: its {self.record['rounds']} rounds are trained once more",
-                stacklevel=2,
-            )
+            warnings.warn("the run has not kept its users' parameters, and is trained once more", stacklevel=2)
             simulation = Simulation._of(source, _native.Simulation(source))
+            # What is shown is what the run's accuracy is of.
+            simulation.step_until(round=self.record["selected_round"] or self.record["rounds"])
+            self._trained = simulation
+            if not simulation.is_over:
+                self._trained = Simulation._of(source, _native.Simulation.restore(source, simulation.save()))
             simulation.step_until(round=self.record["rounds"])
             if not self._has(simulation.model):
+                self._trained = None
                 raise _native.FedrecsimError("training once more ends with another model than that of the run")
-            self._trained = simulation
         return self._trained.recommend(user, top)
 
     def _has(self, model: Mapping[str, Any]) -> bool:

@@ -145,10 +145,19 @@ def test_a_run_recommends_what_its_simulation_would(small) -> None:
     shown = simulation.recommend(3, 5)
     assert len(shown) == 5 and [row["score"] for row in shown] == sorted((row["score"] for row in shown), reverse=True)
     run = fedrecsim.run(small, progress=False)
-    with pytest.warns(UserWarning, match="4 rounds are trained once more"):
+    with pytest.warns(UserWarning, match="and is trained once more"):
         assert run.recommend("3", 5) == shown
     by_count = fedrecsim.Simulation(small | {"method": "popularity"}).recommend(3, 5)
     assert [row["item"] for row in by_count] == [row["popular"] for row in shown]
     assert len({row["item"] for row in run.recommend(3, 1000)}) < run.record["size"]["items"]
     with pytest.raises(fedrecsim.FedrecsimError, match='there is no user "nobody"'):
         run.recommend("nobody")
+    # The accuracy may be of an earlier round.
+    by_validation = small | {"evaluation": {"selection": "best-validation"}, "training": {"rounds": 40}}
+    run = fedrecsim.run(by_validation, progress=False)
+    selected = run.record["selected_round"]
+    assert selected < 40, "the last round is the best, so that nothing is tested"
+    simulation = fedrecsim.Simulation(by_validation)
+    simulation.step_until(round=selected)
+    with pytest.warns(UserWarning, match="and is trained once more"):
+        assert run.recommend("3", 5) == simulation.recommend(3, 5)

@@ -15,7 +15,7 @@ use fedrecsim_report::SavedRun;
 use fedrecsim_report::words::{counted, thousands};
 use fedrecsim_scenario::{Scenario, Strictness};
 use fedrecsim_sim::checkpoint::{self, Build, Opened, SCENARIO_FILE};
-use fedrecsim_sim::{self as sim, Checkpoints, Recommended, RunControl, Simulation};
+use fedrecsim_sim::{Recommended, RunControl, Simulation, Until};
 
 /// Returns the lists of the method and of popularity, side by side.
 ///
@@ -45,12 +45,23 @@ pub(crate) fn recommend(arguments: &RecommendArgs, session: &Session) -> Result<
     let task = Task::of(&input, Strictness::Lenient, session)?;
     let inputs = task.inputs(None, session.methods)?;
     let user = inputs.world.dataset.user_named(&arguments.user)?;
-    let simulation = trained(&run, (&arguments.report, &input), &task, &inputs, session)?;
+    // What is shown is what the accuracy is of.
+    let shown = run.selected_round.unwrap_or(run.rounds);
+    let mut watch = Watch::new(&task.scenario, ProgressArg::Auto, session);
+    let mut simulation = begun(
+        (&run, shown),
+        (&arguments.report, &input),
+        &task,
+        &inputs,
+        session,
+    )?;
+    simulation.step_until(Until::Round(shown), &mut watch)?;
     let top = arguments.top as usize;
     let [own, popular] = [
         simulation.recommend(user, top)?,
         simulation.recommend_popular(user, top)?,
     ];
+    simulation.step_until(Until::Round(u32::MAX), &mut watch)?;
     let outcome = simulation.finish()?;
     if let Some(error) = outcome.stopped_by {
         return Err(error);
@@ -63,7 +74,7 @@ pub(crate) fn recommend(arguments: &RecommendArgs, session: &Session) -> Result<
         )));
     }
     let method = &task.scenario.method.name;
-    let after = counted(run.rounds.into(), "round");
+    let after = counted(shown.into(), "round");
     let head = format!(
         "{} would be shown by {method} after {after}, and by popularity. What the user has rated is left out.\n",
         on_a_line(&arguments.user)
@@ -71,16 +82,16 @@ pub(crate) fn recommend(arguments: &RecommendArgs, session: &Session) -> Result<
     Ok(head + &table(&inputs.world.dataset, method, &own, &popular))
 }
 
-/// Returns the simulation at the end of a run: from its checkpoint or, without one, by training once
-/// more.
-fn trained(
-    run: &SavedRun,
+/// Returns the simulation of a run, at the round of its checkpoint or, without one of a round up to that
+/// which is `shown`, at its beginning.
+fn begun(
+    (run, shown): (&SavedRun, u32),
     (report, input): (&Path, &InputArgs),
     task: &Task,
     inputs: &Inputs,
     session: &Session,
 ) -> Result<Simulation> {
-    let (mut checkpoints, mut held) = (Checkpoints::none(), 0);
+    let (mut resumed, mut held) = (None, 0);
     if checkpoint::is_in(report) {
         let Opened { header, world } = checkpoint::find(report)?.checkpoint;
         // The copy in the report is named after itself.
@@ -91,8 +102,8 @@ fn trained(
         let running = Build::running(&crate::PROGRAM, &inputs.world.method.version())?;
         header.check(&named, &inputs.fingerprint())?;
         // Another build trains from the beginning, and may come to the same.
-        if header.check_build(&running).is_ok() {
-            checkpoints.resumed = Some(world);
+        if header.check_build(&running).is_ok() && header.rounds <= shown {
+            resumed = Some(world);
             held = header.rounds;
         }
     }
@@ -111,9 +122,7 @@ fn trained(
         threads: threads_of(input.threads),
         interrupted: Arc::clone(&session.interrupted),
     };
-    let mut watch = Watch::new(&task.scenario, ProgressArg::Auto, session);
-    let world = Arc::clone(&inputs.world);
-    sim::run_to_end(world, &control, &mut watch, checkpoints, None)
+    Simulation::resumed(Arc::clone(&inputs.world), &control, resumed)
 }
 
 /// Returns a name without ends of lines, which would break a table.

@@ -107,6 +107,18 @@ impl Simulation {
         Self::with_workers(world, control, resumed, all_users_here())
     }
 
+    /// Starts a simulation, or resumes it from a checkpoint.
+    ///
+    /// # Errors
+    /// As [`Self::restore`].
+    pub fn resumed(
+        world: impl Into<Arc<World>>,
+        control: &RunControl,
+        resumed: Option<ArchiveReader>,
+    ) -> Result<Self> {
+        Self::with_workers(world, control, resumed, all_users_here())
+    }
+
     /// Starts a simulation, or resumes it from an archive, whose users are with these workers.
     ///
     /// # Errors
