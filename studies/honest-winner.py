@@ -104,7 +104,7 @@ def take_searches(folders, cut, home=REPORTS):
         order = names(home)
         rows = [row for arm in sorted(arms, key=lambda arm: (order.index(parts(arm)[1]), arm)) for row in arms[arm]]
         write(path, LOGGED, rows)
-    settings = home / "settings.toml"
+    settings = HERE / "chosen" / study_of(home).replace(".toml", "-settings.toml")
     known = tables(settings.read_text()) if settings.exists() else {}
     search = f"fedrecsim search studies/{study_of(home)}"
     text = f"# What `{search}` has chosen, by validation alone. The logs are beside this file.\n"

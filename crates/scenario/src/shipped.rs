@@ -23,13 +23,13 @@ pub fn read(path: &Path, shipped: &'static Dir<'static>, what: &str) -> Result<(
         Ok(file) => file,
         Err(reason) if path.exists() => return Err(Error::read(path, reason)),
         Err(reason) => {
+            if let Some(text) = text_of(path, shipped) {
+                return Ok((text.to_owned(), true));
+            }
             let Some(name) = name_of(path) else {
                 return Err(Error::read(path, reason));
             };
-            let (names, texts): (Vec<&str>, Vec<&str>) = files_in(shipped).unzip();
-            if let Some(place) = names.iter().position(|other| *other == name) {
-                return Ok((texts[place].to_owned(), true));
-            }
+            let names: Vec<&str> = files_in(shipped).map(|(name, _)| name).collect();
             let instead = instead_of(name, &names);
             let reason = format!(
                 "there is no such file, and no {what} of this name comes with the program{instead}"
@@ -65,6 +65,15 @@ pub fn read(path: &Path, shipped: &'static Dir<'static>, what: &str) -> Result<(
     Ok((text, false))
 }
 
+/// Returns the text of the `shipped` file of this name.
+pub fn text_of(path: &Path, shipped: &'static Dir<'static>) -> Option<&'static str> {
+    let name = name_of(path)?;
+    let mut files = files_in(shipped);
+    files
+        .find(|(other, _)| *other == name)
+        .map(|(_, text)| text)
+}
+
 /// Returns whether a text has lines and none of the first hundred has a key or the head of a table. Such
 /// a text was taken for a scenario by mistake.
 fn has_no_key(text: &[u8]) -> bool {
@@ -94,8 +103,12 @@ fn files_in(
     shipped: &'static Dir<'static>,
 ) -> Box<dyn Iterator<Item = (&'static str, &'static str)>> {
     let own = shipped.files().filter_map(|file| {
-        let name = file.path().file_name()?.to_str()?.strip_suffix(".toml")?;
-        Some((name, file.contents_utf8()?))
+        let name = file.path().file_name()?.to_str()?;
+        let is_read = name.ends_with(".toml") || name.ends_with(".csv");
+        is_read.then_some((
+            name.strip_suffix(".toml").unwrap_or(name),
+            file.contents_utf8()?,
+        ))
     });
     Box::new(own.chain(shipped.dirs().flat_map(files_in)))
 }

@@ -8,6 +8,7 @@ use crate::cli::memory;
 use crate::{Bytes, Error, Result};
 use fedrecsim_data::dataset;
 use fedrecsim_report::study::{ArmRecord, StudyRecord};
+use fedrecsim_report::words::counted;
 
 /// The memory of a process of this program before it has read anything, which counts for every run.
 const BYTES_OF_A_PROCESS: u64 = 16 << 20;
@@ -29,7 +30,7 @@ impl OpenStudy<'_> {
         threads: Option<usize>,
     ) -> Result<()> {
         let directories = data_directories(self.arguments.data_dir.as_deref());
-        let (mut faults, beside_bytes) = (Vec::new(), beside_bytes());
+        let (mut faults, beside_bytes) = (Vec::<(String, usize, String)>::new(), beside_bytes());
         let mut warned = Vec::new();
         for &arm in arms {
             if self.session.is_interrupted() {
@@ -49,9 +50,21 @@ impl OpenStudy<'_> {
                 }
             };
             if let Err(error) = looked {
-                faults.push(format!("arm `{}`: {error}", planned.arm.name));
+                let error = error.to_string();
+                match faults.iter_mut().find(|(_, _, known)| *known == error) {
+                    Some((_, others, _)) => *others += 1,
+                    None => faults.push((planned.arm.name.clone(), 0, error)),
+                }
             }
         }
+        let in_words = |(first, others, error): (String, usize, String)| match others {
+            0 => format!("arm `{first}`: {error}"),
+            others => format!(
+                "arm `{first}` and {}: {error}",
+                counted(others as u64, "other arm")
+            ),
+        };
+        let faults = faults.into_iter().map(in_words).collect();
         warned
             .iter()
             .for_each(|text: &String| self.session.warn(text));

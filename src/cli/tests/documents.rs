@@ -176,6 +176,28 @@ fn studies_in_the_repository_and_in_the_documents_are_valid() {
     }
 }
 
+/// If this fails, a study that comes with the program looks for files of a checkout.
+#[test]
+fn studies_go_by_their_names() {
+    for folder in ["studies", "studies/papers"] {
+        for entry in project().join(folder).read_dir().unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_none_or(|end| end != "toml") {
+                continue;
+            }
+            let name = Path::new(path.file_stem().unwrap());
+            let (by_name, _) = study::file::load(name, &Changes::default())
+                .unwrap_or_else(|error| panic!("{error}"));
+            let (by_path, _) = study::file::load(&path, &Changes::default()).unwrap();
+            let sets = |study: &study::file::Study| -> Vec<Vec<String>> {
+                study.arms.iter().map(|arm| arm.set.clone()).collect()
+            };
+            assert_eq!(sets(&by_name), sets(&by_path), "{}", path.display());
+            assert_eq!(by_name.courses, by_path.courses, "{}", path.display());
+        }
+    }
+}
+
 /// Returns whether a block of TOML is a study, and no scenario.
 fn is_study(text: &str) -> bool {
     text.contains("seeds = [")

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use toml::{Spanned, Table};
 
+use super::include::text_of;
 use super::overrides::overrides;
 use super::{Arm, Faults};
-use fedrecsim_scenario::MAX_FILE_BYTES;
 
 /// The most arms that a warning names.
 const MOST_NAMED: usize = 6;
@@ -90,11 +90,7 @@ pub(super) fn take_over(
 }
 
 fn read(path: &Path) -> Result<Chosen, String> {
-    let bytes = std::fs::metadata(path).map_err(|reason| reason.to_string())?;
-    if bytes.len() > MAX_FILE_BYTES {
-        return Err("it is longer than 1 MiB".to_owned());
-    }
-    let text = std::fs::read_to_string(path).map_err(|reason| reason.to_string())?;
+    let (text, _) = text_of(path).map_err(|reason| reason.to_string())?;
     toml::from_str(&text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
         let line = text.as_bytes()[..start.min(text.len())]

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use include_dir::{Dir, include_dir};
+use toml::Spanned;
 
 use super::{Faults, OfAll, RawStudy};
 use fedrecsim_core::{Error, Result};
@@ -164,22 +165,25 @@ pub(super) fn text_of(path: &Path) -> Result<(String, bool)> {
     shipped::read(path, &STUDIES, "study")
 }
 
+/// Returns the text of a file beside the studies that come with the program.
+pub(super) fn text_of_shipped(path: &Path) -> Option<&'static str> {
+    shipped::text_of(path, &STUDIES)
+}
+
 impl RawStudy {
-    /// Has the paths of a file begin in its folder. The scenarios of a study that comes with the program
-    /// come with it too, and go by their names.
+    /// Has the paths of a file begin in its folder. What a study that comes with the program names comes
+    /// with it too, and goes by its name.
     fn begin_in(&mut self, folder: &Path, is_shipped: bool) {
-        let paths = [&mut self.chosen, &mut self.published_courses];
-        for path in paths.into_iter().flatten() {
-            *path.as_mut() = folder.join(path.as_ref());
-        }
+        let files = [&mut self.chosen, &mut self.published_courses];
+        let files = files.into_iter().flatten().map(Spanned::as_mut);
         let of_arms = self
             .arms
             .iter_mut()
             .filter_map(|arm| arm.as_mut().base.as_mut());
-        for base in self.base.iter_mut().chain(of_arms) {
-            *base = match (is_shipped, base.file_stem()) {
+        for path in self.base.iter_mut().chain(of_arms).chain(files) {
+            *path = match (is_shipped, path.file_name()) {
                 (true, Some(name)) => name.into(),
-                _ => folder.join(&*base),
+                _ => folder.join(&*path),
             };
         }
     }

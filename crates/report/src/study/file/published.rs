@@ -1,10 +1,13 @@
 //! Reads courses that somebody else has published for the arms of a study.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
+use super::include::text_of_shipped;
 use super::{Arm, Faults};
 use fedrecsim_core::metric::Metric;
 
@@ -48,11 +51,18 @@ pub(super) fn read(
 
 fn courses(path: &Path, arms: &[Arm]) -> Result<Vec<PublishedCourse>, String> {
     let told = |reason: csv::Error| reason.to_string();
-    let bytes = std::fs::metadata(path).map_err(|reason| reason.to_string())?;
-    if bytes.len() > MOST_BYTES {
-        return Err("it is longer than 16 MiB".to_owned());
-    }
-    let mut reader = csv::Reader::from_path(path).map_err(told)?;
+    let text: Box<dyn Read> = match (File::open(path), text_of_shipped(path)) {
+        (Ok(file), _) => {
+            let bytes = file.metadata().map_err(|reason| reason.to_string())?.len();
+            if bytes > MOST_BYTES {
+                return Err("it is longer than 16 MiB".to_owned());
+            }
+            Box::new(file)
+        }
+        (Err(_), Some(text)) => Box::new(text.as_bytes()),
+        (Err(reason), None) => return Err(reason.to_string()),
+    };
+    let mut reader = csv::Reader::from_reader(text);
     let header = reader.headers().map_err(told)?.clone();
     let metrics: Vec<&str> = header.iter().skip(COLUMNS.len()).collect();
     if metrics.is_empty()
