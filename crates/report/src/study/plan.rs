@@ -107,7 +107,9 @@ impl Plan {
             match loaded {
                 Ok(loaded) => {
                     for warning in loaded.warnings {
-                        if !warnings.iter().any(|(known, _)| *known == warning) {
+                        if is_wanted(&arm.name)
+                            && !warnings.iter().any(|(known, _)| *known == warning)
+                        {
                             warnings.push((warning, arm.name.clone()));
                         }
                     }
