@@ -2,11 +2,11 @@
 # Virtual time and bytes until FedMF reaches two accuracies on MovieLens 100K over slow mobile links, by how rounds are
 # run. Prints a Markdown table; means over the seeds, and "not reached" if any of them does not get there.
 #
-#   docs/compare-modes.sh [SEEDS]        # "1 2 3" by default; about two minutes
+#   docs/explanation/compare-modes.sh [SEEDS]        # "1 2 3" by default; about two minutes
 #
 # Every mode gets 60,000 updates (over-selection averages as many and starts more) and is looked at after every 500.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 seeds="${1:-1 2 3}"
 targets="0.50 0.58"
 fedrecsim="${FEDRECSIM:-target/release/fedrecsim}"
