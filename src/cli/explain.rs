@@ -120,7 +120,7 @@ pub(crate) fn codecs(vocabulary: &[MethodVocabulary], width: usize) -> String {
 
 /// Returns the reference of all keys, a section for each table at the top of a scenario.
 fn markdown(keys: &[Key]) -> String {
-    let mut text = "# Scenario reference\n\n[Back to the README](../README.md)\n\nEvery key of a scenario file, from the schema of this version. `fedrecsim explain KEY` prints the same for one \
+    let mut text = "# Scenario reference\n\nEvery key of a scenario file, from the schema of this version. `fedrecsim explain KEY` prints the same for one \
                     key, and\n`fedrecsim explain --markdown` prints this file. The end of a key states its unit.\n"
         .to_owned();
     let mut section = "";
@@ -255,11 +255,10 @@ mod tests {
     }
 
     /// If this fails, the documentation says other things than the schema: make it again with
-    /// `cargo run -- explain --markdown > docs/scenario-reference.md`.
+    /// `cargo run -- explain --markdown > docs/reference/keys.md`.
     #[test]
     fn the_reference_in_the_documentation_is_that_of_this_version() {
-        let path =
-            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/scenario-reference.md");
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference/keys.md");
         let printed = explain(
             &ExplainArgs {
                 key: None,
@@ -272,18 +271,19 @@ mod tests {
         .unwrap();
         assert!(
             std::fs::read_to_string(path).unwrap() == printed,
-            "docs/scenario-reference.md is out of date"
+            "docs/reference/keys.md is out of date"
         );
     }
 
     /// If this fails, the documentation lists other columns than reports have: make it again with
-    /// `cargo run -- explain --columns > docs/columns.md`.
+    /// `cargo run -- explain --columns > docs/reference/columns.md`.
     #[test]
     fn the_reference_of_columns_is_that_of_this_version() {
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/columns.md");
+        let path =
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference/columns.md");
         assert!(
             std::fs::read_to_string(path).unwrap() == study::reference(),
-            "docs/columns.md is out of date"
+            "docs/reference/columns.md is out of date"
         );
     }
 }

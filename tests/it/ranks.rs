@@ -131,7 +131,7 @@ fn every_kind_of_download_and_upload_crosses_between_ranks() {
 }
 
 /// If this fails, a download crosses more than once to each rank, an upload more than once, or
-/// something else crosses that `docs/scale.md` does not count.
+/// something else crosses that `docs/how-to/cluster.md` does not count.
 #[test]
 fn each_download_crosses_once_to_a_rank_and_each_upload_once() {
     let rounds = 6;

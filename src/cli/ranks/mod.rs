@@ -55,7 +55,7 @@ fn join_group(started: Option<u32>, _interrupted: &Arc<AtomicBool>) -> Result<(P
         "a launcher such as mpirun has started {started} processes, but the program was built \
          without the feature `mpi`, so each would carry out the whole run; build it with `cargo build \
          --release --features mpi`, or a program of your own with `features = [\"mpi\"]` at \
-         `fedrecsim` in its Cargo.toml, which takes OpenMPI and libclang (docs/scale.md), or start \
+         `fedrecsim` in its Cargo.toml, which takes OpenMPI and libclang (docs/how-to/cluster.md), or start \
          it without the launcher"
     )))
 }

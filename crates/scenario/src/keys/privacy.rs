@@ -11,7 +11,7 @@ use fedrecsim_core::Direction;
 keys! {
     /// Protects uploads between training and encoding. Devices keep their own parameters as
     /// training left them, and score with these. What each mechanism claims, and what it does not,
-    /// stands in docs/privacy.md.
+    /// stands in docs/reference/privacy.md.
     #[derive(Copy)]
     pub struct PrivacySpec {
         /// Noise of the Laplace distribution on every value of every upload, as in PFedRec's paper

@@ -2,7 +2,7 @@
 //! encoding, noise that the server adds to a sum, and the accountant that says what they are worth.
 //!
 //! The scenario's table `[privacy]` names what is done ([`of_devices`], [`SumNoise`]), and
-//! [`PrivacyClaim`] says what follows from it, or why nothing does. docs/privacy.md has the definitions.
+//! [`PrivacyClaim`] says what follows from it, or why nothing does. docs/reference/privacy.md has the definitions.
 
 use std::fmt::Debug;
 use std::sync::Arc;
