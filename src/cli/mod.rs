@@ -8,6 +8,7 @@ mod args;
 mod carry_out;
 mod codec_bench;
 mod data;
+mod demo;
 mod estimates;
 mod events;
 mod explain;

@@ -25,7 +25,8 @@ pub(crate) fn new(path: &Path) -> Result<String> {
     };
     write_file(path, text.as_bytes(), false)?;
     Ok(format!(
-        "written to {}\nnow: fedrecsim run {word}\n",
+        "written to {}\nnow: fedrecsim run {word}\nfor an editor that completes and checks keys, beside it: fedrecsim schema > \
+         fedrecsim.schema.json\n",
         path.display()
     ))
 }

@@ -13,7 +13,7 @@ use super::run::run;
 use super::stage_times::StageTimes;
 use super::study::{search, study};
 use super::{
-    Finished, Session, codec_bench, data, events, explain, follow, inspect, new, recommend,
+    Finished, Session, codec_bench, data, demo, events, explain, follow, inspect, new, recommend,
     reports, resume, screen, signals, table,
 };
 use crate::method::Entry;
@@ -94,6 +94,7 @@ fn execute(
 ) -> Result<Finished> {
     let (vocabulary, columns) = (session.vocabulary(), screen::of_text());
     Ok(match command {
+        Command::Demo(arguments) => demo::demo(&arguments, session)?,
         Command::New(arguments) => new::new(&arguments.file)?.into(),
         Command::Run(arguments) => on_place(
             &arguments.options,

@@ -116,6 +116,9 @@ mod overheads;
 mod own_method;
 /// A policy that a program defines itself runs as it says.
 mod own_policy;
+/// A page of the documents shows what the program prints.
+#[cfg(unix)]
+mod pages;
 /// Training replays the recordings of the authors' code.
 mod parity;
 /// Users can be shown, drawn and scored with the item tables that they keep for themselves.

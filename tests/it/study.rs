@@ -490,7 +490,7 @@ fn a_study_that_comes_with_the_program_runs_by_its_name() {
     let output = fedrecsim(&workshop, &paper);
     assert_ends(&output, 0, &[]);
     let listed = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(listed.contains(": ml100k-fedrap --set"), "{listed}");
+    assert!(listed.contains(": ml100k-fedrap.toml --set"), "{listed}");
 }
 
 /// If this fails, a table of a paper cannot be made where some of its data sets are missing, or a

@@ -49,6 +49,7 @@ pub use keys::*;
 pub use {
     difference::{Difference, differences},
     faults::{Fault, Place, Sources},
+    overrides::REPLACES_METHOD,
     policy::{Invitations, LateUpdates, Policy, UpdateRule, UpdatesNeeded},
     schema::{schema, unchecked_rules},
     suggest::nearest,

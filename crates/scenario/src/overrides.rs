@@ -98,11 +98,12 @@ fn lost_parameters(replaced: &Node, chosen: &Node, place: &Place) -> Option<Faul
             suggest::list(many)
         ),
     };
-    Some(Fault::new(
-        place,
-        format!("{what}: the override replaces the method and all its parameters"),
-    ))
+    Some(Fault::new(place, format!("{what}: {REPLACES_METHOD}")))
 }
+
+/// How a warning ends of parameters that an override of the whole method drops. An arm of a study means it
+/// so.
+pub const REPLACES_METHOD: &str = "the override replaces the method and all its parameters";
 
 /// Removes the file's keys for its own data set, which had the name `before`, if an override names
 /// another one, with a warning for each key. What an override says is never removed.

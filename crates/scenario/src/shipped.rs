@@ -74,6 +74,11 @@ pub fn text_of(path: &Path, shipped: &'static Dir<'static>) -> Option<&'static s
         .map(|(_, text)| text)
 }
 
+/// Returns whether a scenario of this name comes with the program.
+pub fn has_scenario(path: &Path) -> bool {
+    text_of(path, &SCENARIOS).is_some()
+}
+
 /// Returns whether a text has lines and none of the first hundred has a key or the head of a table. Such
 /// a text was taken for a scenario by mistake.
 fn has_no_key(text: &[u8]) -> bool {

@@ -50,6 +50,10 @@ pub(crate) fn parsed<W: Into<OsString>>(words: impl IntoIterator<Item = W>) -> R
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run the quickstart and open its page.
+    ///
+    /// It trains FedRAP on 500 generated users, in some seconds, and needs no data.
+    Demo(DemoArgs),
     /// Write a commented scenario to begin with.
     New(NewArgs),
     /// Run a scenario and write its report.
@@ -383,6 +387,14 @@ pub(crate) struct ReplayArgs {
     /// The virtual time, in seconds; what happens at that instant has happened.
     #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = virtual_seconds)]
     pub until_s: f64,
+}
+
+/// Arguments of `demo`.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Folder for the report; an earlier report there is replaced.
+    #[arg(long, value_name = "DIR", default_value = "reports/demo")]
+    pub out: PathBuf,
 }
 
 /// Arguments of `new`.

@@ -176,6 +176,20 @@ fn studies_in_the_repository_and_in_the_documents_are_valid() {
     }
 }
 
+/// If this fails, editors complete and check the keys of another version, or of no scenario.
+#[test]
+fn the_schema_that_scenarios_name_is_that_of_the_program() {
+    let name = "docs/reference/scenario.schema.json";
+    let written = std::fs::read_to_string(project().join(name)).unwrap();
+    let schema = crate::cli::inspect::schema(&vocabulary());
+    let remedy = format!("{name} is not up to date: `fedrecsim schema > {name}`");
+    assert!(written == schema, "{remedy}");
+    for entry in project().join("scenarios").read_dir().unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        assert_eq!(text.lines().next().unwrap(), format!("#:schema ../{name}"));
+    }
+}
+
 /// If this fails, a study that comes with the program looks for files of a checkout.
 #[test]
 fn studies_go_by_their_names() {

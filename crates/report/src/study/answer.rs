@@ -165,7 +165,7 @@ mod tests {
             said_of_methods.starts_with(
                 "dense and int8 cannot be told apart: HR@10 .500 and .450; the first has .200 more than popularity ("
             ) && said_of_methods.contains(" over seeds).")
-                && said_of_methods.contains("over users and seeds. Differences below "),
+                && said_of_methods.contains("over users and seeds. A difference of up to "),
             "{said_of_methods}"
         );
         with_popularity(&mut results, true, 0.3);

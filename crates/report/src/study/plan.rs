@@ -13,7 +13,9 @@ use crate::read::{as_saved, without_seed};
 use crate::rounds::is_sparsity;
 use fedrecsim_core::metric::Metric;
 use fedrecsim_core::{Error, Result};
-use fedrecsim_scenario::{self as scenario, Loaded, MethodVocabulary, Scenario, Strictness};
+use fedrecsim_scenario::{
+    self as scenario, Loaded, MethodVocabulary, REPLACES_METHOD, Scenario, Strictness,
+};
 
 /// The longest name of an arm's folder, in bytes.
 const LONGEST_FOLDER: usize = 100;
@@ -106,7 +108,14 @@ impl Plan {
             });
             match loaded {
                 Ok(loaded) => {
-                    for warning in loaded.warnings {
+                    let told = |warning: &String| !warning.ends_with(REPLACES_METHOD);
+                    let is_asked = is_wanted(&arm.name);
+                    for warning in loaded
+                        .warnings
+                        .into_iter()
+                        .filter(told)
+                        .filter(|_| is_asked)
+                    {
                         if !warnings.iter().any(|(known, _)| *known == warning) {
                             warnings.push((warning, arm.name.clone()));
                         }

@@ -66,12 +66,18 @@ impl Question<'_> {
             return (told, self.below(ranked));
         }
         let value = self.value(leaking[0]).map(|value| range(&value));
+        let told = self.told(&honest);
+        // It stands within a sentence here.
+        let told = match told.strip_prefix("Popularity") {
+            Some(rest) => format!("popularity{rest}"),
+            None => told,
+        };
         let sentence = format!(
             "{leading} lead{} by a protocol that leaks ({why}): {} {}. Without it, {}",
             if leaking.len() == 1 { "s" } else { "" },
             self.label(),
             value.unwrap_or_default(),
-            self.told(&honest)
+            told
         );
         (sentence, self.below(&honest))
     }
@@ -195,7 +201,10 @@ impl Question<'_> {
             .map(|[low, high]| (high - low) / 2.0)
             .fold(0.0, f64::max);
         if unseen > 0.0 {
-            told += &format!(" Differences below {} are not seen.", short(unseen));
+            told += &format!(
+                " A difference of up to {} from the best arm may not be seen.",
+                short(unseen)
+            );
         }
         vec![told]
     }

@@ -107,11 +107,7 @@ fn merged(
     // If two included files set the same key, the later one wins.
     for written in std::mem::take(&mut study.include).into_iter().rev() {
         let (span, written) = (written.span(), written.into_inner());
-        // Files that come with the program go by their names.
-        let path = match (is_shipped, written.file_name()) {
-            (true, Some(name)) => name.into(),
-            _ => folder.join(written),
-        };
+        let path = found_from(folder, &written, is_shipped);
         if within.iter().any(|other| is_same(other, &path)) {
             let circle = within
                 .iter()
@@ -147,6 +143,18 @@ fn merged(
     Some(study)
 }
 
+/// Returns where a file is that a study in `folder` names: there or, if nothing is there and it is a name
+/// alone, among those that come with the program. What a study that comes with the program names comes with
+/// it too.
+fn found_from(folder: &Path, written: &Path, is_shipped: bool) -> PathBuf {
+    let there = folder.join(written);
+    let comes = || shipped::has_scenario(written) || text_of_shipped(written).is_some();
+    match written.file_name() {
+        Some(name) if is_shipped || !there.exists() && comes() => name.into(),
+        _ => there,
+    }
+}
+
 /// Returns whether two paths are those of one file.
 fn is_same(one: &Path, other: &Path) -> bool {
     let found = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -171,8 +179,7 @@ pub(super) fn text_of_shipped(path: &Path) -> Option<&'static str> {
 }
 
 impl RawStudy {
-    /// Has the paths of a file begin in its folder. What a study that comes with the program names comes
-    /// with it too, and goes by its name.
+    /// Has the paths of a file begin in its folder.
     fn begin_in(&mut self, folder: &Path, is_shipped: bool) {
         let files = [&mut self.chosen, &mut self.published_courses];
         let files = files.into_iter().flatten().map(Spanned::as_mut);
@@ -181,10 +188,7 @@ impl RawStudy {
             .iter_mut()
             .filter_map(|arm| arm.as_mut().base.as_mut());
         for path in self.base.iter_mut().chain(of_arms).chain(files) {
-            *path = match (is_shipped, path.file_name()) {
-                (true, Some(name)) => name.into(),
-                _ => folder.join(&*path),
-            };
+            *path = found_from(folder, path, is_shipped);
         }
     }
 

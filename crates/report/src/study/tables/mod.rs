@@ -1,6 +1,7 @@
 //! Writes the tables of a study: Markdown, an interactive page, CSV, and pictures.
 
 mod accuracy;
+mod board;
 mod courses;
 mod csv;
 mod goals;
@@ -178,7 +179,7 @@ fn document(whole: &Whole<'_>, pictures: &[&str]) -> Document {
     blocks.extend(
         board
             .as_ref()
-            .map(|board| head::board(results, board, of_pools)),
+            .map(|board| board::board(results, board, of_pools)),
     );
     blocks.push(remarks(results, names));
     blocks.extend(search::origin(results));

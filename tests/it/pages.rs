@@ -1,0 +1,139 @@
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A block of code of a page.
+struct Block<'p> {
+    kind: &'p str,
+    text: String,
+    /// The last line before it that is not blank.
+    before: &'p str,
+    /// Whether it directly follows another block.
+    follows: bool,
+}
+
+fn docs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")
+}
+
+fn blocks(page: &str) -> Vec<Block<'_>> {
+    let (mut found, mut before, mut follows) = (Vec::new(), "", false);
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        if let Some(kind) = line.strip_prefix("```") {
+            let body = lines.by_ref().take_while(|line| *line != "```");
+            let text = body.map(|line| format!("{line}\n")).collect();
+            found.push(Block {
+                kind,
+                text,
+                before,
+                follows,
+            });
+            follows = true;
+        } else if !line.trim().is_empty() {
+            (before, follows) = (line, false);
+        }
+    }
+    found
+}
+
+/// Returns the name of the file that a block shows: the line before it ends in the name, as in "Write
+/// `mine.toml`:".
+fn file_of<'p>(block: &Block<'p>) -> Option<&'p str> {
+    let named = block.before.trim_end().strip_suffix("`:")?;
+    Some(named.rsplit_once('`')?.1)
+}
+
+/// Returns the first line of `shown` that `printed` does not have where it should: all lines stand there
+/// in this order, and `...` for any lines.
+fn missing<'s>(shown: &'s str, printed: &str) -> Option<&'s str> {
+    let mut printed = printed.lines();
+    let wanted = shown.lines().filter(|line| line.trim() != "...");
+    let mut wanted = wanted.map(str::trim_end);
+    wanted.find(|line| !printed.any(|other| other.trim_end() == *line))
+}
+
+/// Does what a page says, in an empty folder, and compares what is printed with what the page shows.
+fn follow(page: &Path) {
+    let text = std::fs::read_to_string(page).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let tools = tempfile::tempdir().unwrap();
+    let program = env!("CARGO_BIN_EXE_fedrecsim");
+    std::fs::hard_link(program, tools.path().join("fedrecsim"))
+        .or_else(|_| std::fs::copy(program, tools.path().join("fedrecsim")).map(drop))
+        .unwrap();
+    let others = std::env::var("PATH").unwrap();
+    let path = format!("{}:{others}", tools.path().display());
+    let mut printed = String::new();
+    let blocks = blocks(&text);
+    for (place, block) in blocks.iter().enumerate() {
+        let at = format!("{}: after {:?}", page.display(), block.before);
+        match (block.kind, file_of(block)) {
+            ("sh", _) => {
+                let output = Command::new("bash")
+                    .args(["-e", "-c", &format!("exec 2>&1\n{}", block.text)])
+                    .current_dir(folder.path())
+                    .env("PATH", &path)
+                    .env("NO_COLOR", "1")
+                    .stdin(Stdio::null())
+                    .output()
+                    .unwrap();
+                printed = String::from_utf8_lossy(&output.stdout).into_owned();
+                let next = blocks.get(place + 1).filter(|next| next.follows);
+                let fails = next.is_some_and(|next| {
+                    next.kind == "text" && next.text.lines().any(|line| line.starts_with("error"))
+                });
+                assert_eq!(!output.status.success(), fails, "{at}: {printed}");
+            }
+            ("text", _) if block.follows && blocks[place - 1].kind == "sh" => {
+                if let Some(line) = missing(&block.text, &printed) {
+                    panic!("{at}: {line:?} is shown and not printed here:\n{printed}");
+                }
+            }
+            (_, Some(name)) => std::fs::write(folder.path().join(name), &block.text).unwrap(),
+            _ => {}
+        }
+    }
+}
+
+/// Follows the pages of a folder of the documents.
+fn follow_all(folder: &str) {
+    let entries = docs().join(folder).read_dir().unwrap();
+    let mut pages: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    pages.retain(|path| path.extension().is_some_and(|end| end == "md"));
+    pages.sort();
+    assert!(!pages.is_empty(), "there is no page in {folder}");
+    pages.iter().for_each(|page| follow(page));
+}
+
+/// If this fails, somebody who follows the first lesson sees something else than it says.
+#[test]
+fn the_first_lesson_can_be_followed() {
+    follow(&docs().join("tutorial/1-first-run.md"));
+}
+
+/// If this fails, somebody with ratings of their own sees something else than the lesson says.
+#[test]
+fn the_lesson_on_own_ratings_can_be_followed() {
+    follow(&docs().join("tutorial/3-own-ratings.md"));
+}
+
+/// If this fails, a page of the tutorial shows what the program does not print.
+#[test]
+#[ignore = "takes minutes: cargo test --release --test it pages -- --ignored"]
+fn every_lesson_can_be_followed() {
+    follow_all("tutorial");
+}
+
+/// If this fails, the checks of the pages let anything pass.
+#[test]
+fn a_line_that_is_not_printed_is_found() {
+    let printed = "one\ntwo\nthree  \nfour\n";
+    assert_eq!(missing("one\n...\nthree\n", printed), None);
+    assert_eq!(missing("three\none\n", printed), Some("one"));
+    assert_eq!(missing("two\nthree\nfive\n", printed), Some("five"));
+    let page = "Write `a.csv`:\n\n```csv\n1,2\n```\n\n```sh\ncat a.csv\n```\n\n```text\n1,2\n```\n";
+    let found = blocks(page);
+    assert_eq!(found.len(), 3);
+    assert_eq!(file_of(&found[0]), Some("a.csv"));
+    assert!(found[2].follows && found[2].text == "1,2\n");
+}
