@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Writes reports/honest-winner/README.md from the files beside it: what was searched, and what the study found. The table of
-the best methods in the project's README is written with it.
+"""Writes reports/honest-winner/README.md from the files beside it: what was searched, and what the study found.
 
     python3 studies/honest-winner.py                            writes the pages
     python3 studies/honest-winner.py --check                    fails if a page is another one, and writes nothing
@@ -27,7 +26,6 @@ from pathlib import Path
 HERE = Path(__file__).parent
 REPORTS = HERE.parent / "reports" / "honest-winner"
 PRIVATE = REPORTS / "private"
-FRONT = HERE.parent / "README.md"
 DATA = {
     "amazon": "Amazon Instant Video",
     "movietweetings": "MovieTweetings",
@@ -276,19 +274,6 @@ def splits(studied):
     return page
 
 
-def front(studied):
-    """Returns the project's README with the table of the best of each kind, without most differences."""
-    rows = ["| NDCG@10 | " + " | ".join(KINDS.values()) + " | FedTide | minus the best count |", "|---|---|---|---|---:|---:|"]
-    for data in studied:
-        own, best = best_of_kinds(data)
-        cells = [f"{method.replace(' (central)', '')}, {number(row['mean'])}" for method, row in best.items()]
-        ahead = difference(next(iter(best.values())), -1)
-        rows.append(f"| {DATA[data]} | " + " | ".join(cells) + f" | {number(own['mean'])} | {ahead} |")
-    text = FRONT.read_text()
-    before, rest = text.split("| NDCG@10 | best count |", 1)
-    return before + "\n".join(rows) + "\n\n" + rest.split("\n\n", 1)[1]
-
-
 def found(data):
     """Returns the table of one data set: all cuts together, and each cut."""
     pooled, single, against = (table(data, name) for name in TABLES[:3])
@@ -382,7 +367,7 @@ def figure(place):
 
 
 def pages():
-    """Returns the pages by their paths: the report's text with the tables in their places, and the README."""
+    """Returns the page by its path: the report's text with the tables in their places."""
     text = (REPORTS / "text.md").read_text()
     studied = [data for data in DATA if (REPORTS / data / "pooled.csv").exists()]
     parts_of_page = {
@@ -398,7 +383,7 @@ def pages():
     for name, lines in parts_of_page.items():
         text = text.replace(f"{{{name}}}", "\n".join(lines).strip())
     text = re.sub(r"\{([a-z0-9/-]+): ([^{}]+)\}", figure, text)
-    return {REPORTS / "README.md": text, FRONT: front(studied)}
+    return {REPORTS / "README.md": text}
 
 
 def main():
