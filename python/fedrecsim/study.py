@@ -134,7 +134,8 @@ def _placed(study: Any, out: Any) -> tuple[Path, Path]:
         if not isinstance(study, (str, os.PathLike)) or not os.fspath(study):
             raise _native.ScenarioError(f"a study must be the path of a file or a dictionary, not {study!r:.80}")
         path = Path(study)
-        return path.absolute(), Path(out if out is not None else Path("reports") / path.stem).absolute()
+        # A file that is not there may be the name of a study that comes with the package.
+        return path.absolute() if path.exists() else path, Path(out if out is not None else Path("reports") / path.stem).absolute()
     name = str(study.get("name", "study"))
     if name in ("", ".", "..") or name != os.path.basename(name):
         raise _native.ScenarioError(f"the name of a study must be a file name, not {name!r}")
@@ -146,7 +147,8 @@ def _placed(study: Any, out: Any) -> tuple[Path, Path]:
         if isinstance(base, Mapping):
             text = _native.toml_of_json(_inputs.json_of(dict(base)))
             owner["base"] = os.fspath(_kept(folder / _HIDDEN, "scenario", text))
-        elif base is not None:
+        elif base is not None and os.path.exists(base):
+            # Else it is the name of a scenario that comes with the package.
             owner["base"] = os.path.abspath(base)
     if arms:
         written["arms"] = arms

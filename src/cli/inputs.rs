@@ -76,6 +76,14 @@ pub(crate) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
+/// Returns the file as an absolute path, or the name of one that comes with the program.
+pub(crate) fn absolute_or_name(path: &Path) -> PathBuf {
+    match path.exists() {
+        true => absolute(path),
+        false => path.to_owned(),
+    }
+}
+
 /// Returns as many worker threads as were asked for, or one for every core.
 pub(crate) fn threads_of(asked: Option<u16>) -> usize {
     match asked {

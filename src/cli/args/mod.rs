@@ -94,8 +94,8 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     /// Make the interactive page, `report.html`, of reports, studies or comparisons that exist.
     ///
-    /// The page holds its charts, its tables and the library that draws them, 5 MB in all, and
-    /// opens in a browser without a network. A page that is there is replaced.
+    /// The page holds its charts and its tables, and opens in a browser without a network. A page
+    /// that is there is replaced.
     Html(HtmlArgs),
     /// Run a scenario and write what happens on links and devices: downloads, trainings, uploads,
     /// and how they end.

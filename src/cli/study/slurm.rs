@@ -7,7 +7,7 @@ use super::OpenStudy;
 use super::execute::own_words;
 use super::folder::arms_of;
 use crate::cli::Finished;
-use crate::cli::inputs::{absolute, threads_of};
+use crate::cli::inputs::{absolute, absolute_or_name, threads_of};
 use crate::cli::output_file::write_files;
 use crate::{Bytes, Error, Result};
 use fedrecsim_core::shell_word;
@@ -154,7 +154,10 @@ fn script(
     let own = own.iter().map(|word| word_of(Path::new(word)));
     let mut study = own.collect::<Result<Vec<_>>>()?.join(" ");
     let command = if work.is_search { "search" } else { "study" };
-    study += &format!(" {command} {}", word_of(&absolute(&arguments.study))?);
+    study += &format!(
+        " {command} {}",
+        word_of(&absolute_or_name(&arguments.study))?
+    );
     for set in &arguments.set {
         study += &format!(" --set {}", word(set)?);
     }

@@ -11,10 +11,10 @@ keys! {
     pub struct EvaluationSpec {
         /// Evaluate after every this many rounds, and always after the last.
         every_rounds: u32 = 1, >= 1;
-        /// The metrics. With `leave-one-out`: `hr@K`, `ndcg@K` and `mrr`, and their
-        /// exact expectations over all draws of the sampled candidates, `expected-hr@K`,
-        /// `expected-ndcg@K` and `expected-mrr`, which have no noise of sampling; `hr` alone stands
-        /// for `hr@K` at each of `cutoffs`, and so do the others. With `k-fold`: `rmse` and `mae`.
+        /// The metrics. `hr@K`, `recall@K`, `precision@K`, `ndcg@K`, `map@K` and `mrr` rank held-out
+        /// items; with `expected-` before their names they are exact expectations over all draws of
+        /// the sampled candidates, which have no noise of sampling. `hr` alone stands for `hr@K` at
+        /// each of `cutoffs`, and so do the others. With `k-fold`: `rmse` and `mae`.
         /// The default is `hr`, `ndcg` and `mrr`, or `rmse` and `mae`.
         #[schemars(length(min = 1, max = 32), inner(length(min = 1, max = 40)))]
         metrics: Vec<String> = ["hr", "ndcg", "mrr"].map(String::from).into();
@@ -309,7 +309,7 @@ fn check_needs(scenario: &Scenario, checker: &mut Checker<'_>) {
         let name = metric.name();
         let message = match metric.needs() {
             Needs::PredictedRatings if !is_k_fold => format!(
-                "`{name}` compares predicted with held-out ratings, but `leave-one-out` holds single items out: give \
+                "`{name}` compares predicted with held-out ratings, but only `k-fold` holds ratings out: give \
                  `dataset.split = \"k-fold\"`"
             ),
             Needs::RankAmongCandidates | Needs::RankInCatalogue if is_k_fold => format!(
