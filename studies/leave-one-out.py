@@ -35,7 +35,7 @@ KEPT = [*FIGURES, "hr@10", "ndcg@10", "validation-expected-ndcg@10", UP, DOWN, "
 
 HEAD = """# FedSpec and FedGram beside other methods, under leave-one-out
 
-[Back to the README](../../README.md) · [what holds](../../docs/findings/README.md) ·
+[Back to the README](../../README.md) · [what holds](../../docs/findings/withdrawn.md) ·
 [one method for all data sets?](one-method.md)
 
 **These tables do not show which method wins.** Earlier versions of this page said that FedSpec and FedGram do. An

@@ -70,7 +70,7 @@ PICTURE = "accuracy-by-round.svg"
 
 HEAD = """# What can be learned from sums with noise?
 
-[Back to the page on privacy](README.md) · [the mechanisms](../../docs/reference/privacy.md) · [what holds](../../docs/findings/README.md)
+[Back to the page on privacy](README.md) · [the mechanisms](../../docs/reference/privacy.md) · [what holds](../../docs/findings/sums-with-noise.md)
 
 Users trust the server, or each other's devices and a secure sum that adds the noise in its place, and nobody who sees the
 model. What each of them contributes to a step is clipped, and the sum of everybody has Gaussian noise. Servers use nothing but

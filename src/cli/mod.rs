@@ -17,6 +17,7 @@ mod inputs;
 mod inspect;
 mod leftovers;
 mod memory;
+mod methods_page;
 mod new;
 mod output_file;
 mod program;

@@ -13,8 +13,8 @@ use super::run::run;
 use super::stage_times::StageTimes;
 use super::study::{search, study};
 use super::{
-    Finished, Session, codec_bench, data, demo, events, explain, follow, inspect, new, recommend,
-    reports, resume, screen, signals, table,
+    Finished, Session, codec_bench, data, demo, events, explain, follow, inspect, methods_page,
+    new, recommend, reports, resume, screen, signals, table,
 };
 use crate::method::Entry;
 use crate::{Error, Result};
@@ -122,7 +122,10 @@ fn execute(
         Command::Migrate(arguments) => inspect::migrate(&arguments)?.into(),
         Command::Explain(arguments) => explain::explain(&arguments, &vocabulary, columns)?.into(),
         Command::Schema => inspect::schema(&vocabulary).into(),
-        Command::Methods => explain::methods(session.methods, columns).into(),
+        Command::Methods(arguments) if arguments.markdown => {
+            methods_page::page(session.methods)?.into()
+        }
+        Command::Methods(_) => explain::methods(session.methods, columns).into(),
         Command::Codecs => explain::codecs(&vocabulary, columns).into(),
         Command::Table(arguments) => table::table(&arguments)?.into(),
         Command::Codec(CodecCommand::Bench(arguments)) => {

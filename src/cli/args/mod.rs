@@ -129,7 +129,7 @@ pub(crate) enum Command {
     /// editor that knows TOML then completes keys, explains them, and marks mistakes.
     Schema,
     /// List the methods and their parameters with their defaults.
-    Methods,
+    Methods(MethodsArgs),
     /// List the codecs, and what a codec can be composed of.
     Codecs,
     /// Describe the tables of parameters that `run --save-model` has written, and draw them.
@@ -452,6 +452,14 @@ pub(crate) struct ExplainArgs {
     /// Print the reference of the columns of reports and studies as Markdown.
     #[arg(long, conflicts_with_all = ["key", "markdown"])]
     pub columns: bool,
+}
+
+/// Arguments of `methods`.
+#[derive(Debug, Args)]
+pub(crate) struct MethodsArgs {
+    /// Print a page of all methods as Markdown: what travels, what stays, and where each is from.
+    #[arg(long)]
+    pub markdown: bool,
 }
 
 /// Arguments of `completions`.
