@@ -72,7 +72,7 @@ mod tests {
         let path = folder.path().join("my scenario.toml");
         let told = new(&path).unwrap();
         let command = format!("fedrecsim run '{}'", path.display());
-        assert!(told.ends_with(&format!("now: {command}\n")), "{told}");
+        assert!(told.contains(&format!("now: {command}\n")), "{told}");
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.contains(&command), "{text}");
         let again = new(&path).unwrap_err().to_string();

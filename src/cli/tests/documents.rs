@@ -43,12 +43,19 @@ fn documents() -> Vec<(PathBuf, String)> {
         .collect()
 }
 
-/// Returns the names of the files that documents have their readers write, as in "Write `mine.toml`:".
+/// Returns the names of the files that documents have their readers write, as in "Write `mine.toml`:" and
+/// by `fedrecsim new`.
 fn written_by_readers() -> Vec<String> {
     let documents = documents();
     let lines = documents.iter().flat_map(|(_, text)| text.lines());
-    let names = lines.filter_map(|line| line.trim_end().strip_suffix("`:")?.rsplit('`').next());
-    names.map(str::to_owned).collect()
+    let name = |line: &str| {
+        let shown = line.trim_end().strip_suffix("`:");
+        let shown = shown.and_then(|text| text.rsplit('`').next());
+        shown
+            .or_else(|| line.strip_prefix("fedrecsim new "))
+            .map(str::to_owned)
+    };
+    lines.filter_map(name).collect()
 }
 
 /// Returns the Markdown files of the committed reports, each with its path. Reports of the user's
@@ -248,7 +255,7 @@ fn names_one_of(text: &str, names: &[String]) -> bool {
 
 /// Returns whether a block of TOML is a study, and no scenario.
 fn is_study(text: &str) -> bool {
-    text.contains("seeds = [")
+    text.contains("seeds = [") || text.starts_with("include = [")
 }
 
 #[test]
