@@ -45,7 +45,7 @@ def test_docstrings_are_true(module) -> None:
     assert failed == 0 and attempted > 0
 
 
-@pytest.mark.parametrize("document", ["python/README.md", "docs/reference/python.md"])
+@pytest.mark.parametrize("document", ["python/README.md", "docs/reference/python.md", "docs/tutorial/python.md"])
 def test_the_code_of_a_document_runs(document: str, tmp_path: Path, monkeypatch) -> None:
     """If this fails, a document shows code that does not work."""
     text = (REPOSITORY / document).read_text(encoding="utf-8")
