@@ -117,11 +117,12 @@ fn the_lesson_on_own_ratings_can_be_followed() {
     follow(&docs().join("tutorial/3-own-ratings.md"));
 }
 
-/// If this fails, a page of the tutorial shows what the program does not print.
+/// If this fails, a lesson or a how-to page shows what the program does not print.
 #[test]
 #[ignore = "takes minutes: cargo test --release --test it pages -- --ignored"]
-fn every_lesson_can_be_followed() {
+fn every_lesson_and_how_to_page_can_be_followed() {
     follow_all("tutorial");
+    follow_all("how-to");
 }
 
 /// If this fails, the checks of the pages let anything pass.
