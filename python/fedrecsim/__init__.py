@@ -17,6 +17,7 @@ True
 from . import testing
 from ._native import FedrecsimError, Received, ScenarioError, Task, __version__
 from ._order import PlannedRun
+from ._track import Ended, Round, Tracker, TrackerFailed
 from .compare import Comparison, compare
 from .method import Block, Client, Method, Parameter, Problem, Rows, Server, Update
 from .method import methods as methods
@@ -29,6 +30,7 @@ __all__ = [
     "Block",
     "Client",
     "Comparison",
+    "Ended",
     "FedrecsimError",
     "Method",
     "Parameter",
@@ -36,6 +38,7 @@ __all__ = [
     "PlannedRun",
     "Problem",
     "Received",
+    "Round",
     "Rows",
     "Run",
     "RunStopped",
@@ -45,6 +48,8 @@ __all__ = [
     "Study",
     "Table",
     "Task",
+    "Tracker",
+    "TrackerFailed",
     "Update",
     "__version__",
     "compare",

@@ -1,17 +1,34 @@
-"""The command `fedrecsim`, with the methods of the simulator."""
+"""The command `fedrecsim`, with the methods of the simulator. `run --track NAME` hands the run to a tracker."""
 
 from __future__ import annotations
 
+import signal
 import sys
 
-from . import _native
+from . import _native, _track
+from ._track import command
+
+#: The exit code of a command that was refused.
+REFUSED = 2
 
 
 def main() -> int:
     """Carries out the command line of this process, and returns the exit code."""
-    itself = [sys.executable, "-m", "fedrecsim"]
-    # The command listens to Ctrl-C itself: it gives up the round and reports those before.
-    return _native.main(["fedrecsim", *sys.argv[1:]], itself, [])
+    # The command listens to Ctrl-C itself: it gives up the round and reports those before. Python's own way would raise
+    # KeyboardInterrupt when it returns.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        words, names = command.taken(sys.argv[1:])
+        trackers = _track.chosen(names)
+    except _native.ScenarioError as reason:
+        command.say("error", str(reason))
+        return REFUSED
+    before = command.reports(words) if trackers else {}
+    code = _native.main(["fedrecsim", *words], [sys.executable, "-m", "fedrecsim"], [])
+    if trackers and code != REFUSED:
+        command.hand_over(words, before, trackers)
+    return code
 
 
 if __name__ == "__main__":

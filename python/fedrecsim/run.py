@@ -8,7 +8,7 @@ import os
 import warnings
 from typing import TYPE_CHECKING, Any, Mapping
 
-from . import _inputs, _native, _progress
+from . import _inputs, _native, _progress, _track
 from .table import Table
 
 if TYPE_CHECKING:
@@ -235,32 +235,38 @@ def run(
     progress: bool = True,
     data_dir: str | os.PathLike[str] | None = None,
     out: str | os.PathLike[str] | None = None,
+    track: _track.Track | None = None,
 ) -> Run:
     """Runs a scenario, and returns what remains of it.
 
     `scenario` is the path of a file, TOML text or a dictionary; `set` replaces values in it, as `{"training.rounds":
     5}`. `threads` does not affect the result. `data_dir` is the folder with data sets, and `out` one for the report.
 
+    `track` names experiment trackers that follow the run: "mlflow", "tensorboard", "wandb", an object with the methods
+    of `Tracker`, or a list of these. They get the parameters, the figures of every round as it ends, and at the end the
+    accuracy and the report. One that fails costs the run nothing: the warning `TrackerFailed` says so.
+
     A run that cannot go on, because training diverged say, ends with the warning `RunStopped`, and its finished rounds
     are its result. Ctrl-C raises KeyboardInterrupt.
 
-    Raises ScenarioError with the place of every fault of a scenario.
+    Raises ScenarioError with the place of every fault of a scenario, and for a tracker that is not installed.
     """
     source = _inputs.given(scenario, set, seed, data_dir)
     show, end = (None, lambda: None)
     if progress and _progress.is_visible():
         show, end = _progress.shown()
-    try:
-        report = _native.run(source, _inputs.threads_of(threads), show)
-    finally:
-        end()
-    done = Run(report, source)
-    for text in done.record.get("warnings", []):
-        warnings.warn(text, UserWarning, stacklevel=2)
-    if not done.complete:
-        warnings.warn(f"stopped after round {done.record['rounds']}: {done.stopped_by}", RunStopped, stacklevel=2)
-    if out is not None:
-        done.write(out)
+    with _track.Tracking(_track.chosen(track)) as tracking:
+        try:
+            report = tracking.run(source, _inputs.threads_of(threads), show)
+        finally:
+            end()
+        done = Run(report, source)
+        for text in done.record.get("warnings", []):
+            warnings.warn(text, UserWarning, stacklevel=2)
+        if not done.complete:
+            warnings.warn(f"stopped after round {done.record['rounds']}: {done.stopped_by}", RunStopped, stacklevel=2)
+        if out is not None:
+            done.write(out)
     return done
 
 

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Literal, Mapping, Sequence, overload
 
-from . import _inputs, _native, _ray, method
+from . import _inputs, _native, _ray, _track, method
 from ._order import Order, PlannedRun
 from .compare import Comparison
 
@@ -59,6 +59,7 @@ def study(
     checkpoint_every: int | None = None,
     progress: bool = True,
     ray_options: Mapping[str, Any] | None = None,
+    track: _track.Track | None = None,
 ) -> Study: ...
 
 
@@ -94,6 +95,7 @@ def study(
     checkpoint_every: int | None = None,
     progress: bool = True,
     ray_options: Mapping[str, Any] | None = None,
+    track: _track.Track | None = None,
 ) -> Study | str:
     """Runs a study, and returns its tables. Complete runs in its folder stay, and stopped runs go on.
 
@@ -105,6 +107,9 @@ def study(
 
     `out` has to be a folder that every node sees. `threads` are those of a run on a cluster, and of all runs together
     on this machine, where `jobs` run at once. `ray_options` are added to the options of every task.
+
+    `track` names experiment trackers as `run` takes them. When the study has ended, each run that it has carried out is
+    a run of theirs. A script for Slurm has none.
     """
     if executor not in EXECUTORS:
         raise _native.ScenarioError(f"there is no executor {executor!r}; there are {', '.join(EXECUTORS)}")
@@ -124,8 +129,11 @@ def study(
         words += ["--checkpoint-every", str(checkpoint_every)]
     order = Order(words, folder, _inputs.threads_of(threads), jobs, memory_gb, progress, dict(ray_options or {}))
     if executor == "slurm":
+        if track is not None:
+            raise _native.ScenarioError("`track` follows runs that this call carries out, and for Slurm it carries out none")
         return _slurm(order)
-    return _on_ray(order) if executor == "ray" else _local(order)
+    with _track.each_run_of(order, track):
+        return _on_ray(order) if executor == "ray" else _local(order)
 
 
 def _placed(study: Any, out: Any) -> tuple[Path, Path]:

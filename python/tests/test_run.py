@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,22 @@ def test_a_run_has_the_digest_of_the_command(small, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fedrecsim", "run", str(path), "--no-report", "--json", "--progress", "off"]
     told = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(told.stdout)["digest"] == fedrecsim.run(small, progress=False).digest
+
+
+def test_ctrl_c_ends_the_command_as_it_ends_the_program(tmp_path: Path) -> None:
+    """If this fails, Ctrl-C leaves a traceback and another exit code than the documents say."""
+    path = tmp_path / "scenario.toml"
+    path.write_text(TOML)
+    words = ["run", str(path), "--set", "training.rounds=100000", "--no-report", "--progress", "rounds"]
+    command = subprocess.Popen(
+        [sys.executable, "-m", "fedrecsim", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert command.stderr is not None
+    next(line for line in command.stderr if line.startswith("round 3/"))
+    command.send_signal(signal.SIGINT)
+    told, errors = command.communicate()
+    assert command.returncode == 1 and "digest" in told
+    assert "error: interrupted" in errors and "Traceback" not in errors
 
 
 def test_threads_do_not_matter_and_overrides_and_seeds_do(small) -> None:

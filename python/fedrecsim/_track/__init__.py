@@ -1,0 +1,185 @@
+"""Hands runs to experiment trackers: MLflow, W&B, TensorBoard, or an object of the user's own.
+
+`trackers` has what each tracker does, `figures` the names of what it gets, and `feed` the threads that keep it from
+slowing the run down. Here a run is followed while it goes on, or handed over from its report.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import warnings
+from pathlib import Path
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Tuple
+
+from .. import _native
+from .._order import Order
+from ..table import Table
+from .feed import Feeds
+from .figures import Rows, Value, accuracy_of, named, parameters_of, plain, resolved
+from .trackers import TRACKERS, Ended, Round, Track, Tracker, chosen
+
+__all__ = [
+    "TRACKERS",
+    "Ended",
+    "Round",
+    "Track",
+    "Tracker",
+    "TrackerFailed",
+    "Tracking",
+    "chosen",
+    "each_run_of",
+    "hand_over",
+    "state_of",
+]
+
+#: The files of a report that trackers get. `users.csv` tells of single users, and stays with its owner.
+FILES = frozenset(
+    "run.json scenario.toml summary.md report.html rounds.csv rounds.parquet network.csv items.csv accuracy-by-bytes.svg "
+    "accuracy-by-round.svg accuracy-by-time.svg accuracy-by-uploads.svg sparsity-by-round.svg".split()
+)
+
+#: The name of a figure of accuracy, and its value.
+Figure = Tuple[str, float]
+
+#: Shows a round: its number, the number of all, the virtual time, the bytes sent so far, and a figure of accuracy.
+Show = Callable[[int, int, float, int, Optional[Figure]], None]
+
+
+class TrackerFailed(UserWarning):
+    """Says that a tracker lacks a part of a run, and why. The run itself goes on and loses nothing."""
+
+
+class Tracking:
+    """A run that trackers follow. Leaving the context ends it at the trackers, however it has ended."""
+
+    def __init__(self, trackers: Sequence[Tracker]) -> None:
+        self._trackers = trackers
+        self._feeds: Feeds | None = None
+        self._report: _native.Report | None = None
+
+    def run(self, source: dict[str, Any], threads: int | None, show: Show | None) -> _native.Report:
+        """Carries out a run. With trackers it goes round by round, so that they get each as it ends."""
+        if not self._trackers:
+            return _native.run(source, threads, show)
+        from ..simulation import Simulation
+
+        simulation = Simulation._of(source, _native.Simulation(source, threads))
+        scenario = resolved(source)
+        rows = Rows(len(scenario.get("faults", [])))
+        self._feeds = Feeds(self._trackers, _warn)
+        try:
+            self._feeds.begin(Path(source["path"]).stem, parameters_of(scenario))
+            for record in simulation:
+                row = rows.of(record)
+                self._feeds.round(record["round"], named(row))
+                if show is not None:
+                    show(record["round"], *_progress_of(scenario, row))
+        except BaseException:
+            # After Ctrl-C the finished rounds are what the trackers keep.
+            with contextlib.suppress(_native.FedrecsimError):
+                self._report = simulation._native.finish()
+            raise
+        self._report = simulation._native.finish()
+        return self._report
+
+    def __enter__(self) -> Tracking:
+        return self
+
+    def __exit__(self, kind: object, reason: BaseException | None, trace: object) -> None:
+        if self._feeds is None:
+            return
+        try:
+            if self._report is None:
+                self._feeds.end({}, None, str(reason) or type(reason).__name__, {})
+            else:
+                _end(self._feeds, json.loads(self._report.json), _rows_of(self._report), _files_of(self._report))
+        except Exception as fault:
+            # Whatever it is, the run has its result.
+            _warn(f"the trackers lack the end of this run: {fault!r}")
+
+
+def hand_over(
+    folder: Path,
+    trackers: Sequence[Tracker],
+    say: Callable[[str], None],
+    name: str | None = None,
+    parameters: Mapping[str, Value] | None = None,
+) -> list[Tracker]:
+    """Hands over a run that has ended from the folder of its report, and returns the trackers that have not failed.
+
+    `say` is called with what goes wrong. `parameters` are added to those of the scenario.
+    """
+    from ..compare import rows_of
+
+    try:
+        record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        files = {file: (folder / file).read_bytes() for file in FILES if (folder / file).is_file()}
+        rows = rows_of(folder / "rounds.csv")
+        feeds = Feeds(trackers, say)
+        feeds.begin(name or record["name"], {**parameters_of(record["scenario"]), **(parameters or {})})
+        return _end(feeds, record, rows, files)
+    except (OSError, ValueError, KeyError) as reason:
+        say(f"the trackers lack the run in {folder}, as its report cannot be read: {reason!r}")
+        return list(trackers)
+
+
+def state_of(folder: Path) -> tuple[int, int] | None:
+    """Returns what changes when another report is written to a folder; `None` if there is none in it."""
+    try:
+        state = os.stat(folder / "run.json")
+    except OSError:
+        return None
+    return state.st_ino, state.st_mtime_ns
+
+
+@contextlib.contextmanager
+def each_run_of(order: Order, track: Track | None) -> Iterator[None]:
+    """Hands over every run of a study that ends within the context. A tracker that fails gets no other run."""
+    trackers = chosen(track)
+    before = {run.folder: state_of(run.folder) for run in order.runs()} if trackers else {}
+    try:
+        yield
+    finally:
+        for run in order.runs() if trackers else ():
+            if state_of(run.folder) not in (None, before.get(run.folder)):
+                study = order.folder.name
+                parameters: dict[str, Value] = {"study": study, "arm": run.arm}
+                trackers = hand_over(run.folder, trackers, _warn, f"{study}: {run.name}", parameters)
+
+
+def _end(
+    feeds: Feeds, record: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], files: Mapping[str, bytes]
+) -> list[Tracker]:
+    """Hands over those figures of all rounds that the trackers lack, and the end. Returns the trackers that have not
+    failed."""
+    for row in rows:
+        feeds.rest(int(row["round"]), named(row))
+    final = {f"final/{plain(name)}": value for name, value in accuracy_of(record).items()}
+    return feeds.end(final, record["digest"], record.get("stopped_by"), files)
+
+
+def _rows_of(report: _native.Report) -> list[dict[str, Any]]:
+    """Returns the rows of the table of rounds."""
+    table = Table(report.rounds)
+    columns = {column: table[column] for column in table}
+    return [{column: values[place] for column, values in columns.items()} for place in range(len(table))]
+
+
+def _files_of(report: _native.Report) -> dict[str, bytes]:
+    """Returns the files of the report that trackers get."""
+    return {name: content for name, content in report.files().items() if name in FILES}
+
+
+def _progress_of(scenario: Mapping[str, Any], row: Mapping[str, Any]) -> tuple[int, float, int, Figure | None]:
+    """Returns what is shown of a round beside its number."""
+    headline = scenario.get("evaluation", {}).get("headline", "")
+    figure = row.get(f"test_{headline}")
+    sent = row["cumulative_up_sent_bytes"] + row["cumulative_down_sent_bytes"]
+    rounds = scenario.get("training", {}).get("rounds", 0)
+    return rounds, row["virtual_time_s"], sent, None if figure is None else (headline.upper(), figure)
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, TrackerFailed, stacklevel=2)
