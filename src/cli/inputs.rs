@@ -23,8 +23,8 @@ pub struct Inputs {
 impl Inputs {
     /// Reads the ratings and traces of a scenario, and puts its world together.
     pub fn load(scenario: &Scenario, directories: &[PathBuf], methods: &[Entry]) -> Result<Self> {
-        let trains = find(methods, &scenario.method)?.placement.trains();
-        let dataset = Arc::new(dataset::load_for((scenario, trains), directories)?);
+        let draws = find(methods, &scenario.method)?.draws_negatives;
+        let dataset = Arc::new(dataset::load_for((scenario, draws), directories)?);
         Self::of(scenario, dataset, directories, methods)
     }
 

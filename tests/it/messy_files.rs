@@ -140,6 +140,14 @@ fn users_whom_a_run_cannot_serve_are_refused_by_name_or_left_out_and_counted() {
             "12 with too few other items for dataset.negatives.per_positive",
         ],
     );
+    // A method that draws none loses nobody by them.
+    let overrides = [
+        "method=fcf",
+        "training.rounds=1",
+        "dataset.negatives.per_positive=60",
+    ];
+    let finished = workshop.run(over(&workshop, &csv()), &overrides).unwrap();
+    assert!(finished.errors.is_empty(), "{:?}", finished.errors);
 }
 
 /// If this fails, an option of another build is a slip of the pen.

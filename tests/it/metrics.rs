@@ -134,7 +134,7 @@ fn figures_that_do_not_fit_the_split_are_refused() {
             &["evaluation.metrics=[\"rmse\"]"],
             &[
                 "`rmse` compares predicted with held-out ratings",
-                "`leave-one-out`",
+                "only `k-fold` holds ratings out",
             ],
         ),
         (

@@ -168,6 +168,9 @@ pub fn parse_with_warnings(
     let sources = Sources::new(file, text, overrides);
     let (mut faults, mut warnings) = (Vec::new(), Vec::new());
     let mut root = tree::parse_file(text, &mut faults).map_err(|errors| sources.report(errors))?;
+    if let Some(fault) = of_a_study(&root) {
+        return Err(sources.report(vec![fault]));
+    }
     let source = overrides::name_of_source(&root).map(str::to_owned);
     for (index, text) in overrides.iter().enumerate() {
         overrides::apply(
@@ -200,6 +203,15 @@ pub fn parse_with_warnings(
             warnings: sources.lines(warnings),
         }),
     }
+}
+
+/// Returns the fault that a file is a study and no scenario, for it has keys that only a study has.
+fn of_a_study(file: &Node) -> Option<Fault> {
+    let key = ["axes", "arms", "seeds"]
+        .into_iter()
+        .find(|key| file.has(key))?;
+    let message = "this is a study and no scenario: `fedrecsim study` runs it";
+    (!file.has("method")).then(|| Fault::new(file.place_of(key), message))
 }
 
 /// Makes a scenario of a file whose single keys are sound but for those `at_fault`, and returns it

@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 
 use include_dir::{Dir, include_dir};
 
-use super::suggest::instead_of;
+use super::suggest::{instead_of, nearest};
 use super::{MAX_FILE_BYTES, too_long};
 use fedrecsim_core::{Error, Result};
 
@@ -29,8 +29,13 @@ pub fn read(path: &Path, shipped: &'static Dir<'static>, what: &str) -> Result<(
             let Some(name) = name_of(path) else {
                 return Err(Error::read(path, reason));
             };
+            let beside = files_beside(path);
             let names: Vec<&str> = files_in(shipped).map(|(name, _)| name).collect();
-            let instead = instead_of(name, &names);
+            let beside: Vec<&str> = beside.iter().map(String::as_str).collect();
+            let instead = match nearest(&path.to_string_lossy(), &beside) {
+                Some(file) => format!("; did you mean `{file}`?"),
+                None => instead_of(name, &names),
+            };
             let reason = format!(
                 "there is no such file, and no {what} of this name comes with the program{instead}"
             );
@@ -91,6 +96,16 @@ fn has_no_key(text: &[u8]) -> bool {
         return false;
     };
     !is_toml(first) && !lines.take(100).any(is_toml)
+}
+
+/// Returns the names of the files in the current folder that end as `path` does.
+fn files_beside(path: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(".").into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let is_alike = |name: &String| Path::new(name).extension() == path.extension();
+    let mut names: Vec<String> = names.filter(is_alike).take(10_000).collect();
+    names.sort();
+    names
 }
 
 /// Returns the name that a path is if it has one component: the ending does not matter.

@@ -127,7 +127,7 @@ impl World {
         );
         let layouts = PhaseLayouts::of(&*method, reports_utility, &downlink);
         check_third_party(&scenario, &layouts, placement)?;
-        if trains {
+        if draws_negatives {
             negatives::check(&dataset, &scenario.dataset.negatives)?;
         }
         let numbered = Scenario {

@@ -66,10 +66,10 @@ pub(crate) fn describe(
     let entry = vocabulary
         .iter()
         .find(|entry| entry.name == scenario.method.name);
-    let trains = entry.is_none_or(|entry| entry.trains);
+    let draws = entry.is_none_or(|entry| entry.draws_negatives);
     drop(kept);
     let mut errors = Vec::new();
-    match dataset::load_for((&scenario, trains), &directories) {
+    match dataset::load_for((&scenario, draws), &directories) {
         Ok(split) => {
             let mut more = of_split(&split, spec, values);
             // What was noticed of the file stands above.

@@ -50,8 +50,8 @@ pub(crate) fn load(
             .map(|own| Some((own, [0; blake3::OUT_LEN]))),
         None => share::read_own(spec, directories, own_of, streams),
     };
-    let trains = find(methods, &scenario.method)?.placement.trains();
-    let whole = || dataset::load_for((scenario, trains), directories);
+    let draws = find(methods, &scenario.method)?.draws_negatives;
+    let whole = || dataset::load_for((scenario, draws), directories);
     let dataset = match (own.transpose(), side) {
         (None, _) if keeps_all => Some(whole()?),
         (None, _) => {

@@ -331,7 +331,12 @@ fn too_few(dataset: &Dataset, user: UserId, spec: &EvaluationSpec, available: u3
     let own = dataset.own_users();
     let here = users.filter(|user| own.contains(&user.0));
     let least = short_of(dataset, spec, here).map(|(_, available)| available / each);
+    let most = spec.cutoffs.iter().max().copied().unwrap_or_default();
     let remedy = match least.min() {
+        // Among so few, each list would be shown whole.
+        Some(least @ 1..) if least <= most => {
+            "; rank all items: evaluation.ranking = \"full-catalogue\"".to_owned()
+        }
         Some(least @ 1..) => format!("; lower evaluation.ranking.sampled.candidates to {least}"),
         _ => String::new(),
     };

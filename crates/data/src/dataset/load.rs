@@ -73,19 +73,20 @@ fn beside(error: Error, [_, warnings]: &Remarks) -> Error {
 }
 
 /// Reads or generates the ratings of a scenario as [`load`] does, without the users whom its run
-/// cannot serve if it says so. `trains` says whether its method trains.
+/// cannot serve if it says so. `draws_negatives` says whether its method draws
+/// any.
 ///
 /// # Errors
 /// Those of [`load`].
 pub fn load_for(
-    (scenario, trains): (&Scenario, bool),
+    (scenario, draws_negatives): (&Scenario, bool),
     data_directories: &[PathBuf],
 ) -> Result<Dataset> {
     let (spec, streams) = (&scenario.dataset, Streams::new(scenario.seed));
     if spec.generator.is_some() {
         return load(spec, data_directories, streams);
     }
-    let needs = Some((&scenario.evaluation, trains));
+    let needs = Some((&scenario.evaluation, draws_negatives));
     of_file(spec, needs, data_directories, streams)
 }
 

@@ -8,7 +8,8 @@ use super::{Dataset, candidates, negatives, split};
 use fedrecsim_core::{Error, Result, Streams};
 use fedrecsim_scenario::{DatasetSpec, EvaluationSpec, OnUnusableUser};
 
-/// What a run asks of its users besides the split: the evaluation, and whether its method trains.
+/// What a run asks of its users besides the split: the evaluation, and whether its method draws
+/// negatives.
 pub(super) type Needs<'s> = (&'s EvaluationSpec, bool);
 
 /// Splits the ratings of a file. Users whom the run cannot serve are refused or left out, as `spec` says.
@@ -27,9 +28,9 @@ pub(super) fn split_served(
 ) -> Result<Dataset> {
     if spec.on_unusable_user == OnUnusableUser::Refuse {
         let dataset = split::split(ratings, &spec.split, streams)?;
-        if let Some((evaluation, trains)) = needs {
+        if let Some((evaluation, draws)) = needs {
             candidates::check(&dataset, evaluation, streams)?;
-            if trains {
+            if draws {
                 negatives::check(&dataset, &spec.negatives)?;
             }
         }
@@ -90,10 +91,10 @@ pub(super) fn split_served(
 fn unserved(
     dataset: &Dataset,
     spec: &DatasetSpec,
-    (evaluation, trains): Needs<'_>,
+    (evaluation, draws): Needs<'_>,
 ) -> [Vec<u32>; 2] {
     let without_negatives = negatives::unserved(dataset, &spec.negatives);
-    let without_negatives = without_negatives.filter(|_| trains).map(|(user, _)| user.0);
+    let without_negatives = without_negatives.filter(|_| draws).map(|(user, _)| user.0);
     [
         without_negatives.collect(),
         candidates::unserved(dataset, evaluation),

@@ -49,8 +49,9 @@ keys! {
         /// date, and the size of the largest number tells the unit. Numbers below 100 million are taken
         /// for an order alone, without a clock.
         timestamp_format: Option<TimestampFormat>;
-        /// Column of a whole number that orders a user's rows in time, where timestamps are missing or
-        /// leave ties. A row may then lack its timestamp.
+        /// Column of a whole number that orders a user's rows in time: for files whose timestamps are
+        /// missing or leave ties. It decides even where timestamps say otherwise. A row may then lack
+        /// its timestamp.
         order: Option<ColumnRef>;
         /// What becomes of a row that lacks its user, its item, its rating, its time or another of
         /// these columns.

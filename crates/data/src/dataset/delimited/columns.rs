@@ -195,7 +195,7 @@ fn remedy(first: &ByteRecord, (role, name): (&str, &str), separator: &str) -> St
 /// Returns advice to take another separator, if the whole first line is one field and has one.
 fn other_separator(first: &ByteRecord, separator: &str) -> String {
     let line = first.get(0).unwrap_or_default();
-    match separator_of(line).filter(|_| first.len() == 1) {
+    match separator_of(std::iter::once(line)).filter(|_| first.len() == 1) {
         Some((other, _)) if other != separator => {
             format!("; the line seems to be separated by {other:?}: say `separator = {other:?}`")
         }

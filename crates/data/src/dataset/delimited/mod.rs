@@ -7,10 +7,10 @@
 //! Reading order: `source` gives the rows in whatever form they are, `columns` finds the columns in the
 //! first of them, `header` says whether that is a rating, and `rows` makes ratings of the others.
 
-mod alike;
 mod columns;
 mod header;
 mod json_lines;
+mod names;
 mod own;
 mod rows;
 mod source;

@@ -1,11 +1,9 @@
 //! Makes ratings of rows.
 
-use std::collections::HashMap;
-
 use csv::ByteRecord;
 
-use super::alike;
 use super::columns::Columns;
+use super::names::{self, Names};
 use super::times::Times;
 use super::{number, trimmed};
 use crate::dataset::ratings::{Interaction, Ratings};
@@ -71,8 +69,9 @@ impl From<String> for Fault {
 }
 
 /// What programs write where there is nothing.
-const NOTHING: [&[u8]; 11] = [
-    b"", b"NA", b"N/A", b"#N/A", b"<NA>", b"NaN", b"nan", b"null", b"NULL", b"None", b"\\N",
+const NOTHING: [&[u8]; 13] = [
+    b"", b"NaT", b"n/a", b"NA", b"N/A", b"#N/A", b"<NA>", b"NaN", b"nan", b"null", b"NULL",
+    b"None", b"\\N",
 ];
 
 impl Rows {
@@ -200,7 +199,7 @@ impl Rows {
         let pairs = [&self.users, &self.items].into_iter().zip(names);
         let is_plain = |byte: &u8| (b' '..0x7f).contains(byte);
         let is_odd = |name: &[u8]| !name.iter().all(is_plain) || name.starts_with(b"\"");
-        let new = pairs.filter(|(known, name)| is_odd(name) && !known.0.contains_key(*name));
+        let new = pairs.filter(|(known, name)| is_odd(name) && !known.has(name));
         for (_, name) in new {
             if std::str::from_utf8(name).is_err() {
                 self.foreign.add(record);
@@ -227,8 +226,8 @@ impl Rows {
             warnings,
             ..
         } = &mut self.ratings;
-        warnings.extend(alike::warning("users", user_names, &self.users));
-        warnings.extend(alike::warning("items", item_names, &self.items));
+        warnings.extend(names::alike("users", user_names, &self.users));
+        warnings.extend(names::alike("items", item_names, &self.items));
         self.ratings
             .told
             .extend(self.times.finish(&mut self.ratings.interactions)?);
@@ -330,24 +329,4 @@ fn has_hidden(name: &[u8]) -> bool {
             || character.is_control()
     };
     String::from_utf8_lossy(name).chars().any(is_hidden)
-}
-
-/// Numbers of names, in the order of first appearance. The map is only looked up, never iterated.
-#[derive(Default)]
-pub(super) struct Names(HashMap<Box<[u8]>, u32>);
-
-impl Names {
-    /// Returns whether a name has been read.
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.0.contains_key(name.as_bytes())
-    }
-
-    fn number(&mut self, name: &[u8]) -> Result<u32, String> {
-        if let Some(&number) = self.0.get(name) {
-            return Ok(number);
-        }
-        let number = u32::try_from(self.0.len()).map_err(|_| "more than 2^32 names")?;
-        self.0.insert(name.into(), number);
-        Ok(number)
-    }
 }

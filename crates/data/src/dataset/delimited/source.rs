@@ -66,7 +66,10 @@ impl<'a> Source<'a> {
             .first()
             .find(|line| !line.is_empty() && !is_comment(line));
         let first = first.unwrap_or_default();
-        let separator = match (&layout.separator, separator_of(first)) {
+        let rows = lines
+            .first()
+            .filter(|line| !line.is_empty() && !is_comment(line));
+        let separator = match (&layout.separator, separator_of(rows)) {
             (Some(given), _) => given.clone(),
             (None, Some((separator, name))) => {
                 told.push(format!("columns are separated by {name}"));

@@ -45,6 +45,10 @@ impl Files {
             let before = padded.get(..span.start).unwrap_or_default().trim_end();
             let message = match before.lines().last() == Some("settings =") {
                 true => "`settings` has named settings below it; what a search has chosen is named by `chosen = \"FILE\"`",
+                // A table in single brackets stands where a list of tables belongs.
+                false if error.message().starts_with("invalid type: map, expected a sequence") => {
+                    "this is a list of tables: write its head in double brackets, as in `[[axes]]`"
+                }
                 false => error.message().trim_end(),
             };
             (span, message.to_owned())

@@ -24,6 +24,7 @@ fn split_of(name: &str, split: &str) -> String {
 fn structure() -> Vec<Case> {
     vec![
         ("an empty file", String::new(), &[]),
+        ("a study", "base = \"quickstart\"\nseeds = [1, 2]\n[[arms]]\nname = \"a\"\n".to_owned(), &[]),
         ("several syntax errors", "seed = \nmethod = \"popularity\"\n[dataset\nname = 'x\n".to_owned(), &[]),
         ("a key twice", instead("rounds = 3", "rounds = 3\nrounds = 4"), &[]),
         ("an unknown key with a near one", instead("rounds = 3", "round = 3"), &[]),

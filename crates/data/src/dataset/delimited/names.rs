@@ -1,17 +1,37 @@
-//! Finds names that are probably one and the same, written in two ways.
+//! Numbers the names of users and items, and finds those that are probably one and the same, written in
+//! two ways.
 
 use std::collections::HashMap;
 
 use unicode_normalization::UnicodeNormalization;
 
-use super::rows::Names;
 use crate::records::shown;
+
+/// Numbers of names, in the order of first appearance. The map is only looked up, never iterated.
+#[derive(Default)]
+pub(super) struct Names(HashMap<Box<[u8]>, u32>);
+
+impl Names {
+    /// Returns whether a name has been read.
+    pub(super) fn has(&self, name: &[u8]) -> bool {
+        self.0.contains_key(name)
+    }
+
+    pub(super) fn number(&mut self, name: &[u8]) -> Result<u32, String> {
+        if let Some(&number) = self.0.get(name) {
+            return Ok(number);
+        }
+        let number = u32::try_from(self.0.len()).map_err(|_| "more than 2^32 names")?;
+        self.0.insert(name.into(), number);
+        Ok(number)
+    }
+}
 
 /// Returns a warning of names of one role that differ only in how they are written: `2` and `2.0`, `7`
 /// and `07`, or an accent that is part of its letter or a character of its own.
 ///
 /// Names stay as they are: zeros before a number can have a meaning.
-pub(super) fn warning(role: &str, names: &[Box<str>], known: &Names) -> Option<String> {
+pub(super) fn alike(role: &str, names: &[Box<str>], known: &Names) -> Option<String> {
     let mut written: HashMap<String, &str> = HashMap::new();
     let mut twins = 0_usize;
     let mut first: Option<(&str, String)> = None;
@@ -19,7 +39,7 @@ pub(super) fn warning(role: &str, names: &[Box<str>], known: &Names) -> Option<S
         let Some(plain) = plain(name).filter(|plain| **plain != **name) else {
             continue;
         };
-        let twin = match known.has(&plain) {
+        let twin = match known.has(plain.as_bytes()) {
             true => Some(plain.clone()),
             false => written.get(&plain).map(|&other| other.to_owned()),
         };
