@@ -33,9 +33,18 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Returns the prose of the project: Markdown at the top and in `docs/`.
+/// Returns the prose of the project: Markdown at the top and in `docs/`, whose shelves are folders.
 fn documents() -> Vec<PathBuf> {
-    let documents = [files_in("", "md"), files_in("docs", "md")].concat();
+    let shelves = [
+        "",
+        "docs",
+        "docs/tutorial",
+        "docs/how-to",
+        "docs/explanation",
+        "docs/reference",
+        "docs/findings",
+    ];
+    let documents = shelves.map(|folder| files_in(folder, "md")).concat();
     assert!(
         documents.iter().any(|path| path.ends_with("README.md")),
         "there is no README.md"
@@ -105,7 +114,9 @@ fn every_example_of_a_scenario_is_valid_and_runs() {
     for document in documents() {
         // A block with seeds is a study.
         let is_scenario = |(_, block): &(usize, String)| {
-            !block.starts_with("[dependencies]") && !block.contains("seeds = [")
+            !block.starts_with("[dependencies]")
+                && !block.contains("seeds = [")
+                && !block.starts_with("include = [")
         };
         for (line, block) in blocks(&read(&document), "toml")
             .into_iter()
