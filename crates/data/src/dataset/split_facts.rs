@@ -37,13 +37,21 @@ impl SplitFacts {
         train: &[Interaction],
     ) {
         self.test_items += test.len() as u64;
+        let positives = train.iter().filter(|row| row.is_positive);
+        let end = positives.map(|row| row.time).max();
         for item in test {
-            let of_item = rows.iter().find(|row| row.is_positive && row.item == *item);
+            // Of rows that repeat a pair, the first one behind training is held out.
+            let mut of_item = rows
+                .iter()
+                .filter(|row| row.is_positive && row.item == *item);
+            let is_behind = |row: &&Interaction| end.is_none_or(|end| row.time >= end);
+            let behind = of_item.clone().filter(is_behind);
+            let of_item = behind.min_by_key(|row| row.time).or_else(|| of_item.next());
             let gaps = of_item.into_iter().flat_map(|row| {
                 let both = |other: &&Interaction| {
                     other.instant.known().is_some() && row.instant.known().is_some()
                 };
-                let known = train.iter().filter(both);
+                let known = train.iter().filter(|row| row.is_positive).filter(both);
                 known.map(|other| row.instant.days_since(other.instant).abs())
             });
             if let Some(gap) = gaps.min_by(f64::total_cmp) {

@@ -256,6 +256,25 @@ fn timed(rows: &[(u32, u32, i64)]) -> Ratings {
     }
 }
 
+/// If this fails, the gap before a test item is that of an earlier row of it, or of a rating that is no
+/// positive.
+#[test]
+fn the_gap_before_a_test_item_is_that_of_its_latest_row() {
+    let spec = SplitSpec::LeaveOneOut {
+        validation_item: false,
+        session_gap_days: None,
+    };
+    let mut ratings = timed(&[(0, 2, 1), (0, 0, 2), (0, 1, 31), (0, 3, 60), (0, 2, 60)]);
+    ratings.interactions[3].is_positive = false;
+    let dataset = split(ratings, &spec, Streams::new(1)).unwrap();
+    assert_eq!(held_out(&dataset).0, [2]);
+    let facts = dataset.split_facts();
+    assert_eq!(
+        (facts.timed_test_items, facts.test_items_within_a_day),
+        (1, 0)
+    );
+}
+
 /// If this fails, what was rated in the same session as the test item says what it is.
 #[test]
 fn a_session_is_left_out_with_its_held_out_item() {
