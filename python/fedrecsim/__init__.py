@@ -14,7 +14,7 @@ and time is virtual.
 True
 """
 
-from . import testing
+from . import flower, testing
 from ._native import FedrecsimError, Received, ScenarioError, Task, __version__
 from ._order import PlannedRun
 from .compare import Comparison, compare
@@ -49,6 +49,7 @@ __all__ = [
     "__version__",
     "compare",
     "estimate",
+    "flower",
     "methods",
     "resolve",
     "run",
