@@ -14,7 +14,7 @@ and time is virtual.
 True
 """
 
-from . import testing
+from . import flower, testing
 from ._native import FedrecsimError, Received, ScenarioError, Task, __version__
 from ._order import PlannedRun
 from ._track import Ended, Round, Tracker, TrackerFailed
@@ -54,6 +54,7 @@ __all__ = [
     "__version__",
     "compare",
     "estimate",
+    "flower",
     "methods",
     "resolve",
     "run",
