@@ -255,7 +255,7 @@ mod tests {
             assert_eq!(text.matches(part).count(), names.len(), "{part}");
         }
         assert_eq!(text.matches("  here: ").count(), 1, "{text}");
-        let text = listed(&["ml-1m", "citeulike-a"]).unwrap();
+        let text = listed(&["ml-1m", "citeulike-a", "mind"]).unwrap();
         for part in [
             "  1,000,209 ratings by 6,040 users of 3,706 items\n  (https://github.com/",
             "  not here: fedrecsim data fetch ml-1m\n",
