@@ -131,7 +131,7 @@ fn execute(
         Command::Codec(CodecCommand::Bench(arguments)) => {
             codec_bench::bench(&arguments, &vocabulary, codec_bench::MEASURED_FOR)?.into()
         }
-        Command::Data(DataCommand::List(arguments)) => data::list(&arguments, columns).into(),
+        Command::Data(DataCommand::List(arguments)) => data::list(&arguments, columns)?.into(),
         Command::Data(DataCommand::Fetch(arguments)) => data::fetch(&arguments, session.visible),
         Command::Data(DataCommand::Describe(arguments)) => data::describe(&arguments, &vocabulary)?,
         Command::Presets => inspect::presets(columns).into(),

@@ -7,8 +7,8 @@ use clap::{Args, Subcommand};
 /// What to do with data sets.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DataCommand {
-    /// List the public data sets: what they hold, whose they are, what their licences allow, and
-    /// which are here.
+    /// List the public data sets: how large they are, and which are here; with a name, whose one is,
+    /// what its licence allows and how it is had.
     List(DataListArgs),
     /// Fetch public data sets from their providers, check them, and unpack them where scenarios
     /// look for them.
@@ -43,6 +43,9 @@ pub(crate) struct DataDescribeArgs {
 /// Arguments of `data list`.
 #[derive(Debug, Args)]
 pub(crate) struct DataListArgs {
+    /// Show these data sets in full, by the names that the list has for them.
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
     /// Folder with the data sets [default: $FEDRECSIM_DATA, then data, then ../shared/data].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,

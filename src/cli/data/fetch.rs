@@ -40,7 +40,8 @@ fn chosen(arguments: &DataFetchArgs) -> Result<Vec<&'static KnownDataset>> {
         if let Some(set) = by_hand().iter().find(|set| set.name == *name) {
             let (page, steps) = (&set.page, &set.steps);
             return Err(Error::Usage(format!(
-                "{name} has to be fetched by hand, from {page}. {steps}"
+                "{name} has to be fetched by hand, from {page}. {steps}. `fedrecsim data list {name}` says how \
+                 it is read"
             )));
         }
         let found = datasets().iter().find(|set| set.name == *name);

@@ -3,9 +3,7 @@
 
 use fedrecsim_core::Timestamp;
 use fedrecsim_data::dataset::public::known;
-use fedrecsim_scenario::{
-    ColumnRef, DatasetName, DatasetSpec, DelimitedSpec, OnIncomplete, TimestampFormat,
-};
+use fedrecsim_scenario::{ColumnRef, DatasetName, DatasetSpec, DelimitedSpec, TimestampFormat};
 
 /// The keys of the columns, in the order of [`rows`].
 pub const COLUMNS: [&str; 7] = [
@@ -146,45 +144,17 @@ fn different(rows: &[[u32; 7]], field: usize) -> i64 {
 /// Returns the usual name below a data folder and the contents of the file that `spec` reads;
 /// `None` if it reads none.
 pub fn ratings(spec: &DatasetSpec) -> Option<(&'static str, String)> {
-    let by_position = |separator: &str, header| DelimitedSpec {
-        separator: Some(separator.into()),
-        header: Some(header),
-        user: ColumnRef::Position(1),
-        item: ColumnRef::Position(2),
-        rating: Some(ColumnRef::Position(3)),
-        rating_range: None,
-        label: None,
-        weight: None,
-        timestamp: Some(ColumnRef::Position(4)),
-        timestamp_format: None,
-        order: None,
-        on_incomplete: OnIncomplete::Refuse,
-    };
-    let by_name = |user: &str, item: &str| DelimitedSpec {
-        user: ColumnRef::Name(user.into()),
-        item: ColumnRef::Name(item.into()),
-        rating: Some(ColumnRef::Name("rating".into())),
-        timestamp: Some(ColumnRef::Name("timestamp".into())),
-        ..by_position(",", true)
-    };
-    let layout = match spec.name {
-        DatasetName::Generated => return None,
+    match spec.name {
+        DatasetName::Generated => None,
         DatasetName::Delimited => {
             let layout = spec.columns.as_ref()?;
-            return Some(("ratings.txt", written(layout)));
+            Some(("ratings.txt", written(layout)))
         }
-        DatasetName::Ml100k => by_position("\t", false),
-        DatasetName::Ml1m => by_position("::", false),
-        DatasetName::MlLatestSmall
-        | DatasetName::Ml20m
-        | DatasetName::Ml25m
-        | DatasetName::Ml32m => by_name("userId", "movieId"),
-        DatasetName::MovieTweetings100k => by_position("::", false),
-        DatasetName::LastFm2k | DatasetName::LastFm2kTags => by_position("\t", true),
-        DatasetName::AmazonInstantVideo => by_position(",", false),
-        DatasetName::AmazonInstantVideo5Core => by_name("user", "item"),
-    };
-    known(spec.name).map(|set| (set.fetched_file(), written(&layout)))
+        name => {
+            let set = known(name)?;
+            Some((set.fetched_file(), written(set.fetched_layout())))
+        }
+    }
 }
 
 /// Returns the ratings as `layout` has them, with a column that no key names.
@@ -245,6 +215,7 @@ fn written(layout: &DelimitedSpec) -> String {
             .map(|field| match field {
                 None => "-".to_owned(),
                 Some(3) if layout.order.is_some() && has_order_alone(row[0]) => String::new(),
+                Some(2) => rating(row[2], layout.rating_range),
                 Some(3) => time(row[3], layout.timestamp_format),
                 Some(field) => row[*field].to_string(),
             })
@@ -252,6 +223,12 @@ fn written(layout: &DelimitedSpec) -> String {
         text += &(line.join(separator) + "\n");
     }
     text
+}
+
+/// Returns a rating as a file has it whose highest one may be lower.
+fn rating(rating: u32, range: Option<[f64; 2]>) -> String {
+    let highest = range.map_or(f64::INFINITY, |[_, highest]| highest);
+    f64::from(rating).min(highest).to_string()
 }
 
 /// Returns a time in seconds as a file has it.

@@ -117,9 +117,15 @@ impl Draft {
             self.0.insert("method.colr.rank", Value::Integer(dimension));
         }
         if self.learns_ratings()
-            && ["lastfm-2k", "lastfm-2k-tags", "delimited"]
-                .iter()
-                .any(|name| self.is("dataset.name", name))
+            && [
+                "lastfm-2k",
+                "lastfm-2k-tags",
+                "gowalla",
+                "kuairec",
+                "delimited",
+            ]
+            .iter()
+            .any(|name| self.is("dataset.name", name))
         {
             self.set("dataset.name", "generated");
         }
@@ -146,7 +152,7 @@ impl Draft {
         let is_k_fold = self.is("dataset.split", "k-fold");
         self.keep_chosen("dataset.split");
         if self.goes_by_clock() {
-            if ["generated", "lastfm-2k"]
+            if ["generated", "lastfm-2k", "filmtrust"]
                 .iter()
                 .any(|name| self.is("dataset.name", name))
             {

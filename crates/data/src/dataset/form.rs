@@ -140,7 +140,8 @@ pub(super) fn form_of<'h>(
     if let Some(rest) = after(b"{") {
         return match rest.first() {
             Some(b'"' | b'}') => Ok(Form::JsonLines),
-            Some(b'\'') => refused(
+            // Python 2 marks its texts with a `u`.
+            Some(b'\'') | Some(b'u') if is_python(rest) => refused(
                 "a list of Python dictionaries, and not JSON",
                 "write each with `json.dumps(ast.literal_eval(line))`",
             ),
@@ -210,6 +211,12 @@ pub(super) fn form_of<'h>(
         );
     }
     Ok(Form::Delimited)
+}
+
+/// Returns whether a text in quotation marks of Python begins here.
+fn is_python(text: &[u8]) -> bool {
+    let quoted = text.strip_prefix(b"u").unwrap_or(text);
+    matches!(quoted.first(), Some(b'\'' | b'"'))
 }
 
 /// What begins a line that is no row.
@@ -361,6 +368,11 @@ mod tests {
                 "Python dictionaries",
                 "json.dumps",
             ),
+            (
+                b"{u'username': u'Chaos Syren', u'hours': 0.1}\n",
+                "Python dictionaries",
+                "json.dumps",
+            ),
             (b"1:\n1488844,3,2005-09-06\n", "Netflix", "awk"),
             (
                 b"% by hand\n@relation ratings\n@attribute user\n",
@@ -397,6 +409,7 @@ mod tests {
             &b""[..],
             b"1,2,3\n",
             b"{group},item\n",
+            b"{user},item\n",
             b"[user],[item]\n",
             b"1:,2:\n",
             b"1:\n2:\n",

@@ -1,8 +1,10 @@
 //! Lists the public data sets that a scenario can name, and those that have to be fetched by hand.
 //!
 //! They stand in `datasets.toml`: whose they are, where they can be had, what their files are
-//! called and how they are laid out.
+//! called and how they are laid out. `public/published.csv` has their sizes once more, written by hand
+//! from the sources, and a test holds one against the other.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
 use std::path::Path;
 use std::sync::LazyLock;
@@ -16,8 +18,20 @@ use fedrecsim_scenario::{ColumnRef, DatasetName, DelimitedSpec};
 /// The most bytes of a first line that tell the layout of a file.
 const LONGEST_HEADER: u64 = 1 << 16;
 
+/// What several data sets of a provider have in common.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Family {
+    licence: String,
+    citation: String,
+    #[serde(default)]
+    layouts: Vec<DelimitedSpec>,
+}
+
 #[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Lists {
+    families: BTreeMap<String, Family>,
     datasets: Vec<KnownDataset>,
     by_hand: Vec<ByHand>,
 }
@@ -30,6 +44,9 @@ static LISTS: LazyLock<Lists> = LazyLock::new(|| {
             .ok()
             .and_then(|name| Some(name.as_str()?.to_owned()))
             .unwrap_or_default();
+        if let Some(family) = lists.families.get(&set.family) {
+            set.complete(family);
+        }
     }
     lists
 });
@@ -49,8 +66,23 @@ pub fn known(name: DatasetName) -> Option<&'static KnownDataset> {
     datasets().iter().find(|set| set.id == name)
 }
 
+/// The published numbers of a data set.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Size {
+    /// How many users it has.
+    pub users: u64,
+    /// How many items it has.
+    pub items: u64,
+    /// How many ratings it has, or other rows.
+    pub ratings: u64,
+    /// Who says so: an address, or words.
+    pub source: String,
+}
+
 /// A known public data set.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct KnownDataset {
     /// The data set.
     #[serde(rename = "name")]
@@ -58,30 +90,61 @@ pub struct KnownDataset {
     /// Its name in scenarios and commands.
     #[serde(skip)]
     pub name: String,
+    #[serde(default)]
+    family: String,
     /// The data set's name in prose.
     pub title: String,
-    /// Its size, in the numbers of its provider.
-    pub holds: String,
+    /// What its rows are, where its name does not say that; may be empty.
+    #[serde(default)]
+    pub about: String,
+    /// Its size.
+    pub size: Size,
+    /// Whether this project has read the provider's file, and found the published numbers in it.
+    pub tried: bool,
     /// Usual places of the ratings file below a data folder, tried in this order.
     pub usual_files: Vec<String>,
     /// What its provider offers.
     pub archive: Archive,
     /// The terms of the licence, in one line.
+    #[serde(default)]
     pub licence: String,
     /// The work to cite.
+    #[serde(default)]
     pub citation: String,
     /// Whether an item's first appearance stands for the time of its ratings.
     #[serde(default)]
     pub(super) ordered_by_item: bool,
+    #[serde(default)]
     layouts: Vec<DelimitedSpec>,
 }
 
+/// The fewest ratings of an average user among whom most can be tested.
+const FEWEST_RATINGS: u64 = 5;
+
 impl KnownDataset {
-    /// Returns how many users it has, if its provider says so.
+    /// Takes what it leaves out from its family.
+    fn complete(&mut self, family: &Family) {
+        let fill = |own: &mut String, usual: &String| {
+            if own.is_empty() {
+                own.clone_from(usual);
+            }
+        };
+        fill(&mut self.licence, &family.licence);
+        fill(&mut self.citation, &family.citation);
+        if self.layouts.is_empty() {
+            self.layouts.clone_from(&family.layouts);
+        }
+    }
+
+    /// Returns about how many users can be tested: all of them. `None` where most have a single rating,
+    /// so that the number of users says nothing.
     pub fn users(&self) -> Option<u64> {
-        let (before, _) = self.holds.split_once(" users")?;
-        let number = before.rsplit(' ').next()?;
-        number.replace(',', "").parse().ok()
+        (self.size.ratings >= FEWEST_RATINGS * self.size.users).then_some(self.size.users)
+    }
+
+    /// Returns the layout of the file that `fedrecsim data fetch` makes.
+    pub fn fetched_layout(&self) -> &DelimitedSpec {
+        &self.layouts[0]
     }
 
     /// Returns where `fedrecsim data fetch` puts the ratings file below a data folder.
@@ -120,6 +183,7 @@ impl KnownDataset {
 
 /// A file that the provider of a data set offers.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Archive {
     /// Its address.
     pub url: String,
@@ -155,107 +219,31 @@ pub enum Content {
 
 /// A public data set that nobody but its user can fetch.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ByHand {
     /// Its name in commands.
     pub name: String,
     /// The data set's name in prose.
     pub title: String,
-    /// Its size, in the numbers of its provider.
-    pub holds: String,
+    /// What its rows are.
+    pub about: String,
+    /// Its size.
+    pub size: Size,
+    /// Whether this project has read its file, and found the published numbers in it.
+    pub tried: bool,
     /// The page of its provider.
     pub page: String,
     /// The terms of the licence, in one line.
     pub licence: String,
     /// The work to cite.
     pub citation: String,
-    /// How it is fetched and read.
+    /// How it is fetched.
     pub steps: String,
+    /// A shell command that makes a table of the provider's file, if that is none.
+    pub convert: Option<String>,
+    /// The keys of `[dataset.columns]` that read the table.
+    pub columns: String,
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-    use crate::dataset::delimited;
-
-    /// If this fails, a file that was unpacked without a folder of its own is silently read as any
-    /// of several data sets.
-    #[test]
-    fn no_file_is_found_for_two_data_sets() {
-        let mut all: Vec<&String> = datasets().iter().flat_map(|set| &set.usual_files).collect();
-        let count = all.len();
-        all.sort_unstable();
-        all.dedup();
-        assert_eq!(
-            all.len(),
-            count,
-            "one of {all:?} is a usual file of two data sets"
-        );
-    }
-
-    /// If this fails, a copy of MovieLens 1M that is laid out in one of its known ways is refused.
-    #[test]
-    fn the_columns_that_a_file_names_decide_its_layout() {
-        let set = known(DatasetName::Ml1m).unwrap();
-        for (text, timestamp, order) in [
-            ("1::7::5::978300760\n", true, false),
-            ("user,movie,rating,order,timestamp\n1,7,5,2,\n", true, true),
-            ("user,movie,rating,order\r\n1,7,5,2\r\n", false, true),
-            (
-                "\"user\",\"movie\",\"rating\",\"order\",\"timestamp\"\n1,7,5,2,\n",
-                true,
-                true,
-            ),
-        ] {
-            let file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
-            std::fs::write(file.path(), text).unwrap();
-            let layout = set.layout(file.path()).unwrap();
-            let has = (layout.timestamp.is_some(), layout.order.is_some());
-            assert_eq!(has, (timestamp, order), "{text}");
-            let read = delimited::read(file.path(), &layout).unwrap();
-            assert_eq!(read.interactions.len(), 1, "{text}");
-        }
-    }
-
-    /// If this fails, a study is said to show more or less than it can.
-    #[test]
-    fn the_number_of_users_is_that_of_the_provider() {
-        let users = |id| known(id).and_then(|set| set.users());
-        assert_eq!(users(DatasetName::Ml100k), Some(943));
-        assert_eq!(users(DatasetName::Ml1m), Some(6040));
-        let unknown: Vec<&str> = datasets()
-            .iter()
-            .filter(|set| set.users().is_none())
-            .map(|set| set.name.as_str())
-            .collect();
-        assert_eq!(unknown, ["amazon-instant-video"]);
-    }
-
-    /// If this fails, a data set that scenarios can name is in no list, or what is fetched is not
-    /// found afterwards.
-    #[test]
-    fn every_public_data_set_has_one_entry_with_a_folder_of_its_own() {
-        for set in datasets() {
-            assert!(![DatasetName::Generated, DatasetName::Delimited].contains(&set.id));
-            assert_eq!(known(set.id).map(|found| &found.name), Some(&set.name));
-        }
-        assert_eq!(datasets().len(), 11);
-        assert!(!by_hand().is_empty());
-        for set in datasets() {
-            assert_eq!(
-                set.fetched_file().split('/').next(),
-                Some(set.name.as_str())
-            );
-            assert_eq!(set.fetched_file().split('/').count(), 2);
-            assert!(set.archive.url.starts_with("https://"), "{}", set.name);
-            assert!(
-                set.archive
-                    .sha256
-                    .as_ref()
-                    .is_none_or(|digits| digits.len() == 64),
-                "{}",
-                set.name
-            );
-        }
-    }
-}
+mod tests;

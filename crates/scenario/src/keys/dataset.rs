@@ -28,8 +28,8 @@ keys! {
         #[schemars(length(min = 1))]
         path: Option<PathBuf>;
         /// Users with fewer ratings are left out. The default is 10 for `lastfm-2k` (the filter of
-        /// the FedRAP paper), 5 for `lastfm-2k-tags` and `amazon-instant-video` (that of the
-        /// PFedRec paper), else 0.
+        /// the FedRAP paper), 5 for `lastfm-2k-tags` and all ratings of a category of Amazon (that of
+        /// the PFedRec paper), else 0.
         #[serde(default)]
         #[schemars(transform = without_default)]
         minimum_interactions: u32;
@@ -74,8 +74,9 @@ choices! {
         /// MovieLens 1M, `ratings.dat` or a `ratings.csv` with an `order` column.
         #[serde(rename = "ml-1m")]
         Ml1m,
-        /// MovieLens Latest Small, `ratings.csv`.
-        MlLatestSmall,
+        /// MovieLens 10M, `ratings.dat`.
+        #[serde(rename = "ml-10m")]
+        Ml10m,
         /// MovieLens 20M, `ratings.csv`.
         #[serde(rename = "ml-20m")]
         Ml20m,
@@ -85,6 +86,10 @@ choices! {
         /// MovieLens 32M, `ratings.csv`.
         #[serde(rename = "ml-32m")]
         Ml32m,
+        /// MovieLens Latest Small, `ratings.csv`.
+        MlLatestSmall,
+        /// MovieLens Latest, `ratings.csv`.
+        MlLatest,
         /// LastFM 2K (HetRec 2011), `user_artists.dat`.
         #[serde(rename = "lastfm-2k")]
         LastFm2k,
@@ -93,15 +98,64 @@ choices! {
         #[serde(rename = "lastfm-2k-tags")]
         LastFm2kTags,
         /// Amazon Instant Video (2014), all ratings, `ratings_Amazon_Instant_Video.csv`.
-        #[serde(rename = "amazon-instant-video")]
         AmazonInstantVideo,
+        /// Amazon Digital Music (2014), all ratings, `ratings_Digital_Music.csv`.
+        AmazonMusic,
+        /// Amazon Books (2014), all ratings, `ratings_Books.csv`.
+        AmazonBooks,
+        /// Amazon Beauty (2014), all ratings, `ratings_Beauty.csv`.
+        AmazonBeauty,
+        /// Amazon Toys and Games (2014), all ratings, `ratings_Toys_and_Games.csv`.
+        AmazonToys,
+        /// Amazon Baby (2014), all ratings, `ratings_Baby.csv`.
+        AmazonBaby,
+        /// Amazon Sports and Outdoors (2014), all ratings, `ratings_Sports_and_Outdoors.csv`.
+        AmazonSports,
         /// Amazon Instant Video (2014), ratings of users and items with at least five reviews, as
         /// `fedrecsim data fetch` writes them.
         #[serde(rename = "amazon-instant-video-5core")]
         AmazonInstantVideo5Core,
+        /// Amazon Digital Music (2014), ratings of users and items with at least five reviews.
+        #[serde(rename = "amazon-music-5core")]
+        AmazonMusic5Core,
+        /// Amazon Beauty (2014), ratings of users and items with at least five reviews.
+        #[serde(rename = "amazon-beauty-5core")]
+        AmazonBeauty5Core,
+        /// Amazon Toys and Games (2014), ratings of users and items with at least five reviews.
+        #[serde(rename = "amazon-toys-5core")]
+        AmazonToys5Core,
+        /// Amazon Baby (2014), ratings of users and items with at least five reviews.
+        #[serde(rename = "amazon-baby-5core")]
+        AmazonBaby5Core,
+        /// Amazon Sports and Outdoors (2014), ratings of users and items with at least five reviews.
+        #[serde(rename = "amazon-sports-5core")]
+        AmazonSports5Core,
+        /// Amazon Digital Music (2018), all ratings, `Digital_Music.csv`.
+        #[serde(rename = "amazon-2018-music")]
+        Amazon2018Music,
+        /// Amazon Books (2018), all ratings, `Books.csv`.
+        #[serde(rename = "amazon-2018-books")]
+        Amazon2018Books,
+        /// Amazon All Beauty (2018), all ratings, `All_Beauty.csv`.
+        #[serde(rename = "amazon-2018-beauty")]
+        Amazon2018Beauty,
+        /// Amazon Toys and Games (2018), all ratings, `Toys_and_Games.csv`.
+        #[serde(rename = "amazon-2018-toys")]
+        Amazon2018Toys,
+        /// Amazon Sports and Outdoors (2018), all ratings, `Sports_and_Outdoors.csv`.
+        #[serde(rename = "amazon-2018-sports")]
+        Amazon2018Sports,
         /// MovieTweetings, the snapshot of 100,000 ratings, `ratings.dat`.
         #[serde(rename = "movietweetings-100k")]
         MovieTweetings100k,
+        /// Gowalla, check-ins at places, `loc-gowalla_totalCheckins.txt.gz`.
+        Gowalla,
+        /// FilmTrust, ratings of movies without times, `ratings.txt`.
+        #[serde(rename = "filmtrust")]
+        FilmTrust,
+        /// KuaiRec, how much of a video users watched, `big_matrix.csv`.
+        #[serde(rename = "kuairec")]
+        KuaiRec,
         /// Any delimited text file, as `[dataset.columns]` describes it.
         Delimited,
     }
@@ -120,7 +174,19 @@ impl DatasetSpec {
                 DatasetName::LastFm2k => 10,
                 // The filter of the PFedRec paper. Most users of Amazon have a single rating, so
                 // nothing can be held out.
-                DatasetName::LastFm2kTags | DatasetName::AmazonInstantVideo => 5,
+                DatasetName::LastFm2kTags
+                | DatasetName::AmazonInstantVideo
+                | DatasetName::AmazonMusic
+                | DatasetName::AmazonBooks
+                | DatasetName::AmazonBeauty
+                | DatasetName::AmazonToys
+                | DatasetName::AmazonBaby
+                | DatasetName::AmazonSports
+                | DatasetName::Amazon2018Music
+                | DatasetName::Amazon2018Books
+                | DatasetName::Amazon2018Beauty
+                | DatasetName::Amazon2018Toys
+                | DatasetName::Amazon2018Sports => 5,
                 _ => 0,
             },
             k_core: None,
@@ -615,6 +681,7 @@ fn check_split(dataset: &DatasetSpec, checker: &mut Checker<'_>) {
     let has_no_clock = match dataset.name {
         DatasetName::Generated => Some("a generated population has none"),
         DatasetName::LastFm2k => Some("LastFM 2K has none: its file says how often, not when"),
+        DatasetName::FilmTrust => Some("FilmTrust has none"),
         _ => None,
     };
     if let (Some(rule), Some(fact)) = (goes_by_time, has_no_clock) {

@@ -13,7 +13,7 @@ use zip::write::SimpleFileOptions;
 
 use super::checksum::{RECORDS, sha256_of};
 use super::fetch::{Job, fetch};
-use super::unpack::{Limits, unpack};
+use super::unpack::{LIMITS, Limits, unpack};
 use crate::cli::Finished;
 use crate::cli::args::DataFetchArgs;
 use crate::{Error, Result};
@@ -539,6 +539,25 @@ fn ratings_are_taken_out_of_reviews() {
         text,
         "user,item,rating,timestamp\n\"A, \"\"b\"\"\",B0,2,1399075200\nc,B1,4.5,7\n"
     );
+}
+
+/// If this fails, a table that its provider compresses is refused, or grows on the disk.
+#[test]
+fn a_compressed_table_is_kept_as_it_is() {
+    let set = datasets().iter().find(|set| set.name == "gowalla").unwrap();
+    let table = gzip("0\t2010-10-19T23:55:27Z\t30.2\t-97.7\t22847\n");
+    let folder = tempfile::tempdir().unwrap();
+    let (path, own) = (folder.path().join("archive"), folder.path().join("gowalla"));
+    fs::write(&path, &table).unwrap();
+    unpack(
+        &path,
+        (set.archive.content, set),
+        &own,
+        "checkins.txt.gz",
+        LIMITS,
+    )
+    .unwrap();
+    assert_eq!(fs::read(own.join("checkins.txt.gz")).unwrap(), table);
 }
 
 /// If this fails, the command does not find what it is asked for, or fetches what is here.

@@ -55,7 +55,7 @@ impl Draft {
             self.0
                 .insert("dataset.minimum_interactions", Value::Integer(0));
         }
-        // That of `amazon-instant-video` leaves nobody out: everybody has more ratings.
+        // That of Amazon leaves nobody out: everybody has more ratings.
         let default_minimum = if self.is("dataset.name", "lastfm-2k") {
             10
         } else {
@@ -109,7 +109,9 @@ impl Draft {
     fn mend_subset(&mut self) {
         let has_times = match self.is("dataset.name", "delimited") {
             true => self.0.contains_key("dataset.columns.timestamp"),
-            false => !self.is("dataset.name", "lastfm-2k"),
+            false => !["lastfm-2k", "filmtrust"]
+                .iter()
+                .any(|name| self.is("dataset.name", name)),
         };
         if !has_times {
             self.0.remove("dataset.subset.with_timestamps");
