@@ -1,4 +1,4 @@
-//! Opens ratings files, compressed or not. The first bytes of a file tell its format; its name does
+//! Opens files of ratings and traces, compressed or not. The first bytes of a file tell its format; its name does
 //! not matter.
 
 use std::fs::File;
@@ -24,7 +24,7 @@ const LARGEST_WINDOW_LOG: u32 = 31;
 ///
 /// # Errors
 /// [`Error::Read`] for a file that cannot be opened, or is compressed in another way.
-pub(super) fn open(path: &Path) -> Result<Box<dyn BufRead>> {
+pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead>> {
     let file = File::open(path).map_err(|error| Error::read(path, error))?;
     text_of(BufReader::new(file), path)
 }

@@ -18,7 +18,7 @@ use fedrecsim_scenario::nearest;
 mod alias;
 mod candidates;
 mod column;
-mod compressed;
+pub(crate) mod compressed;
 pub mod delimited;
 mod filters;
 mod folds;

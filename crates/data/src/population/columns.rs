@@ -1,6 +1,7 @@
 //! Reads comma-separated numbers under a header line, the form of traces.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io::BufRead;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -85,7 +86,7 @@ impl Row<'_> {
 /// [`Error::Read`] for a text without a line of numbers or without a user of the run,
 /// [`Error::MalformedLine`] with the first fault, or for a gap in the users' numbers.
 pub(super) fn read_users<T, const COUNT: usize>(
-    (text, users_of_run): (&[u8], &Users<'_>),
+    (text, users_of_run): (impl BufRead, &Users<'_>),
     path: &Path,
     mut names: [&str; COUNT],
     required: usize,

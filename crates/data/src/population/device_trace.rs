@@ -1,5 +1,6 @@
 //! Devices of users as a file lists them.
 
+use std::io::BufRead;
 use std::path::Path;
 
 use super::columns::{self, Users};
@@ -24,7 +25,7 @@ pub(super) struct TracedDevice {
 
 impl DeviceTrace {
     /// Reads `text`, whose faults are reported under `path`.
-    pub(super) fn parse((text, run): (impl AsRef<[u8]>, &Users<'_>), path: &Path) -> Result<Self> {
+    pub(super) fn parse((text, run): (impl BufRead, &Users<'_>), path: &Path) -> Result<Self> {
         let names = [
             "user",
             "ns_per_row_visit",
@@ -32,7 +33,7 @@ impl DeviceTrace {
             "ns_per_multiply_add",
             "fixed_ms_per_participation",
         ];
-        let users = columns::read_users((text.as_ref(), run), path, names, 2, |row| {
+        let users = columns::read_users((text, run), path, names, 2, |row| {
             let not_negative = |column| {
                 row.has(column)
                     .then(|| row.not_negative(column, 1e9))

@@ -5,6 +5,7 @@
 //! numbered from 0 without gaps; users of the run beyond the last one of the trace start again with
 //! its first. Or they go by their names in the ratings file, and every user of the run is there.
 
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,8 +13,8 @@ use super::availability::AvailabilityTrace;
 use super::columns::Users;
 use super::device_trace::DeviceTrace;
 use super::link::LinkTrace;
-use crate::dataset::Dataset;
 use crate::dataset::registry::missing;
+use crate::dataset::{Dataset, compressed};
 use crate::records::as_given_or_below;
 use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::{AvailabilityPattern, RatesSpec, Scenario, SpeedSpec};
@@ -50,18 +51,18 @@ impl Traces {
         let mut traces = Self::default();
         let users = || Users::of(names);
         if let SpeedSpec::Trace { path } = &scenario.devices.speed {
-            let (path, text) = read(path, data_directories)?;
-            traces.devices = Some(Arc::new(DeviceTrace::parse((&text, &users()), &path)?));
+            let (path, text) = open(path, data_directories)?;
+            traces.devices = Some(Arc::new(DeviceTrace::parse((text, &users()), &path)?));
         }
         if let AvailabilityPattern::Trace { path, period_s } = &scenario.availability.pattern {
-            let (path, text) = read(path, data_directories)?;
-            let trace = AvailabilityTrace::parse((&text, &users()), &path, *period_s)?;
+            let (path, text) = open(path, data_directories)?;
+            let trace = AvailabilityTrace::parse((text, &users()), &path, *period_s)?;
             traces.availability = Some(Arc::new(trace));
         }
         if let RatesSpec::Trace { path, period_s } = &scenario.network.rates {
-            let (path, text) = read(path, data_directories)?;
+            let (path, text) = open(path, data_directories)?;
             traces.links = Some(Arc::new(LinkTrace::parse(
-                (&text, &users()),
+                (text, &users()),
                 &path,
                 *period_s,
             )?));
@@ -84,12 +85,11 @@ impl Traces {
     }
 }
 
-fn read(path: &Path, data_directories: &[PathBuf]) -> Result<(PathBuf, Vec<u8>)> {
+fn open(path: &Path, data_directories: &[PathBuf]) -> Result<(PathBuf, Box<dyn BufRead>)> {
     let places = as_given_or_below(path, data_directories);
     let Some(found) = places.iter().find(|place| place.is_file()) else {
         let reason = missing(&places, None, data_directories);
         return Err(Error::read(path, reason));
     };
-    let text = std::fs::read(found).map_err(|reason| Error::read(found, reason))?;
-    Ok((found.clone(), text))
+    Ok((found.clone(), compressed::open(found)?))
 }

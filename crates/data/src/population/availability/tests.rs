@@ -62,8 +62,12 @@ fn trace(text: &str, period_s: Option<f64>) -> AvailabilityClock {
         path: "a.csv".into(),
         period_s,
     };
-    let read =
-        AvailabilityTrace::parse((text, &Users::default()), Path::new("a.csv"), period_s).unwrap();
+    let read = AvailabilityTrace::parse(
+        (text.as_bytes(), &Users::default()),
+        Path::new("a.csv"),
+        period_s,
+    )
+    .unwrap();
     clock_of(pattern, 10, Some(read))
 }
 
@@ -221,7 +225,12 @@ fn stays_without_a_gap_are_one_also_over_the_end_of_the_period() {
 #[test]
 fn a_trace_means_the_same_however_it_is_written() {
     let parse = |text: &str, period_s| {
-        AvailabilityTrace::parse((text, &Users::default()), Path::new("a.csv"), period_s).unwrap()
+        AvailabilityTrace::parse(
+            (text.as_bytes(), &Users::default()),
+            Path::new("a.csv"),
+            period_s,
+        )
+        .unwrap()
     };
     let expected = parse("user,on,off\n0,0,3\n0,7,10\n1,2,8\n", None);
     for text in [
@@ -274,9 +283,13 @@ fn a_trace_without_a_stay_or_with_other_columns_is_refused() {
         ),
     ] {
         assert_eq!(
-            AvailabilityTrace::parse((text, &Users::default()), Path::new("a.csv"), None)
-                .unwrap_err()
-                .to_string(),
+            AvailabilityTrace::parse(
+                (text.as_bytes(), &Users::default()),
+                Path::new("a.csv"),
+                None
+            )
+            .unwrap_err()
+            .to_string(),
             message
         );
     }
@@ -286,9 +299,13 @@ fn a_trace_without_a_stay_or_with_other_columns_is_refused() {
 fn every_wrong_line_of_a_trace_is_named() {
     let fault = |lines: &str, period_s| {
         let text = format!("user,on,off\n0,10,20\n{lines}\n");
-        AvailabilityTrace::parse((&text, &Users::default()), Path::new("a.csv"), period_s)
-            .unwrap_err()
-            .to_string()
+        AvailabilityTrace::parse(
+            (text.as_bytes(), &Users::default()),
+            Path::new("a.csv"),
+            period_s,
+        )
+        .unwrap_err()
+        .to_string()
     };
     for (line, message) in [
         (

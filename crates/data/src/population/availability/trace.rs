@@ -1,5 +1,6 @@
 //! Availability in stays as a file lists them, over and over again.
 
+use std::io::BufRead;
 use std::path::Path;
 
 use super::super::columns::{self, Users};
@@ -24,37 +25,31 @@ impl AvailabilityTrace {
     /// The errors of the columns, and one for such a line beside others, for a stay that ends before it
     /// begins, begins before the user's last one in the file has ended, or ends after the period.
     pub(crate) fn parse(
-        (text, run): (impl AsRef<[u8]>, &Users<'_>),
+        (text, run): (impl BufRead, &Users<'_>),
         path: &Path,
         period_s: Option<f64>,
     ) -> Result<Self> {
         let nanoseconds = |seconds: f64| SimDuration::from_secs_f64(seconds).as_nanos();
         let period = period_s.map(nanoseconds);
-        let lines = columns::read_users(
-            (text.as_ref(), run),
-            path,
-            ["user", "on", "off"],
-            3,
-            |row| {
-                if !row.has(1) && !row.has(2) {
-                    return Ok(None);
-                }
-                let (on_s, off_s) = (
-                    row.not_negative(1, columns::LAST_SECOND)?,
-                    row.not_negative(2, columns::LAST_SECOND)?,
-                );
-                let (on, off) = (nanoseconds(on_s), nanoseconds(off_s));
-                match (period_s, period) {
-                    _ if off <= on => Err(format!(
-                        "the stay ends at {off_s} s, which is not after its beginning at {on_s} s"
-                    )),
-                    (Some(period_s), Some(period)) if off > period => Err(format!(
-                        "the stay ends at {off_s} s, after the period of {period_s} s (`period_s`)"
-                    )),
-                    _ => Ok(Some((on, off))),
-                }
-            },
-        )?;
+        let lines = columns::read_users((text, run), path, ["user", "on", "off"], 3, |row| {
+            if !row.has(1) && !row.has(2) {
+                return Ok(None);
+            }
+            let (on_s, off_s) = (
+                row.not_negative(1, columns::LAST_SECOND)?,
+                row.not_negative(2, columns::LAST_SECOND)?,
+            );
+            let (on, off) = (nanoseconds(on_s), nanoseconds(off_s));
+            match (period_s, period) {
+                _ if off <= on => Err(format!(
+                    "the stay ends at {off_s} s, which is not after its beginning at {on_s} s"
+                )),
+                (Some(period_s), Some(period)) if off > period => Err(format!(
+                    "the stay ends at {off_s} s, after the period of {period_s} s (`period_s`)"
+                )),
+                _ => Ok(Some((on, off))),
+            }
+        })?;
         let stays = lines.iter().flatten().filter_map(|(_, stay)| *stay);
         let ends = stays.map(|(_, off)| off);
         let mut trace = Self {

@@ -67,7 +67,12 @@ fn traced(lines: &str, sharing: &str, period_s: Option<f64>) -> Population {
     );
     let text = format!("user,time_s,down_mbit_per_s,up_mbit_per_s\n{lines}");
     let links = Some(Arc::new(
-        LinkTrace::parse((&text, &Users::default()), Path::new("l.csv"), period_s).unwrap(),
+        LinkTrace::parse(
+            (text.as_bytes(), &Users::default()),
+            Path::new("l.csv"),
+            period_s,
+        )
+        .unwrap(),
     ));
     Population::new(
         &scenario_with(&tables),
@@ -317,9 +322,13 @@ proptest! {
 fn every_wrong_line_of_a_trace_of_links_is_named() {
     let fault = |lines: &str, period_s| {
         let text = format!("user,time_s,down_mbit_per_s,up_mbit_per_s\n{lines}");
-        LinkTrace::parse((&text, &Users::default()), Path::new("l.csv"), period_s)
-            .unwrap_err()
-            .to_string()
+        LinkTrace::parse(
+            (text.as_bytes(), &Users::default()),
+            Path::new("l.csv"),
+            period_s,
+        )
+        .unwrap_err()
+        .to_string()
     };
     for (lines, message) in [
         (
@@ -369,9 +378,13 @@ fn every_wrong_line_of_a_trace_of_links_is_named() {
         "l.csv:3: the time of 60 s is not before the end of the period of 60 s (`period_s`)";
     assert_eq!(fault("0,0,5,5\n0,60,5,5\n", Some(60.0)), message);
     let text = "user,time_s,up_mbit_per_s\n0,0,5\n";
-    let message = LinkTrace::parse((text, &Users::default()), Path::new("l.csv"), None)
-        .unwrap_err()
-        .to_string();
+    let message = LinkTrace::parse(
+        (text.as_bytes(), &Users::default()),
+        Path::new("l.csv"),
+        None,
+    )
+    .unwrap_err()
+    .to_string();
     assert!(
         message.starts_with("l.csv:1: the header has no column `down_mbit_per_s`"),
         "{message}"

@@ -1,5 +1,6 @@
 //! Rates of links as a file lists them, over and over again.
 
+use std::io::BufRead;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -144,13 +145,13 @@ impl LinkTrace {
     /// The errors of the columns. A user's lines must begin at time 0, their times must grow and
     /// end before the period does, and each direction needs a rate in some line.
     pub(crate) fn parse(
-        (text, run): (impl AsRef<[u8]>, &Users<'_>),
+        (text, run): (impl BufRead, &Users<'_>),
         path: &Path,
         period_s: Option<f64>,
     ) -> Result<Self> {
         let nanoseconds = |seconds: f64| SimDuration::from_secs_f64(seconds).as_nanos();
         let names = ["user", "time_s", "down_mbit_per_s", "up_mbit_per_s"];
-        let users = columns::read_users((text.as_ref(), run), path, names, 4, |row| {
+        let users = columns::read_users((text, run), path, names, 4, |row| {
             let time_s = row.not_negative(1, columns::LAST_SECOND)?;
             let is_late = |period_s: &f64| nanoseconds(time_s) >= nanoseconds(*period_s);
             if let Some(period_s) = period_s.filter(is_late) {

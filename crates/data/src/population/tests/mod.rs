@@ -3,6 +3,11 @@
 
 pub(super) mod sample;
 
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
 use super::device_trace::DeviceTrace;
 use super::*;
 use crate::population::columns::Users;
@@ -95,7 +100,7 @@ fn memory_and_classes_leave_the_speeds_of_others_where_they_were() {
 fn a_trace_of_devices_is_read_in_any_order_and_wraps_round() {
     let trace = DeviceTrace::parse(
         (
-            "memory_mb,user,ns_per_row_visit\n,1,2.5\r\n\n64, 0 ,\"1e3\"\n",
+            &b"memory_mb,user,ns_per_row_visit\n,1,2.5\r\n\n64, 0 ,\"1e3\"\n"[..],
             &Users::default(),
         ),
         Path::new("d.csv"),
@@ -156,7 +161,7 @@ fn a_trace_of_devices_is_read_in_any_order_and_wraps_round() {
 #[test]
 fn every_wrong_line_of_a_trace_of_devices_is_named() {
     let fault = |text: &str| {
-        DeviceTrace::parse((text, &Users::default()), Path::new("d.csv"))
+        DeviceTrace::parse((text.as_bytes(), &Users::default()), Path::new("d.csv"))
             .unwrap_err()
             .to_string()
     };
@@ -395,9 +400,13 @@ fn devices_take_time_for_multiply_adds_and_for_every_participation() {
     let text =
         "user,ns_per_row_visit,fixed_ms_per_participation,ns_per_multiply_add\n0,4,7.5,\n1,4,,2\n";
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("d.csv"), text).unwrap();
+    // A trace may be compressed, as ratings may.
+    let file = std::fs::File::create(folder.path().join("d.csv.gz")).unwrap();
+    let mut packed = GzEncoder::new(file, Compression::default());
+    packed.write_all(text.as_bytes()).unwrap();
+    packed.finish().unwrap();
     let scenario = scenario_with(&format!(
-        "[devices]\nspeed.trace = {{ path = \"d.csv\" }}\n{costs}"
+        "[devices]\nspeed.trace = {{ path = \"d.csv.gz\" }}\n{costs}"
     ));
     let traces = Traces::read(&scenario, &[], &[folder.path().to_owned()]).unwrap();
     let population = Population::new(&scenario, 5, &traces, Streams::new(1)).unwrap();
@@ -419,7 +428,7 @@ fn devices_take_time_for_multiply_adds_and_for_every_participation() {
 fn a_trace_may_have_the_names_of_the_ratings_file() {
     let names: Vec<Box<str>> = ["Zoë", "7", "Ann, Bea"].map(Into::into).into();
     let users = Users::of(&names);
-    let parse = |text: &str| DeviceTrace::parse((text, &users), Path::new("d.csv"));
+    let parse = |text: &str| DeviceTrace::parse((text.as_bytes(), &users), Path::new("d.csv"));
     let text = "name,ns_per_row_visit\n7,2\nnobody,9\n\"Ann, Bea\",3\nZoë,1\n";
     let trace = parse(text).unwrap();
     let of = |user| trace.of(UserId(user)).ns_per_row_visit;
@@ -434,7 +443,7 @@ fn a_trace_may_have_the_names_of_the_ratings_file() {
             .contains("d.csv:3: this user stands here for the second time")
     );
     assert!(fault("name,user,ns_per_row_visit\n7,0,2\n").contains("unknown column \"name\""));
-    let generated = DeviceTrace::parse((text, &Users::default()), Path::new("d.csv"));
+    let generated = DeviceTrace::parse((text.as_bytes(), &Users::default()), Path::new("d.csv"));
     let generated = generated.unwrap_err().to_string();
     assert!(generated.contains("have numbers alone"), "{generated}");
 }
