@@ -30,7 +30,7 @@ pub fn read(path: &Path, shipped: &'static Dir<'static>, what: &str) -> Result<(
                 return Err(Error::read(path, reason));
             };
             let beside = files_beside(path);
-            let names: Vec<&str> = files_in(shipped).map(|(name, _)| name).collect();
+            let names: Vec<&str> = names_in(shipped).collect();
             let beside: Vec<&str> = beside.iter().map(String::as_str).collect();
             let instead = match nearest(&path.to_string_lossy(), &beside) {
                 Some(file) => format!("; did you mean `{file}`?"),
@@ -116,6 +116,19 @@ fn name_of(path: &Path) -> Option<&str> {
     };
     let name = name.to_str()?;
     Some(name.strip_suffix(".toml").unwrap_or(name))
+}
+
+/// Returns the names to offer: those of files that are no parts of others.
+fn names_in(shipped: &'static Dir<'static>) -> Box<dyn Iterator<Item = &'static str>> {
+    let own = shipped.files().filter_map(|file| {
+        let name = file.path().file_name()?.to_str()?;
+        name.strip_suffix(".toml")
+    });
+    let folders = shipped.dirs();
+    let is_of_parts =
+        |folder: &Dir<'_>| folder.path().ends_with("chosen") || folder.path().ends_with("shared");
+    let folders = folders.filter(move |folder| !is_of_parts(folder));
+    Box::new(own.chain(folders.flat_map(names_in)))
 }
 
 /// Returns the names and the texts of all files, also of those in folders, in the order of their paths.

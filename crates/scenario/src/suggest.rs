@@ -1,12 +1,19 @@
 //! Finds names that the user may have meant.
 
-/// Returns the end of a message about an unknown name: the nearest known one, or all of them if
+/// The most known names that a message lists.
+const MOST_LISTED: usize = 12;
+
+/// Returns the end of a message about an unknown name: the nearest known one, or the known ones if
 /// none is near.
 pub(super) fn instead_of(unknown: &str, known: &[&str]) -> String {
     match nearest(unknown, known) {
         Some(name) => format!("; did you mean `{name}`?"),
         None if known.is_empty() => "; none is known here".to_owned(),
-        None => format!("; known: {}", list(known)),
+        None if known.len() <= MOST_LISTED => format!("; known: {}", list(known)),
+        None => {
+            let more = known.len() - MOST_LISTED;
+            format!("; known: {}, and {more} more", list(&known[..MOST_LISTED]))
+        }
     }
 }
 
@@ -84,6 +91,9 @@ mod tests {
             instead_of("svd", &known),
             "; known: `fedrap`, `fedmf`, `pfedrec`"
         );
+        let many = ["a"; 14];
+        let listed = instead_of("quickstart", &many);
+        assert!(listed.ends_with("`a`, `a`, and 2 more"), "{listed}");
     }
 
     #[test]
