@@ -225,7 +225,7 @@ fn what_cannot_be_divided_or_predicted_is_refused_by_name() {
     workshop.refused(
         workshop.small_of_ratings(),
         &["dataset.split.k-fold.fold=0"],
-        &["`fedrap` ranks items and predicts no ratings, but the split holds ratings out"],
+        &["`fedrap` ranks items and predicts no ratings, which `k-fold` holds out"],
     );
     // What learns ratings has none in a file of pairs, and cannot tell ratings that are alike
     // apart.

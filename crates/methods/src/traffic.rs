@@ -16,14 +16,18 @@ use fedrecsim_scenario::{Traffic, TrafficOf};
 /// ratings exchanges nothing.
 pub(super) fn of(entry: Entry) -> TrafficOf {
     Arc::new(move |parameters: &Value| {
-        if !entry.placement.trains() {
-            return Some(Traffic::default());
-        }
         let size = ProblemSize {
             users: 8,
             items: 64,
         };
         let small = Problem::of_size(size, Streams::new(0));
+        if !entry.placement.trains() {
+            let method = (entry.build)(parameters, &small);
+            return Some(Traffic {
+                predicts_ratings: method.is_ok_and(|method| method.predicts_ratings()),
+                ..Traffic::default()
+            });
+        }
         (entry.traffic)(parameters).or_else(|| {
             let method = (entry.build)(parameters, &small).ok()?;
             Some(found_out(&*method))
@@ -48,6 +52,7 @@ pub(super) fn found_out(method: &dyn Method) -> Traffic {
         needs_everybody: false,
         upload_use: server.upload_use(),
         makes_noisy_sums: server.noisy_accumulator(noise).is_some(),
+        predicts_ratings: method.predicts_ratings(),
         least_steps: method.least_steps(),
     }
 }

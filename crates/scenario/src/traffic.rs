@@ -36,6 +36,8 @@ pub struct Traffic {
     /// Whether the server makes sums of what it works out from each upload, such as gradients that
     /// it back-propagates, and adds noise to these sums by itself.
     pub makes_noisy_sums: bool,
+    /// Whether it predicts ratings; otherwise it ranks items.
+    pub predicts_ratings: bool,
     /// The steps after which the model is whole; 0 if it is one after any number of steps.
     pub least_steps: u32,
 }

@@ -143,6 +143,7 @@ impl<M: Declare> Declared<M> {
             needs_everybody: false,
             upload_use: used,
             makes_noisy_sums: false,
+            predicts_ratings: M::PREDICTS_RATINGS,
             least_steps: 0,
         })
     }

@@ -495,6 +495,7 @@ mod tests {
             keeps_personal_tables: false,
             needs_everybody: false,
             upload_use: UploadUse::Sum,
+            predicts_ratings: false,
             makes_noisy_sums: false,
             least_steps: 0,
         };

@@ -570,6 +570,20 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
         );
     }
     check_split(dataset, checker);
+    let ranks = checker
+        .traffic
+        .as_ref()
+        .is_some_and(|of| !of.predicts_ratings);
+    if matches!(dataset.split, SplitSpec::KFold { .. }) && ranks {
+        let name = checker.method.name;
+        checker.fault(
+            "dataset.split",
+            format!(
+                "`{name}` ranks items and predicts no ratings, which `k-fold` holds out: take \
+                 `leave-one-out`, or a method that predicts ratings"
+            ),
+        );
+    }
     if let Some(generator) = dataset.generator.as_ref().filter(|_| is_generated) {
         check_population(generator, scenario, checker);
         check_sizes(generator, scenario, checker);

@@ -150,6 +150,11 @@ impl Scenario {
         if !checker.method.trains {
             idle_without_rounds(checker);
         }
+        checker.idle_if(
+            checker.method.runs_at_server,
+            "audit",
+            "the server is sent all ratings, so that there is nothing to guess",
+        );
     }
 }
 
@@ -161,6 +166,7 @@ impl Traffic {
             Aggregation::Method | Aggregation::Mean => self,
             Aggregation::None => Self {
                 keeps_personal_tables: self.keeps_personal_tables,
+                predicts_ratings: self.predicts_ratings,
                 ..Self::default()
             },
         }
@@ -197,6 +203,7 @@ fn idle_without_rounds(checker: &mut Checker<'_>) {
         "faults",
         "privacy",
         "overheads",
+        "audit",
     ] {
         checker.idle_if(true, key, &because);
     }
