@@ -166,7 +166,7 @@ pub mod dataset {
 pub mod method {
     #[doc(inline)]
     pub use fedrecsim_methods::{
-        Averager, Client, Entry, Exchange, LocalTask, Method, OwnNoise, PersonalTable, Phase,
+        Averager, Client, Entry, Exchange, Kept, LocalTask, Method, OwnNoise, PersonalTable, Phase,
         Placement, Problem, Scorer, Scoring, ScoringContext, Scratch, Server, ThirdParty, Trained,
         declare::{self, Declare, Declared},
         fedmf::{self, FedMf},

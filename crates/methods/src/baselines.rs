@@ -21,6 +21,7 @@ use fedrecsim_scenario::keys;
 pub(crate) const POPULARITY: Entry = Entry {
     name: "popularity",
     summary: "scores an item by its number of training ratings; central, untrained, sends nothing",
+    formula: &["s_i = the number of ratings of i, or their sum of 2^(−age / half_life_days)"],
     schema: &|| schemars::schema_for!(PopularityParameters),
     build: &|value, problem| {
         let parameters: PopularityParameters = parameters(POPULARITY.name, value)?;
@@ -112,6 +113,7 @@ pub(crate) const RANDOM: Entry = Entry {
     name: "random",
     summary: "scores every item at random; the floor of any accuracy",
     source: "the customary baseline",
+    formula: &["s_ui = a hash of the seed, u and i, uniform in [0, 1)"],
     placement: Placement::Untrained,
     draws_negatives: false,
     build: &|_, problem| Ok(Box::new(Baseline::Random(problem.streams.seed()))),
@@ -122,6 +124,7 @@ pub(crate) const RANDOM: Entry = Entry {
 pub(crate) const GLOBAL_MEAN: Entry = Entry {
     name: "global-mean",
     summary: "predicts the mean of all training ratings; central, untrained, sends nothing",
+    formula: &["r̂_ui = mean of all r_vj"],
     build: &|_, problem| {
         let mean = problem.all_ratings().map(Dataset::mean_training_rating);
         Ok(Box::new(Baseline::GlobalMean(
@@ -135,6 +138,7 @@ pub(crate) const GLOBAL_MEAN: Entry = Entry {
 pub(crate) const USER_MEAN: Entry = Entry {
     name: "user-mean",
     summary: "predicts the mean of the user's own training ratings; untrained, sends nothing",
+    formula: &["r̂_ui = mean of r_uj over j in I_u"],
     build: &|_, _| Ok(Box::new(Baseline::UserMean)),
     ..RANDOM
 };

@@ -78,6 +78,13 @@ impl Central for BprMf {
                            their ratings once";
     const SOURCE: &str = "Rendle et al., BPR: Bayesian Personalized Ranking from Implicit \
                           Feedback, UAI 2009";
+    const FORMULA: &[&str] = &[
+        "s_ui = U_u · V_i",
+        "L = Σ −ln σ(s_ui − s_uj) + ½ λ (‖U_u‖² + ‖V_i‖² + ‖V_j‖²) over triples of a positive i and a negative j",
+    ];
+    const DIFFERS: &str = "The paper draws triples with replacement. Here a pass has every \
+                           positive once with each of its negatives \
+                           (`dataset.negatives.per_positive`).";
 
     fn new(parameters: Self, _problem: &Problem) -> Self {
         parameters

@@ -44,6 +44,12 @@ pub trait Central: Send + Sync + Sized + 'static {
     /// The paper and the code that the method follows.
     const SOURCE: &'static str;
 
+    /// The formulas of the method, as [`Declare::FORMULA`].
+    const FORMULA: &'static [&'static str] = &[];
+
+    /// Where the paper, its code and this method differ, as [`Declare::DIFFERS`].
+    const DIFFERS: &'static str = "";
+
     /// Whether training draws negatives as `dataset.negatives` says.
     const DRAWS_NEGATIVES: bool = true;
 
@@ -156,6 +162,8 @@ impl<M: Central> Declare for AtServer<M> {
     const NAME: &str = M::NAME;
     const SUMMARY: &str = M::SUMMARY;
     const SOURCE: &str = M::SOURCE;
+    const FORMULA: &[&str] = M::FORMULA;
+    const DIFFERS: &str = M::DIFFERS;
     const PLACEMENT: Placement = Placement::Central;
     const DRAWS_NEGATIVES: bool = M::DRAWS_NEGATIVES;
     const PREDICTS_RATINGS: bool = M::PREDICTS_RATINGS;

@@ -22,6 +22,25 @@ type SchemaOf = dyn Fn() -> schemars::Schema + Send + Sync;
 /// method is built.
 type TrafficWith = dyn Fn(&Value) -> Option<Traffic> + Send + Sync;
 
+/// Names what a device keeps for itself with these parameters.
+type KeptWith = dyn Fn(&Value) -> Option<Vec<Kept>> + Send + Sync;
+
+/// Names something that a device keeps for itself from one participation to the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// A private block.
+    Block {
+        /// The name of the block.
+        name: String,
+        /// Whether each row belongs to an item.
+        has_item_rows: bool,
+    },
+    /// The device's own version of the shared item table of this name.
+    OwnVersion(String),
+    /// Anything else, in words.
+    Other(&'static str),
+}
+
 /// Builds a method from checked parameters.
 type Build = dyn Fn(&Value, &Problem) -> Result<Box<dyn Method>> + Send + Sync;
 
@@ -34,6 +53,11 @@ pub struct Entry {
     pub summary: &'static str,
     /// The paper and the code that the method follows.
     pub source: &'static str,
+    /// How an item is scored and what is minimised, in lines of plain text; empty if the method
+    /// does not say.
+    pub formula: &'static [&'static str],
+    /// Where the paper, its code and this method differ; empty if nothing is known to differ.
+    pub differs: &'static str,
     /// Returns the JSON schema of the method's parameters.
     pub schema: &'static SchemaOf,
     /// Fills in defaults that depend on other parameters, and checks what a schema cannot express.
@@ -50,6 +74,9 @@ pub struct Entry {
     pub sizes: &'static SizesOf,
     /// Tells what the method exchanges. `&|_| None` has it found out from the method that is built.
     pub traffic: &'static TrafficWith,
+    /// Names what a device keeps with these parameters, beside its user's ratings; `None` if the
+    /// method does not say.
+    pub kept: &'static KeptWith,
     /// Why `training.aggregation` has no meaning for the method; `None` if it has one.
     pub without_controls: Option<&'static str>,
     /// Builds the method from checked parameters.
@@ -63,6 +90,8 @@ impl Entry {
         name: "",
         summary: "",
         source: "",
+        formula: &[],
+        differs: "",
         schema: &|| {
             schemars::json_schema!({
                 "type": "object",
@@ -75,6 +104,7 @@ impl Entry {
         draws_negatives: true,
         sizes: &|_, _| Vec::new(),
         traffic: &|_| None,
+        kept: &|_| None,
         without_controls: None,
         build: &|_, _| Err(Error::Usage("this entry builds no method".to_owned())),
     };
@@ -85,6 +115,8 @@ impl Entry {
             name: M::NAME,
             summary: M::SUMMARY,
             source: M::SOURCE,
+            formula: M::FORMULA,
+            differs: M::DIFFERS,
             schema: &|| schemars::schema_for!(M::Parameters),
             resolve: &|value| resolve_with(value, M::resolve),
             placement: M::PLACEMENT,
@@ -95,6 +127,10 @@ impl Entry {
             traffic: &|value| {
                 let read = serde_json::from_value::<M::Parameters>(value.clone());
                 read.ok().map(Declared::<M>::traffic)
+            },
+            kept: &|value| {
+                let read = serde_json::from_value::<M::Parameters>(value.clone());
+                read.ok().map(Declared::<M>::kept)
             },
             without_controls: M::WITHOUT_CONTROLS,
             build: &|value, problem| {

@@ -49,6 +49,12 @@ impl Declare for FedMf {
     const SOURCE: &str = "Chai et al., Secure Federated Matrix Factorization, IEEE Intelligent \
                           Systems 2020, in the implicit form that the FedRAP and PFedRec papers \
                           compare with";
+    const FORMULA: &[&str] = &["s_i = u · V_i", "L = mean BCE(s_i, y_i)"];
+    const DIFFERS: &str = "The original predicts ratings: it minimises (r_i − u · V_i)² with a \
+                           regulariser, and its server subtracts the sum of the gradients, which \
+                           are encrypted after Paillier (`overheads.paillier` counts the bytes). \
+                           The implicit form has a mean in place of the sum; its rates and start \
+                           are this simulator's.";
 
     fn resolve(p: &mut Self) -> Vec<ParameterFault> {
         recent_step::idle(p.recency.as_ref())

@@ -64,6 +64,10 @@ impl Declare for FedNcf {
     const SOURCE: &str = "Perifanis and Efraimidis, Federated Neural Collaborative Filtering, \
                           Knowledge-Based Systems 2022; no public code, so that rates and start \
                           are this simulator's";
+    const FORMULA: &[&str] = &[
+        "s_i = W4 φ(W3 φ(W2 φ(W1 [u; V_i] + b1) + b2) + b3) + b4,  φ(x) = max(0, x)",
+        "L = mean BCE(s_i, y_i)",
+    ];
 
     /// From here on, the learning rate of the item embeddings is that for all users.
     fn new(parameters: Self, problem: &Problem) -> Self {

@@ -184,6 +184,15 @@ impl Declare for FedRecon {
     const SOURCE: &str = "Singhal et al., Federated Reconstruction: Partially Local Federated \
                           Learning, NeurIPS 2021; code google-research/federated 23b1081, in the \
                           implicit form that the PFedRec paper compares with";
+    const FORMULA: &[&str] = &[
+        "s_i = u · V_i,  L = mean BCE(s_i, y_i)",
+        "first u, from a draw of U(−0.05, 0.05), by one half of the samples, then V by the other (Algorithm 1)",
+        "V ← V + η Σ_u q_u ΔV_u / Σ_u q_u,  with the q_u samples of the other half",
+    ];
+    const DIFFERS: &str = "The published runs fit explicit ratings in batches of five, with the \
+                           rates 0.1 for u and 0.5 for V. The logistic loss, the batches, the \
+                           rates and the passes are this simulator's. As an option of the code, \
+                           all samples do both (`splits_samples = false`).";
 
     fn resolve(p: &mut Self) -> Vec<ParameterFault> {
         recent_step::idle(p.recency.as_ref())

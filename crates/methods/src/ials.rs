@@ -137,6 +137,11 @@ impl Central for Ials {
                            ratings once, every row is solved for";
     const SOURCE: &str = "Hu, Koren and Volinsky, Collaborative Filtering for Implicit Feedback \
                           Datasets, ICDM 2008; regulariser of Rendle et al., RecSys 2022";
+    const FORMULA: &[&str] = &[
+        "s_i = x · Y_i,  with the x that minimises the user's part of L",
+        "L = Σ_u (Σ_{i∈I_u} (1 − x_u · Y_i)² + a₀ Σ_i (x_u · Y_i)² + λ (n_u + a₀ m)^ν ‖x_u‖²) + λ Σ_i (n_i + a₀ n)^ν ‖Y_i‖²",
+        "a pass solves for all x_u, then for all Y_i",
+    ];
     const DRAWS_NEGATIVES: bool = false;
 
     fn resolve(p: &mut IalsParameters) -> Vec<ParameterFault> {

@@ -114,6 +114,10 @@ impl Central for Ncf {
                            once, the server trains by Adam";
     const SOURCE: &str = "He et al., Neural Collaborative Filtering, WWW 2017 (the network without \
                           the product of embeddings)";
+    const FORMULA: &[&str] = &[
+        "s_ui = W4 φ(W3 φ(W2 φ(W1 [U_u; V_i] + b1) + b2) + b3) + b4,  φ(x) = max(0, x)",
+        "L = mean BCE(s_ui, y_ui),  by Adam",
+    ];
 
     fn new(parameters: Self, _problem: &Problem) -> Self {
         parameters

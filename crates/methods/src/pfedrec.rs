@@ -45,6 +45,12 @@ impl Declare for PFedRec {
                            private score function";
     const SOURCE: &str = "Zhang et al., Dual Personalization on Federated Recommendation, IJCAI \
                           2023; code Zhangcx19/IJCAI-23-PFedRec abc2380";
+    const FORMULA: &[&str] = &[
+        "s_i = w · E_i + b",
+        "L = mean BCE(s_i, y_i),  in each batch first by w and b, then by E",
+    ];
+    const DIFFERS: &str = "The code also uploads b and never uses its average, so b is not sent \
+                           here.";
 
     fn resolve(p: &mut Self) -> Vec<ParameterFault> {
         recent_step::idle(p.recency.as_ref())

@@ -142,10 +142,50 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::Placement;
+    use crate::{Kept, Placement};
     use fedrecsim_core::Streams;
     use fedrecsim_data::dataset::Interaction;
     use fedrecsim_data::dataset::split::Splitter;
+    use serde_json::{Value, json};
+
+    /// If this fails, the page of methods shows no formula of a method, or that of another one.
+    #[test]
+    fn every_method_has_a_formula_of_its_own() {
+        for (at, Entry { name, formula, .. }) in METHODS.iter().enumerate() {
+            assert!(!formula.is_empty(), "{name}");
+            let length = |line: &&str| line.chars().count();
+            let longest = formula.iter().map(length).max();
+            assert!(longest <= Some(130), "{name}: a line is too long");
+            let mut others = METHODS[..at].iter();
+            assert!(others.all(|other| other.formula != *formula), "{name}");
+        }
+    }
+
+    /// If this fails, a reader is told that something stays on a device which does not, or not told
+    /// of what does.
+    #[test]
+    fn what_devices_keep_follows_from_the_declaration() {
+        let kept = |name: &str, parameters: Value| {
+            let entry = METHODS.iter().find(|entry| entry.name == name).unwrap();
+            (entry.kept)(&parameters).unwrap()
+        };
+        let block = |name: &str, has_item_rows| Kept::Block {
+            name: name.to_owned(),
+            has_item_rows,
+        };
+        let function = [block("w", false), block("b", false)];
+        let with_d = [&function[..], &[block("D", true)]].concat();
+        assert_eq!(kept("fedrap", json!({})), with_d);
+        assert_eq!(kept("fedrap", json!({ "tables": "c-only" })), function);
+        let tuned = [&[Kept::OwnVersion("E".to_owned())], &function[..]].concat();
+        assert_eq!(kept("pfedrec", json!({})), tuned);
+        let remembered = Kept::Other("the item table of its last step");
+        let whole = json!({ "download": "aggregate" });
+        assert_eq!(kept("colr", whole), [block("u", false), remembered]);
+        for nothing in ["fedrecon", "metamf", "fedtide", "ease"] {
+            assert_eq!(kept(nothing, json!({})), [], "{nothing}");
+        }
+    }
 
     /// If this fails, a data set with very many items makes the program run out of memory instead
     /// of reporting an error.

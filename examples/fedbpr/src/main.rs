@@ -43,6 +43,7 @@ impl Declare for FedBpr {
     const NAME: &str = "fedbpr";
     const SUMMARY: &str = "BPR: private user vector, averaged item table and biases";
     const SOURCE: &str = "an example of this project, after Rendle et al., BPR, UAI 2009";
+    const FORMULA: &[&str] = &["s_i = u · V_i + c_i", "L = mean −ln σ(s_i − s_j)"];
 
     fn new(parameters: Self, _problem: &Problem) -> Self {
         parameters

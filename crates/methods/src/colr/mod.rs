@@ -243,6 +243,15 @@ impl Declare for Colr {
     const SOURCE: &str = "Nguyen et al., Towards Efficient Communication and Secure Federated \
                           Recommendation System via Low-rank Training, WWW 2024, arXiv 2401.03748; \
                           code NNHieu/CoLR-FedRec 9fb99e3";
+    const FORMULA: &[&str] = &[
+        "s_i = u · (V_i + A_i B),  B (r × k) drawn from the seed of the step, B Bᵀ = (k / r) I",
+        "L = mean BCE(s_i, y_i),  by u, and by A from 0 with the rate η √(r / k)",
+        "V ← V + (mean of A) B",
+    ];
+    const DIFFERS: &str = "The code divides a row of the sum by the number of clients who trained \
+                           it; here the mean is over all participants. The code hands the whole \
+                           model to every client and counts A alone; here `download` says which of \
+                           the two travels, and by default it is the whole table.";
     const WITHOUT_CONTROLS: Option<&str> =
         Some("devices send A alone, which the server turns into a change of the table");
 
@@ -294,6 +303,13 @@ impl Declare for Colr {
             upload_use: UploadUse::Sum,
             needs_everybody: self.keeps_table(),
             ..declared
+        }
+    }
+
+    fn remembers(&self) -> &'static str {
+        match self.keeps_table() {
+            true => "the item table of its last step",
+            false => "",
         }
     }
 

@@ -11,8 +11,8 @@ use crate::averager::{Averager, upload_use};
 use crate::row_counts::{COUNTS, Counts, said_layouts, said_of};
 use crate::third_party::{Exchange, Message, ThirdParty};
 use crate::{
-    Client, LocalTask, Method, NO_PERSONAL_TABLE, OwnNoise, PersonalTable, Phase, Problem, Scoring,
-    ScoringContext, Scratch, Server, Trained,
+    Client, Kept, LocalTask, Method, NO_PERSONAL_TABLE, OwnNoise, PersonalTable, Phase, Problem,
+    Scoring, ScoringContext, Scratch, Server, Trained,
 };
 use fedrecsim_core::{Error, Result, Streams, UserId};
 use fedrecsim_model::row_table::RowTable;
@@ -33,6 +33,9 @@ fn upload_layout<M: Declare>(method: &M, blocks: &[Block], items: usize) -> Layo
         false => layout,
     }
 }
+
+/// The size of the smallest problem.
+const SMALLEST: ProblemSize = ProblemSize { users: 1, items: 1 };
 
 /// The method that follows from a declaration.
 pub struct Declared<M> {
@@ -111,14 +114,41 @@ impl<M: Declare> Declared<M> {
         })
     }
 
+    /// Makes what is declared for the smallest problem, with its blocks. Their names and kinds are
+    /// the same for every size.
+    fn smallest(parameters: M::Parameters) -> (M, Vec<Block>) {
+        let method = M::new(parameters, &Problem::of_size(SMALLEST, Streams::new(0)));
+        let blocks = method.blocks(SMALLEST);
+        (method, blocks)
+    }
+
+    /// Names what a device keeps with these parameters, from the declaration alone. A table without
+    /// rows is none.
+    pub(crate) fn kept(parameters: M::Parameters) -> Vec<Kept> {
+        let (method, blocks) = Self::smallest(parameters);
+        let mut kept = Vec::new();
+        for block in &blocks {
+            let name = block.name().to_owned();
+            if block.is_kept {
+                kept.push(Kept::OwnVersion(name));
+            } else if block.place.is_private() && block.layout.shape.rows > 0 {
+                let has_item_rows = block.is_item_table();
+                kept.push(Kept::Block {
+                    name,
+                    has_item_rows,
+                });
+            }
+        }
+        let remembers = Some(method.remembers()).filter(|text| !text.is_empty());
+        kept.extend(remembers.map(Kept::Other));
+        kept
+    }
+
     /// Tells what the method exchanges with these parameters, from its declaration alone.
     pub(crate) fn traffic(parameters: M::Parameters) -> Traffic {
-        // The names and kinds of blocks are the same for every size, so the smallest will do.
-        let size = ProblemSize { users: 1, items: 1 };
-        let method = M::new(parameters, &Problem::of_size(size, Streams::new(0)));
-        let blocks = method.blocks(size);
+        let (method, blocks) = Self::smallest(parameters);
         let download = layout_of(&blocks, |block| block.place.is_downloaded);
-        let upload = upload_layout(&method, &blocks, size.items);
+        let upload = upload_layout(&method, &blocks, SMALLEST.items);
         let in_model = blocks.iter().filter(|block| block.place.in_model);
         let rules = in_model.map(|block| (block.layout.shape.rows, block.rule));
         let is_counted = method.counts() != Counts::Nothing;

@@ -58,6 +58,15 @@ pub trait Declare: Send + Sync + Sized + 'static {
     /// The paper and the code that the method follows.
     const SOURCE: &'static str;
 
+    /// The formulas of the method, in lines of plain text: how a device scores an item, and what
+    /// is minimised or how it is updated. The page of methods has a table of symbols. Empty if the
+    /// method states none.
+    const FORMULA: &'static [&'static str] = &[];
+
+    /// Where the paper, its code and this method differ, and the key that chooses; empty if nothing
+    /// is known to differ.
+    const DIFFERS: &'static str = "";
+
     /// The place where the method runs.
     const PLACEMENT: Placement = Placement::Federated;
 
@@ -107,6 +116,12 @@ pub trait Declare: Send + Sync + Sized + 'static {
     /// Returns what an upload says of itself beside its rows, so that the server need not count.
     fn counts(&self) -> Counts {
         Counts::Nothing
+    }
+
+    /// Names what [`Self::Memory`] holds, as in "the number of the user's participations"; empty if
+    /// nothing.
+    fn remembers(&self) -> &'static str {
+        ""
     }
 
     /// Returns whether training reads no other rows of downloaded item tables than those of its

@@ -261,6 +261,12 @@ impl Declare for FedGram {
                            x x^T, the server makes Newton steps";
     const SOURCE: &str = "an own method of this project (FCF's objective, arXiv 1901.09888, with a \
                           second-order server)";
+    const FORMULA: &[&str] = &[
+        "s_i = x · Y_i,  x = (a₀ YᵀY + Σ_{j∈I_u} Y_j Y_jᵀ + λ (n_u + a₀ m) I)⁻¹ Σ_{j∈I_u} Y_j",
+        "L = Σ_u (Σ_{i∈I_u} (1 − x_u · Y_i)² + a₀ Σ_i (x_u · Y_i)² + λ (n_u + a₀ m) ‖x_u‖²) + λ Σ_i (n_i + a₀ n) ‖Y_i‖²",
+        "Y_i ← Y_i − η ((a₀ + n_i / n) G + ρ_i I)⁻¹ (g_i + a₀ G Y_i + ρ_i Y_i),  ρ_i = λ (n_i + a₀ n)",
+        "g_i = Σ_u (x_u · Y_i − 1) x_u over the users of i,  G = Σ_u x_u x_uᵀ",
+    ];
     const DRAWS_NEGATIVES: bool = false;
     const WITHOUT_CONTROLS: Option<&str> =
         Some("devices send sums, with which the server makes the steps");

@@ -164,6 +164,21 @@ impl Declare for FedPerGnn {
     const SOURCE: &str = "Wu et al., A federated graph neural network framework for \
                           privacy-preserving personalization, Nature Communications 2022; code \
                           wuch15/FedPerGNN 290e966";
+    const FORMULA: &[&str] = &[
+        "h_j = σ(W e_j),  n' = W n,  z_j = W [Σ_n φ(v · [h_j; n']) n'; h_j]   for own items j with neighbours n",
+        "p = σ(W e_u),  α = softmax over j of φ(v · [p; z_j]),  g = W [Σ_j α_j h_j; p]",
+        "r̂_i = c σ(v · [g; σ(W e_i)])   (every W and v is another one, with a bias; φ is a leaky rectifier)",
+        "L = mean (r̂_i − r_i)² / c²",
+    ];
+    const DIFFERS: &str = "The code turns every rating from 1 to 99 into 0 (`as_published_labels`, \
+                           which is off by default). It adds up what user and item contribute, so \
+                           that all users get the same order (`predictor`; this is the default, \
+                           and with `product` the two interact). It adds noise to the table once \
+                           for all users of a batch and clips after the mean; here each device \
+                           clips its own gradient and adds its own noise. Slips of the code are \
+                           not followed: only the last own item gets neighbours there, users are \
+                           looked up by the numbers of their items, and the bias of absent \
+                           neighbours counts.";
     const PLACEMENT: Placement = Placement::Assisted;
     const DRAWS_NEGATIVES: bool = false;
     const PREDICTS_RATINGS: bool = true;
@@ -196,6 +211,10 @@ impl Declare for FedPerGnn {
         let shared = shared.map(|block| block.as_gradient().rule(rule));
         let user = vector("user", k).private().start(embedding);
         shared.chain([user]).collect()
+    }
+
+    fn remembers(&self) -> &'static str {
+        "what its neighbours contributed in the last participation"
     }
 
     fn is_weighed(&self) -> bool {

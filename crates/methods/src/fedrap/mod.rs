@@ -38,6 +38,19 @@ impl Declare for FedRap {
                            and score function";
     const SOURCE: &str = "Li, Long, Zhou, Federated Recommendation with Additive Personalization, \
                           ICLR 2024; code mtics/FedRAP d6ee2ac";
+    const FORMULA: &[&str] = &[
+        "s_i = w · (D_i + C_i) + b",
+        "L = mean BCE(s_i, y_i) − λ mean (D_i − C_i)² + μ mean |C_i|",
+    ];
+    const DIFFERS: &str = "`objective` chooses. The code (`published-code`, the default) takes \
+                           means over a batch and the values of its rows, the subgradient of |C|, \
+                           rates that decay, and an early stop. The paper (`paper`) takes sums \
+                           over the samples and over whole tables (Eq. 3), a proximal step for |C| \
+                           (Eq. 13), one rate, and a curriculum for λ and μ. The code computes the \
+                           curriculum and never uses it. The gradient of the data term is σ(s_i) − \
+                           y_i in both, whatever Eqs. 9, 12 and 15 print. The paper does not say \
+                           where noise enters (`noise.at`), or whether D is averaged where there \
+                           is no C (`aggregate_d`).";
 
     fn resolve(parameters: &mut FedRapParameters) -> Vec<ParameterFault> {
         parameters::resolve(parameters)

@@ -60,6 +60,19 @@ impl<const WITH_O: bool> Central for Pmf<WITH_O> {
         "Salakhutdinov and Mnih, Probabilistic Matrix Factorization, NIPS 2007, with the settings \
          of FedRec 2020"
     };
+    const FORMULA: &[&str] = if WITH_O {
+        &[
+            "r̂_ui = P_ui · V_i,  P_ui = U_u + Σ_{j∈J} O_j / √|J|,  J = I_u without i,  e_ui = r̂_ui − r_ui",
+            "L = ½ Σ_u Σ_{i∈I_u} (e_ui² + λ ‖U_u‖² + λ ‖V_i‖² + λ Σ_{j∈J} ‖O_j‖²)",
+            "U_u moves by γ times its mean slope over i, V_i by γ times that over its users, O_j by the mean of its users' moves",
+        ]
+    } else {
+        &[
+            "r̂_ui = U_u · V_i,  e_ui = r̂_ui − r_ui",
+            "L = ½ Σ_u Σ_{i∈I_u} (e_ui² + λ ‖U_u‖² + λ ‖V_i‖²)",
+            "U_u ← U_u − γ mean_i (e_ui V_i + λ U_u),  V_i ← V_i − γ mean_u (e_ui U_u + λ V_i)",
+        ]
+    };
     const DRAWS_NEGATIVES: bool = false;
     const PREDICTS_RATINGS: bool = true;
 

@@ -222,6 +222,31 @@ impl<const WITH_O: bool> Declare for FedRec<WITH_O> {
         "Lin et al., FedRec: Federated Recommendation with Explicit Feedback, IEEE Intelligent \
          Systems 2020; Guanyu-Lin/FedRec 521b7cf"
     };
+    const FORMULA: &[&str] = if WITH_O {
+        &[
+            "r̂_i = P_i · V_i,  P_i = U + Σ_{j∈J} O_j / √|J|,  J = I_u without i   (slides, Eq. 2),  e_i = r̂_i − r_i",
+            "L = ½ Σ_u Σ_{i∈I_u} (e_ui² + λ ‖U_u‖² + λ ‖V_i‖² + λ Σ_{j∈J} ‖O_j‖²)",
+            "U and O_j move by γ times the mean slope over i (Eq. 7), V_i and O_j at the server by the mean over senders (Eq. 9)",
+        ]
+    } else {
+        &[
+            "r̂_i = U · V_i,  e_i = r̂_i − r_i",
+            "L = ½ Σ_u Σ_{i∈I_u} (e_ui² + λ ‖U_u‖² + λ ‖V_i‖²)",
+            "U ← U − γ mean_i (e_i V_i + λ U)   (Eq. 7)",
+            "V_i ← V_i − γ mean_u (e_ui U_u + λ V_i) over those who sent i   (Eqs. 8 and 9)",
+        ]
+    };
+    const DIFFERS: &str = if WITH_O {
+        "The code has SVD++ in the stochastic style alone; the batch style, which is the default \
+         of `style`, is this simulator's. The code and the slides fill ratings in two ways \
+         (`hybrid_filling`, which `strategy` turns on). In the code, the default, copies of U and \
+         O take the local steps, give the virtual ratings and are discarded. In Algorithm 3 of the \
+         slides U itself takes these steps."
+    } else {
+        "The code and the slides fill ratings in two ways (`hybrid_filling`, which `strategy` \
+         turns on). In the code, the default, a copy of U takes the local steps, gives the virtual \
+         ratings and is discarded. In Algorithm 3 of the slides U itself takes these steps."
+    };
     const DRAWS_NEGATIVES: bool = false;
     const PREDICTS_RATINGS: bool = true;
     const WITHOUT_CONTROLS: Option<&str> =
@@ -272,6 +297,10 @@ impl<const WITH_O: bool> Declare for FedRec<WITH_O> {
         let tables = Self::TABLES.iter().map(table);
         let blocks = tables.chain([vector("U", d).private()]);
         blocks.map(|block| block.start(start.clone())).collect()
+    }
+
+    fn remembers(&self) -> &'static str {
+        "the number of the user's participations"
     }
 
     fn counts(&self) -> Counts {

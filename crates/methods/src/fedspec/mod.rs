@@ -84,6 +84,11 @@ impl Declare for FedSpec {
                            positives, the server finds eigenvectors";
     const SOURCE: &str = "an own method of this project (block power iteration with Nystroem \
                           steps; close to arXiv 2501.16888)";
+    const FORMULA: &[&str] = &[
+        "M_pq = Σ_u K_pq / (n_p n_q)^d over the users of both;  U and ω its r leading eigenvectors and eigenvalues",
+        "a device sends Σ_{q∈I_u} K_pq A_q for its p,  K_pq = f + (1 − f) exp(−|ρ_p − ρ_q| / ℓ),  A_q = U_q / n_q^d",
+        "s_i = n_i^(d + b₂) / (1 − ‖Z_i‖²) · A_i F² Σ_{p∈I_u} A_pᵀ,  Z = U F,  F² = diag(ω / (ω + λ)),  λ = l₀ ω_r",
+    ];
     const DRAWS_NEGATIVES: bool = false;
     const WITHOUT_CONTROLS: Option<&str> =
         Some("devices send sums, of which only a server with those of many users makes a table");

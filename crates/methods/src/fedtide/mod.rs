@@ -44,6 +44,13 @@ pub(crate) const ENTRY: Entry = Entry {
     summary: "decayed counts, items that occur together and items that follow one another, weighed \
               by what devices took last",
     source: "an own method of this project (the decayed count: Ji et al., SIGIR 2020)",
+    formula: &[
+        "s_i = θ · X_i,  X_i = (ln(a q_i + (1 − a) P_i + ε), ln(q'_i + ε), e_i, f_i, age_i, drift_i)",
+        "q, q' decayed counts of all and of returning users;  P, e what occurs with own items;  f what follows them",
+        "L = −Σ_u Σ_{j∈J} t_uj ln softmax_J(θ · X_uj) + 10 ‖θ − θ₀‖²,  by Newton steps",
+        "J the 100 items with the largest X_i1 + X_i2 / 2,  t_uj the share of j in what u takes next",
+    ],
+    kept: &|_| Some(Vec::new()),
     schema: &|| schemars::schema_for!(FedTideParameters),
     draws_negatives: false,
     without_controls: Some(

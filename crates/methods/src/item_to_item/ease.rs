@@ -29,6 +29,10 @@ impl ByMatrix for Ease {
     const SUMMARY: &str = "centralised regression of every item on all others (EASE): users \
                            send their ratings once, one step";
     const SOURCE: &str = "Steck, Embarrassingly Shallow Autoencoders for Sparse Data, WWW 2019";
+    const FORMULA: &[&str] = &[
+        "s_ui = Σ_{j∈I_u} B_ji",
+        "B minimises ‖X − X B‖² + λ ‖B‖² with a diagonal of zeros:  B_ji = −P_ji / P_ii,  P = (XᵀX + λ I)⁻¹",
+    ];
     const MATRIX: &str = "B";
 
     fn recency(&self) -> Option<&Recency> {

@@ -37,6 +37,10 @@ impl ByMatrix for ItemKnn {
                            ratings once, one step";
     const SOURCE: &str = "Sarwar et al., WWW 2001, and Deshpande and Karypis, Item-based Top-N \
                           Recommendation Algorithms, TOIS 2004";
+    const FORMULA: &[&str] = &[
+        "s_ui = Σ S_ji over those j of I_u that have i among their k nearest items",
+        "S_ji = c_ji / (√(n_j n_i) + h),  with the c_ji users of both and a shrinkage h",
+    ];
     const MATRIX: &str = "S";
 
     fn recency(&self) -> Option<&Recency> {

@@ -27,6 +27,9 @@ pub(crate) trait ByMatrix: Parameters + Send + Sync + 'static {
     /// The paper that the method follows.
     const SOURCE: &'static str;
 
+    /// The formulas of the method.
+    const FORMULA: &'static [&'static str];
+
     /// The name of the matrix.
     const MATRIX: &'static str;
 
@@ -49,6 +52,7 @@ impl<M: ByMatrix> Central for M {
     const NAME: &str = M::NAME;
     const SUMMARY: &str = M::SUMMARY;
     const SOURCE: &str = M::SOURCE;
+    const FORMULA: &[&str] = M::FORMULA;
     const DRAWS_NEGATIVES: bool = false;
 
     fn resolve(p: &mut Self) -> Vec<ParameterFault> {

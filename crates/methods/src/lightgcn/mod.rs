@@ -180,6 +180,13 @@ impl Central for LightGcn {
                            once, embeddings travel along them";
     const SOURCE: &str = "He et al., LightGCN: Simplifying and Powering Graph Convolution Network \
                           for Recommendation, SIGIR 2020";
+    const FORMULA: &[&str] = &[
+        "s_ui = U_u · V_i,  [U; V] = (E + M E + M² E + M³ E) / 4,  M = D^−½ A D^−½",
+        "L = mean (−ln σ(s_ui − s_uj) + ½ λ (‖E_u‖² + ‖E_i‖² + ‖E_j‖²)) over triples of a positive i and a negative j, by Adam",
+    ];
+    const DIFFERS: &str = "The regulariser is that of the code gusye1234/LightGCN-PyTorch, over \
+                           the embeddings of a batch. The paper has one negative for each positive \
+                           (`dataset.negatives.per_positive`).";
 
     fn new(parameters: Self, _problem: &Problem) -> Self {
         parameters

@@ -66,6 +66,14 @@ impl Declare for MetaMf {
     const SOURCE: &str = "Lin et al., Meta Matrix Factorization for Federated Rating Predictions, \
                           SIGIR 2020; code TempSDU/MetaMF 26b1497, in the implicit form that the \
                           PFedRec paper compares with";
+    const FORMULA: &[&str] = &[
+        "c_u = e_u K;  a network of c_u with one hidden layer gives W1 and b1, one W2 and b2, one A and B",
+        "s_i = W2 φ(W1 E_i + b1) + b2,  E = A B,  φ(x) = max(0, x)",
+        "L = mean BCE(s_i, y_i),  propagated back to e_u, K and the networks, which step by Adam",
+    ];
+    const DIFFERS: &str = "The published method fits explicit ratings by the squared error, in \
+                           batches of 64 ratings of any users. Here the loss is logistic, and a \
+                           batch has all samples of the users of a step.";
     const WITHOUT_CONTROLS: Option<&str> = Some(
         "devices send gradients, which the server propagates back through networks of its own",
     );

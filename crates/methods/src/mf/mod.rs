@@ -49,6 +49,7 @@ impl Central for Mf {
     const SOURCE: &str = "Koren et al., Matrix Factorization Techniques for Recommender Systems, \
                           Computer 2009, with the logistic loss that the PFedRec paper compares \
                           with; rate and start of He et al., WWW 2017";
+    const FORMULA: &[&str] = &["s_ui = U_u · V_i", "L = mean BCE(s_ui, y_ui),  by Adam"];
 
     fn new(parameters: Self, _problem: &Problem) -> Self {
         parameters

@@ -69,6 +69,12 @@ impl Central for CentRap {
     const SOURCE: &str = "Li, Long, Zhou, Federated Recommendation with Additive Personalization, \
                           ICLR 2024, section 4.2; no public code, so that batches and rates are \
                           this simulator's";
+    const FORMULA: &[&str] = &[
+        "s_ui = w_u · (D_ui + C_i) + b_u",
+        "L = mean BCE(s_ui, y_ui) − λ mean (D_ui − C_i)² + μ mean |C_i|",
+    ];
+    const DIFFERS: &str = "The paper gives CentRAP no equations. The loss is that of FedRAP's \
+                           published code, over batches of the samples of all users.";
 
     fn new(parameters: CentRapParameters, problem: &Problem) -> Self {
         Self {
