@@ -142,6 +142,12 @@ impl Columns {
         }
     }
 
+    /// Returns whether all keys that are wanted are among these.
+    pub(super) fn has_keys(&self, found: &[String]) -> bool {
+        let wanted = self.keys.iter().flatten();
+        wanted.into_iter().all(|key| found.contains(key))
+    }
+
     /// Returns whether a row with the wrong number of columns seems to list the items of a user.
     pub(super) fn is_list(&self, record: &ByteRecord) -> bool {
         let is_number = |field: &[u8]| !field.is_empty() && field.iter().all(u8::is_ascii_digit);
@@ -156,6 +162,11 @@ impl Columns {
             true => format!(
                 "; if each line lists the items of a user (an adjacency list), {WRITE_PAIRS}"
             ),
+            false if record.iter().any(|field| field.contains(&b'"')) => {
+                "; a field with a separator or a quotation mark in it stands in quotation marks, and its own ones \
+                 are doubled, as in `\"5\"\" disk\"`"
+                    .to_owned()
+            }
             false => String::new(),
         };
         format!(

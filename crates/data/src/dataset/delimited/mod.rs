@@ -110,7 +110,8 @@ fn parse_rows<'a>(
         if let Err(fault) = rows.push(&columns, &record, keep) {
             let may_be_header = is_first && !source.has_header && !header::has_number(&record);
             // The key is probably called otherwise.
-            let may_be_misnamed = is_first && source.keys().is_some();
+            let has_all = |keys: &[String]| columns.has_keys(keys);
+            let may_be_misnamed = is_first && source.keys().is_some_and(|keys| !has_all(keys));
             let fault = match fault {
                 Fault::Incomplete(fault) if may_be_misnamed => fault,
                 Fault::Incomplete(fault) | Fault::Wrong(fault) if may_be_header => {
@@ -164,6 +165,14 @@ fn add_remarks(ratings: &mut Ratings, source: &Source<'_>, path: &Path) {
         ratings.warnings.push(format!(
             "lines between the rows that begin with `#` or `%` and are left out as comments: {after}; put \
              names that begin so in quotation marks"
+        ));
+    }
+    let (fields, first) = source.swallowed();
+    if fields > 0 {
+        ratings.warnings.push(format!(
+            "quoted fields over several lines that may have swallowed rows, for a line in them has all columns: \
+             {fields}, the first from line {first}; if its quotation mark belongs to the field, put the field in \
+             quotation marks and double the mark, as in `\"5\"\" disk\"`"
         ));
     }
     told.append(&mut ratings.told);

@@ -122,11 +122,6 @@ impl Rows {
             false => NOTHING.contains(&field),
         };
         let name = |role: &str, place: usize| match trimmed(record, place) {
-            [] if columns.separator == " " => Err(Fault::Wrong(format!(
-                "expected the {role} {}, found nothing; if several blanks stand between the columns, leave one, \
-                 as with `tr -s ' ' < FILE > ratings.txt`",
-                columns.name(place)
-            ))),
             nothing if is_nothing(nothing) => {
                 let found = match nothing {
                     [] => "nothing".to_owned(),

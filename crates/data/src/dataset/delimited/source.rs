@@ -163,6 +163,14 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// Returns how many quoted fields over several lines may have swallowed rows, and the line of the first.
+    pub(super) fn swallowed(&self) -> (u64, u64) {
+        match &self.rows {
+            Rows::Delimited(records) => records.swallowed(),
+            Rows::Json(_) => (0, 0),
+        }
+    }
+
     /// Returns how many of those before the first row look like rows.
     pub(super) fn comments_like_rows(&self) -> usize {
         match &self.rows {

@@ -37,11 +37,6 @@ fn a_quotation_mark_that_is_never_closed_is_told() {
 /// If this fails, the advice for a row is to leave out all of them.
 #[test]
 fn what_is_no_incomplete_row_has_advice_of_its_own() {
-    let aligned = fault("a    x    5    1\nb    y    4    2\n", &four_columns(" "));
-    assert!(
-        aligned.contains("tr -s ' '") && !aligned.contains(SKIP),
-        "{aligned}"
-    );
     let comma = fault("a;x;3,5;1\n", &four_columns(";"));
     assert!(
         comma.ends_with("found \"3,5\"; write a point before the decimals"),
