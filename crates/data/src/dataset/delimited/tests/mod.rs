@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)]
 mod advice;
 mod forms;
+#[cfg(unix)]
+mod remedies;
 
 use super::*;
 use fedrecsim_core::Timestamp;
