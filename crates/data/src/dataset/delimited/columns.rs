@@ -4,6 +4,7 @@ use std::path::Path;
 
 use csv::ByteRecord;
 
+use super::dates;
 use super::source::Source;
 use super::{listed, trimmed};
 use crate::dataset::form::{WRITE_PAIRS, separator_of};
@@ -24,6 +25,8 @@ pub(super) struct Columns {
     pub order: Option<usize>,
     /// Number of columns in every line.
     pub count: usize,
+    /// Whether the first field of each row is its number, which the header does not name.
+    pub has_row_names: bool,
     /// What separates them.
     pub separator: String,
     /// The keys of JSON lines, in the order of the columns.
@@ -94,6 +97,7 @@ impl Columns {
             timestamp: optional("timestamp", &layout.timestamp)?,
             order: optional("order", &layout.order)?,
             count: first.len(),
+            has_row_names: false,
             separator: separator.clone(),
             keys: source.keys().map(|_| {
                 first
@@ -116,6 +120,50 @@ impl Columns {
         ]
         .into_iter()
         .flatten()
+    }
+
+    /// Puts a column of numbers of rows before all others.
+    pub(super) fn shift(&mut self) {
+        let optional = [
+            &mut self.rating,
+            &mut self.label,
+            &mut self.weight,
+            &mut self.timestamp,
+            &mut self.order,
+        ];
+        let others = optional.into_iter().flatten();
+        others
+            .chain([&mut self.user, &mut self.item, &mut self.count])
+            .for_each(|place| *place += 1);
+        self.has_row_names = true;
+    }
+
+    /// Returns whether the column at `place` is read.
+    pub(super) fn is_used(&self, place: usize) -> bool {
+        let mut used = self.numbers().chain([self.user, self.item]);
+        used.any(|used| used == place)
+    }
+
+    /// Returns a row that has one field more than the header since a blank separates columns and stands
+    /// between date and time: with both in one field.
+    pub(super) fn with_one_time(&self, record: &ByteRecord) -> Option<ByteRecord> {
+        let place = self.timestamp.filter(|place| {
+            self.separator == " "
+                && record.len() == self.count + 1
+                && dates::is_day_with_time(record, *place)
+        })?;
+        let mut joined = ByteRecord::new();
+        for (at, field) in record.iter().enumerate() {
+            match at {
+                _ if at == place => {
+                    joined.push_field(&[field, b" ", &record[place + 1]].concat());
+                }
+                _ if at == place + 1 => {}
+                _ => joined.push_field(field),
+            }
+        }
+        joined.set_position(record.position().cloned());
+        Some(joined)
     }
 
     /// Returns the name of a column in messages.

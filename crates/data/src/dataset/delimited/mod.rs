@@ -8,6 +8,7 @@
 //! first of them, `header` says whether that is a rating, and `rows` makes ratings of the others.
 
 mod columns;
+mod dates;
 mod header;
 mod json_lines;
 mod names;
@@ -15,6 +16,8 @@ mod own;
 mod rows;
 mod source;
 mod times;
+mod values;
+mod widths;
 
 use std::io::BufRead;
 use std::path::Path;
@@ -27,8 +30,9 @@ use crate::records::{line_of, malformed, shown};
 use columns::Columns;
 use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::DelimitedSpec;
-use rows::{Fault, Keep, Rows};
+use rows::{Keep, Rows};
 use source::Source;
+use values::Fault;
 
 /// Reads every row of the file at `path`, which may be compressed with gzip or zstd.
 ///
@@ -80,7 +84,7 @@ fn parse_rows<'a>(
     if !source.read_first(&mut record)? {
         return Err(Error::read(path, nothing_in(&source)));
     }
-    let columns = Columns::resolve(layout, path, (&record, &source))?;
+    let mut columns = Columns::resolve(layout, path, (&record, &source))?;
     let wrong_header = header::refusal(layout, &columns, (&record, source.has_header));
     if let Some(fault) = wrong_header {
         return Err(malformed(path, line_of(&record), fault));
@@ -98,6 +102,12 @@ fn parse_rows<'a>(
     {
         let fault = header::rating_as_header(&first);
         return Err(malformed(path, line_of(&first), fault));
+    }
+    if source.has_header && source.keys().is_none() {
+        let header = source.is_all_named(layout).then_some(&first);
+        let told = columns.fit(header, &record);
+        let told = told.map_err(|fault| malformed(path, line_of(&first), fault))?;
+        source.told.extend(told.map(str::to_owned));
     }
     loop {
         if !source.has_header

@@ -5,6 +5,7 @@ use csv::ByteRecord;
 use super::columns::Columns;
 use super::names::{self, Names};
 use super::times::Times;
+use super::values::{Fault, NOTHING, wrong};
 use super::{number, trimmed};
 use crate::dataset::ratings::{Interaction, Ratings};
 use crate::records::{line_of, shown};
@@ -25,6 +26,8 @@ pub(super) struct Rows {
     items: Names,
     times: Times,
     on_incomplete: Option<OnIncomplete>,
+    /// The number of the last row, if rows have any.
+    last_number: Option<i64>,
     /// How many rows were left out, the line of the first and what it lacks.
     incomplete: Counted,
     first_incomplete: String,
@@ -54,25 +57,6 @@ impl Counted {
         self.lines += 1;
     }
 }
-
-/// What is wrong with a row.
-pub(super) enum Fault {
-    /// A field that the row needs is missing.
-    Incomplete(String),
-    Wrong(String),
-}
-
-impl From<String> for Fault {
-    fn from(message: String) -> Self {
-        Self::Wrong(message)
-    }
-}
-
-/// What programs write where there is nothing.
-const NOTHING: [&[u8]; 13] = [
-    b"", b"NaT", b"n/a", b"NA", b"N/A", b"#N/A", b"<NA>", b"NaN", b"nan", b"null", b"NULL",
-    b"None", b"\\N",
-];
 
 impl Rows {
     pub(super) fn new(layout: &DelimitedSpec) -> Self {
@@ -108,6 +92,12 @@ impl Rows {
         record: &ByteRecord,
         keep: &mut Keep<'_>,
     ) -> Result<(), Fault> {
+        if let Some(fault) = columns.wrong_number(record, &mut self.last_number) {
+            return Err(Fault::Wrong(fault));
+        }
+        if let Some(joined) = columns.with_one_time(record) {
+            return self.read(columns, &joined, keep);
+        }
         if record.len() != columns.count {
             let fault = columns.wrong_count(record);
             return Err(
@@ -152,10 +142,9 @@ impl Rows {
         let is_positive = real(columns.label, "a label (0 or 1)", &is_label)? == 1.0;
         let (time, instant) = match (columns.timestamp, columns.order) {
             (None, None) => (self.count as i64, Timestamp::UNKNOWN),
-            (timestamp, order) => {
+            _ => {
                 let before = &mut self.ratings.interactions;
-                let places = (timestamp, order);
-                let time = self.times.read(record, places, before);
+                let time = self.times.read(record, columns, before);
                 time.map_err(|(expected, place)| wrong(&expected, (columns, record), place))?
             }
         };
@@ -214,7 +203,7 @@ impl Rows {
         if self.lists > 0 && 2 * self.lists >= self.count {
             return Err(LISTS.to_owned());
         }
-        self.ratings.warnings.extend(self.times.warning());
+        self.ratings.warnings.extend(self.times.warnings());
         let Ratings {
             user_names,
             item_names,
@@ -266,30 +255,6 @@ impl Rows {
     }
 }
 
-/// Returns what is wrong with a column that should have a number.
-fn wrong(expected: &str, (columns, record): (&Columns, &ByteRecord), place: usize) -> Fault {
-    let found = match record.get(place).unwrap_or_default() {
-        [] => "nothing".to_owned(),
-        field => shown(field),
-    };
-    let written = String::from_utf8_lossy(trimmed(record, place));
-    let hint = if written.contains(',') && written.replace(',', ".").parse::<f64>().is_ok() {
-        "; write a point before the decimals".to_owned()
-    } else if columns.timestamp == Some(place) && ends_in_a_year(&written) {
-        "; write the year first, for 03/04/2011 may be a day of March or of April".to_owned()
-    } else {
-        columns.instead_of(place)
-    };
-    let fault = format!(
-        "expected {expected} {}, found {found}{hint}",
-        columns.name(place)
-    );
-    match NOTHING.contains(&trimmed(record, place)) {
-        true => Fault::Incomplete(fault),
-        false => Fault::Wrong(fault),
-    }
-}
-
 /// What is said of rows whose items are lists.
 const LISTS: &str = "the rows have lists of items: write one item in a row, as with \
                      `frame.assign(item=frame[\"item\"].str.strip(\"[]\").str.split(\",\")).explode(\"item\")` of pandas";
@@ -304,15 +269,6 @@ fn is_list(name: &[u8]) -> bool {
         name.contains(&separator) && name.split(|byte| *byte == separator).all(is_number)
     };
     name.starts_with(b"[") && name.ends_with(b"]") || b",;| ".iter().any(|&byte| of_numbers(byte))
-}
-
-/// Returns whether a text is a date whose day or month comes first, as in 12/31/2000 or 31.12.2000 23:59.
-fn ends_in_a_year(text: &str) -> bool {
-    let date = text.split(' ').next().unwrap_or_default();
-    let parts: Vec<&str> = date.split(['/', '.', '-']).collect();
-    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    matches!(parts[..], [first, _, year] if first.len() <= 2 && [2, 4].contains(&year.len()))
-        && parts.iter().all(|part| is_number(part))
 }
 
 /// Returns whether a name has a character that cannot be seen, such as a blank that does not break or

@@ -155,6 +155,11 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// Returns whether all columns are found by their names.
+    pub(super) fn is_all_named(&self, layout: &DelimitedSpec) -> bool {
+        columns_of(layout).count() == self.names.len()
+    }
+
     /// Returns how many lines were no rows, before the first row and after it.
     pub(super) fn comments(&self) -> (u64, u64) {
         match &self.rows {

@@ -4,6 +4,7 @@ mod advice;
 mod forms;
 #[cfg(unix)]
 mod remedies;
+mod times;
 
 use super::*;
 use fedrecsim_core::Timestamp;

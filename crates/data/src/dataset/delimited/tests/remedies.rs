@@ -219,3 +219,59 @@ fn an_adjacency_list_reads_as_pairs_after_its_command() {
         assert_eq!(named_triples(&read), expected, "{text:?}");
     }
 }
+
+/// If this fails, a count of 1,200 is 1.2.
+#[test]
+fn marks_between_digits_are_told_from_decimals() {
+    for (written, remedy) in [
+        ("3,5", "write a point before the decimals"),
+        ("1,200", "if the comma groups digits, leave it out"),
+        ("1,200,300", "leave out what groups"),
+        ("1,200.5", "leave out what groups"),
+        ("1.200,5", "leave out what groups"),
+        ("1.200.300", "leave out what groups"),
+        ("12 000", "leave out what groups"),
+        ("1'200", "leave out what groups"),
+        ("1_200", "leave out what groups"),
+    ] {
+        let told = fault(format!("a,x,\"{written}\",1\n"), &four_columns(","));
+        assert!(told.contains(remedy), "{told}");
+    }
+}
+
+/// If this fails, what R writes is refused, or a user is the number of a row.
+#[test]
+fn rows_with_a_field_more_than_the_header_are_read_where_it_is_told_what_that_is() {
+    let layout = three(true);
+    let expected = [("1", "x", 5.0), ("2", "y", 3.5), ("1", "y", 1.0)];
+    for (text, told) in [
+        (
+            "\"user\" \"item\" \"rating\"\n\"1\" 1 \"x\" 5\n\"2\" 2 \"y\" 3.5\n\"7\" 1 \"y\" 1\n",
+            "as R writes it",
+        ),
+        (
+            "user,item,rating\n1,x,5,\n2,y,3.5,\n1,y,1,\n",
+            "each row ends with a separator",
+        ),
+        (
+            "user,item,rating,\n1,x,5\n2,y,3.5\n1,y,1\n",
+            "the header ends with a separator",
+        ),
+        (
+            "\"\",\"user\",\"item\",\"rating\"\n\"1\",1,\"x\",5\n\"2\",2,\"y\",3.5\n\"3\",1,\"y\",1\n",
+            "",
+        ),
+    ] {
+        let read = read_text(text, &layout).unwrap();
+        assert_eq!(named_triples(&read), expected, "{text}");
+        assert!(read.told.concat().contains(told), "{:?}", read.told);
+    }
+    // The column without a name is the last one.
+    let told = fault("user,item,rating\n1,x,5,9\n1,y,3,9\n", &layout);
+    assert!(
+        told.starts_with("ratings:3: ") && told.contains("no numbers of rows"),
+        "{told}"
+    );
+    let told = fault("user,item,rating\nr1,1,x,5\n", &layout);
+    assert!(told.contains("row.names = FALSE"), "{told}");
+}
