@@ -4,8 +4,8 @@ use std::path::Path;
 
 use csv::ByteRecord;
 
-use super::dates;
 use super::source::Source;
+use super::{dates, encoding};
 use super::{listed, trimmed};
 use crate::dataset::form::{WRITE_PAIRS, separator_of};
 use crate::records::{line_of, malformed};
@@ -239,6 +239,10 @@ fn remedy(first: &ByteRecord, (role, name): (&str, &str), separator: &str) -> St
     {
         return "; take off the single quotes, as with `tr -d \"'\" < FILE > ratings.csv`"
             .to_owned();
+    }
+    let line = first.iter().collect::<Vec<_>>().join(&b' ');
+    if std::str::from_utf8(&line).is_err() {
+        return format!("; this line is not UTF-8: {}", encoding::advice(&line));
     }
     if let Some(found) = names().find(|found| letters(found) == letters(name)) {
         return format!("; did you mean `{role} = {:?}`?", found.trim());

@@ -9,9 +9,11 @@
 
 mod columns;
 mod dates;
+mod encoding;
 mod header;
 mod json_lines;
 mod names;
+mod noticed;
 mod own;
 mod rows;
 mod source;

@@ -4,11 +4,12 @@ use csv::ByteRecord;
 
 use super::columns::Columns;
 use super::names::{self, Names};
+use super::noticed::{Counted, Noticed};
 use super::times::Times;
 use super::values::{Fault, NOTHING, wrong};
 use super::{number, trimmed};
 use crate::dataset::ratings::{Interaction, Ratings};
-use crate::records::{line_of, shown};
+use crate::records::shown;
 use fedrecsim_core::Timestamp;
 use fedrecsim_scenario::{DelimitedSpec, OnIncomplete};
 
@@ -31,31 +32,9 @@ pub(super) struct Rows {
     /// How many rows were left out, the line of the first and what it lacks.
     incomplete: Counted,
     first_incomplete: String,
-    /// How many names have a character that cannot be seen, and the first of them.
-    hidden: Counted,
-    first_hidden: String,
-    /// How many names are not UTF-8.
-    foreign: Counted,
-    /// How many names begin with a quotation mark that is never closed.
-    open: Counted,
+    noticed: Noticed,
     /// How many names of items are lists of them.
     lists: usize,
-}
-
-/// A number of lines, and the first of them.
-#[derive(Default)]
-struct Counted {
-    lines: u64,
-    first: u64,
-}
-
-impl Counted {
-    fn add(&mut self, record: &ByteRecord) {
-        if self.lines == 0 {
-            self.first = line_of(record);
-        }
-        self.lines += 1;
-    }
 }
 
 impl Rows {
@@ -148,7 +127,7 @@ impl Rows {
                 time.map_err(|(expected, place)| wrong(&expected, (columns, record), place))?
             }
         };
-        self.look_for_hidden(record, [user_name, item_name]);
+        self.look_at(record, [user_name, item_name]);
         let user = self.users.number(user_name)?;
         if user as usize == self.ratings.user_names.len() {
             self.ratings
@@ -179,22 +158,11 @@ impl Rows {
     }
 
     /// Notes names that look like others and are not.
-    fn look_for_hidden(&mut self, record: &ByteRecord, names: [&[u8]; 2]) {
+    fn look_at(&mut self, record: &ByteRecord, names: [&[u8]; 2]) {
         let pairs = [&self.users, &self.items].into_iter().zip(names);
-        let is_plain = |byte: &u8| (b' '..0x7f).contains(byte);
-        let is_odd = |name: &[u8]| !name.iter().all(is_plain) || name.starts_with(b"\"");
-        let new = pairs.filter(|(known, name)| is_odd(name) && !known.has(name));
+        let new = pairs.filter(|(known, name)| Noticed::may_be_odd(name) && !known.has(name));
         for (_, name) in new {
-            if std::str::from_utf8(name).is_err() {
-                self.foreign.add(record);
-            } else if name.starts_with(b"\"") && !name[1..].ends_with(b"\"") {
-                self.open.add(record);
-            } else if has_hidden(name) {
-                if self.hidden.lines == 0 {
-                    self.first_hidden = shown(name);
-                }
-                self.hidden.add(record);
-            }
+            self.noticed.add(name, record);
         }
     }
 
@@ -202,6 +170,9 @@ impl Rows {
     pub(super) fn finish(mut self) -> Result<Ratings, String> {
         if self.lists > 0 && 2 * self.lists >= self.count {
             return Err(LISTS.to_owned());
+        }
+        if let Some(fault) = self.noticed.refusal() {
+            return Err(fault);
         }
         self.ratings.warnings.extend(self.times.warnings());
         let Ratings {
@@ -229,28 +200,7 @@ impl Rows {
                 self.count as u64 + lines
             ));
         }
-        let Counted { lines, first } = self.foreign;
-        if lines > 0 {
-            self.ratings.warnings.push(format!(
-                "names of users or items that are not UTF-8: {lines}, the first in line {first}; save the file \
-                 as UTF-8, as with `iconv -f LATIN1 -t UTF-8 ratings.csv > utf8.csv`"
-            ));
-        }
-        let Counted { lines, first } = self.open;
-        if lines > 0 {
-            self.ratings.warnings.push(format!(
-                "names of users or items that begin with a quotation mark that is never closed: {lines}, the first in \
-                 line {first}"
-            ));
-        }
-        let Counted { lines, first } = self.hidden;
-        if lines > 0 {
-            self.ratings.warnings.push(format!(
-                "names of users or items with blanks or other characters that cannot be seen: {lines}, the first \
-                 in line {first}: {}; the same name without them counts as another one",
-                self.first_hidden
-            ));
-        }
+        self.ratings.warnings.extend(self.noticed.warnings());
         Ok(self.ratings)
     }
 }
@@ -269,15 +219,4 @@ fn is_list(name: &[u8]) -> bool {
         name.contains(&separator) && name.split(|byte| *byte == separator).all(is_number)
     };
     name.starts_with(b"[") && name.ends_with(b"]") || b",;| ".iter().any(|&byte| of_numbers(byte))
-}
-
-/// Returns whether a name has a character that cannot be seen, such as a blank that does not break or
-/// one without width.
-fn has_hidden(name: &[u8]) -> bool {
-    let is_hidden = |character: char| {
-        matches!(character, '\u{a0}' | '\u{ad}' | '\u{2000}'..='\u{200f}' | '\u{2028}'..='\u{202f}'
-            | '\u{205f}'..='\u{2064}' | '\u{3000}' | '\u{feff}')
-            || character.is_control()
-    };
-    String::from_utf8_lossy(name).chars().any(is_hidden)
 }

@@ -11,7 +11,7 @@ fn blanks_that_cannot_be_seen_are_told() {
     assert_eq!(
         read.warnings,
         [
-            "ratings: names of users or items with blanks or other characters that cannot be seen: 2, the first in \
+            "ratings: names of users or items that have blanks or other characters that cannot be seen: 2, the first in \
           line 2: \"ann\\u{a0}\"; the same name without them counts as another one"
         ]
     );
@@ -59,7 +59,8 @@ fn names_in_another_encoding_are_told() {
         panic!("{:?}", read.warnings)
     };
     assert!(
-        warning.contains("not UTF-8: 2, the first in line 1; save") && warning.contains("iconv"),
+        warning.contains("not UTF-8: 2, the first in line 1; the letters seem")
+            && warning.contains("iconv -f WINDOWS-1252"),
         "{warning}"
     );
 }

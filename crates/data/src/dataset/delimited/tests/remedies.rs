@@ -275,3 +275,63 @@ fn rows_with_a_field_more_than_the_header_are_read_where_it_is_told_what_that_is
     let told = fault("user,item,rating\nr1,1,x,5\n", &layout);
     assert!(told.contains("row.names = FALSE"), "{told}");
 }
+
+/// If this fails, a name has other letters after the advice, or the header is still not found.
+#[test]
+fn a_file_in_another_encoding_reads_after_its_command() {
+    let plain = DelimitedSpec {
+        timestamp: None,
+        ..four_columns(",")
+    };
+    let rows = b"\xc2\xee\xe9\xed\xe0,\xcc\xe8\xf0,5\n\xc2\xe5\xf0\xe0,\xcc\xe8\xf0,4\n";
+    let told = read_text(rows, &plain).unwrap().warnings.concat();
+    if let Some(written) = applied(&told, rows) {
+        let read = read_text(written, &plain).unwrap();
+        assert_eq!(&*read.user_names[0], "Война");
+        assert_eq!(read.warnings, [""; 0]);
+    }
+    let of_header = DelimitedSpec {
+        user: named("user"),
+        item: named("titre préféré"),
+        rating: None,
+        header: None,
+        ..plain
+    };
+    let text = b"user,titre pr\xe9f\xe9r\xe9\na,x\n";
+    let told = fault(text, &of_header);
+    assert!(told.contains("this line is not UTF-8"), "{told}");
+    if let Some(written) = applied(&told, text) {
+        assert!(read_text(written, &of_header).is_ok());
+    }
+}
+
+/// If this fails, many users are one, whose id a spreadsheet has shown with three digits.
+#[test]
+fn ids_that_a_spreadsheet_has_rounded_are_refused() {
+    let told = fault("7,1.23E+11,5,1\n8,1.23E+11,4,2\n", &four_columns(","));
+    assert!(
+        told.contains("has rounded: 1, the first in line 1: \"1.23E+11\"")
+            && told.contains("as text"),
+        "{told}"
+    );
+    for name in [
+        "123456789012",
+        "1.230000000000000000e+02",
+        "1E",
+        "C++",
+        "3e",
+        "1.5E+00",
+        "+1",
+    ] {
+        assert!(
+            read_text(format!("a,{name},5,1\n"), &four_columns(",")).is_ok(),
+            "{name}"
+        );
+    }
+    let rounded = read_text("a,x,5,9.78E+08\nb,x,5,9.79E+08\n", &four_columns(",")).unwrap();
+    assert!(
+        rounded.warnings[0].contains("timestamps that are rounded"),
+        "{:?}",
+        rounded.warnings
+    );
+}
