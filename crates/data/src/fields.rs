@@ -187,7 +187,7 @@ mod tests {
                 (" \t\"a,b\"\t,2", vec!["a,b", "2"]),
                 (r#""say \"a\", b",2"#, vec![r#"say "a", b"#, "2"]),
                 (r#""say \"a, b\".",2"#, vec![r#"say "a, b"."#, "2"]),
-                (r#""C:\",2"#, vec![r"C:\", "2"]),
+                (r#""C:\",2"#, vec!["C:\\", "2"]),
             ] {
                 let of = |text: &str| text.replace(',', separator);
                 let expected: Vec<String> = expected.into_iter().map(of).collect();

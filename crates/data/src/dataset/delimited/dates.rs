@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use csv::ByteRecord;
 
-use super::columns::Columns;
 use super::trimmed;
 use fedrecsim_core::Timestamp;
 
@@ -58,16 +57,15 @@ pub(super) fn is_rounded(text: &str) -> bool {
 }
 
 /// Returns a timestamp as it is written. To a date belongs the time of day in the next column, and the
-/// offset behind that, unless they are used otherwise.
-pub(super) fn with_time_of_day<'r>(
-    record: &'r ByteRecord,
+/// offset behind that, if these columns are free.
+pub(super) fn with_time_of_day(
+    record: &ByteRecord,
     place: usize,
-    columns: &Columns,
-) -> Cow<'r, str> {
+    is_free: impl Fn(usize) -> bool,
+) -> Cow<'_, str> {
     let text = |place: usize| std::str::from_utf8(trimmed(record, place)).unwrap_or_default();
-    let is_free = |place: usize| !columns.is_used(place);
     let date = text(place);
-    if !(is_day(date) && is_free(place + 1) && is_time_of_day(text(place + 1))) {
+    if !is_free(place + 1) || !is_day_with_time(record, place) {
         return date.into();
     }
     let offset = text(place + 2);
@@ -89,7 +87,7 @@ pub(super) fn is_day_with_time(record: &ByteRecord, place: usize) -> bool {
 
 /// Returns whether a text is a date without a time.
 fn is_day(text: &str) -> bool {
-    text.len() == 10 && Timestamp::parse(text).is_some() && text.contains(['-', '/'])
+    text.len() == 10 && text.contains(['-', '/']) && Timestamp::parse(text).is_some()
 }
 
 /// Returns whether a text is a time without a date, as in `23:59` or `23:59:59.5`.

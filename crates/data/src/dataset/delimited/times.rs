@@ -75,7 +75,7 @@ impl Times {
         let timestamp = columns.timestamp;
         let instant = match timestamp.filter(|place| !(self.is_ordered && is_blank(place))) {
             Some(place) => {
-                let text = with_time_of_day(record, place, columns);
+                let text = with_time_of_day(record, place, |place| !columns.is_used(place));
                 self.has_time_of_day |= matches!(text, Cow::Owned(_));
                 let instant = self.instant(&text, before);
                 Timestamp(instant.map_err(|expected| (expected, place))?)
@@ -123,8 +123,9 @@ impl Times {
         let is_whole = real.fract() == 0.0 && real.abs() < 9e15;
         let whole: Option<i64> = text.parse().ok().or(is_whole.then_some(real as i64));
         if !is_blank {
-            self.has_plain_number |= whole.and_then(calendar_date).is_none();
-            self.has_no_last_year |= !whole.is_some_and(has_last_year);
+            self.has_plain_number =
+                self.has_plain_number || whole.and_then(calendar_date).is_none();
+            self.has_no_last_year = self.has_no_last_year || !whole.is_some_and(has_last_year);
         }
         if whole.is_none() && !self.is_real {
             self.is_real = true;

@@ -45,10 +45,13 @@ impl Columns {
     /// Returns why a row has no number of its own, which increases from row to row; `last` is that of the
     /// row before.
     pub(super) fn wrong_number(&self, row: &ByteRecord, last: &mut Option<i64>) -> Option<String> {
+        if !self.has_row_names {
+            return None;
+        }
         let name = row_name(row);
         let is_next = name.is_some() && name > *last;
         *last = name;
-        (self.has_row_names && !is_next).then(|| {
+        (!is_next).then(|| {
             "the rows have a field more than the header, and the first ones are no numbers of rows: give each column \
              a name in the header"
                 .to_owned()

@@ -5,8 +5,11 @@ use super::{Form, WRITE_AS_TEXT, is_comment, refusal_of_binary};
 /// What a text is that cannot be read, and what to do.
 type Refusal = (&'static str, &'static str);
 
+/// Whether a text is that, told by its first line and its second one.
+type Test = fn(&[u8], &[u8]) -> bool;
+
 /// What is no table of ratings, told by its first line and its second one, neither of which is a comment.
-const TEXTS: [(Refusal, fn(&[u8], &[u8]) -> bool); 8] = [
+const TEXTS: [(Refusal, Test); 8] = [
     (
         (
             "a web page",
