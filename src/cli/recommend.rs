@@ -6,16 +6,20 @@ use std::sync::Arc;
 use super::Session;
 use super::args::{InputArgs, ProgressArg, RecommendArgs};
 use super::carry_out::Watch;
-use super::inputs::{Inputs, threads_of};
+use super::inputs::{Inputs, data_directories, threads_of};
+use super::screen::in_column;
 use super::task::Task;
 use crate::{Error, Result};
 use fedrecsim_core::shell_word;
-use fedrecsim_data::dataset::Dataset;
+use fedrecsim_data::dataset::{Dataset, left_out_by};
 use fedrecsim_report::SavedRun;
 use fedrecsim_report::words::{counted, thousands};
 use fedrecsim_scenario::{Scenario, Strictness};
 use fedrecsim_sim::checkpoint::{self, Build, Opened, SCENARIO_FILE};
 use fedrecsim_sim::{Recommended, RunControl, Simulation, Until};
+
+/// The file that makes a folder the report of a run.
+const RUN_JSON: &str = "run.json";
 
 /// Returns the lists of the method and of popularity, side by side.
 ///
@@ -24,7 +28,7 @@ use fedrecsim_sim::{Recommended, RunControl, Simulation, Until};
 /// a report, and an error if the repeated run has another digest.
 pub(crate) fn recommend(arguments: &RecommendArgs, session: &Session) -> Result<String> {
     session.listen()?;
-    let run = SavedRun::read(&arguments.report)?;
+    let run = run_of(&arguments.report)?;
     let folder = arguments.report.display();
     if !run.complete {
         let command = shell_word(&arguments.report.to_string_lossy());
@@ -44,7 +48,10 @@ pub(crate) fn recommend(arguments: &RecommendArgs, session: &Session) -> Result<
     };
     let task = Task::of(&input, Strictness::Lenient, session)?;
     let inputs = task.inputs(None, session.methods)?;
-    let user = inputs.world.dataset.user_named(&arguments.user)?;
+    let dataset = &inputs.world.dataset;
+    let user = dataset
+        .user_named(&arguments.user)
+        .map_err(|unknown| absence(unknown, arguments, &task.scenario))?;
     // What is shown is what the accuracy is of.
     let shown = run.selected_round.unwrap_or(run.rounds);
     let mut watch = Watch::new(&task.scenario, ProgressArg::Auto, session);
@@ -77,9 +84,52 @@ pub(crate) fn recommend(arguments: &RecommendArgs, session: &Session) -> Result<
     let after = counted(shown.into(), "round");
     let head = format!(
         "{} would be shown by {method} after {after}, and by popularity. What the user has rated is left out.\n",
-        on_a_line(&arguments.user)
+        in_column(&arguments.user)
     );
     Ok(head + &table(&inputs.world.dataset, method, &own, &popular))
+}
+
+/// Returns the run whose report is in a folder.
+///
+/// # Errors
+/// [`Error::Usage`] for a folder without one, with the first report within it, and those of reading it.
+fn run_of(folder: &Path) -> Result<SavedRun> {
+    let has_run = |folder: &Path| folder.join(RUN_JSON).exists();
+    if has_run(folder) {
+        return SavedRun::read(folder);
+    }
+    let inner = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let within = inner
+        .map(|entry| entry.path())
+        .filter(|path| has_run(path))
+        .min();
+    let example = within.map_or_else(String::new, |path| {
+        let path = path.to_string_lossy().into_owned();
+        format!(", as in `fedrecsim recommend {}`", shell_word(&path))
+    });
+    let what = match folder.exists() {
+        true => format!(
+            "{} is no report of a run, for it has no {RUN_JSON}",
+            folder.display()
+        ),
+        false => format!("there is no folder {}", folder.display()),
+    };
+    Err(Error::Usage(format!(
+        "{what}: name the folder that `fedrecsim run` has written{example}"
+    )))
+}
+
+/// Returns why a user of this name is not there: its file may have one that a filter leaves out.
+fn absence(unknown: Error, arguments: &RecommendArgs, scenario: &Scenario) -> Error {
+    let directories = data_directories(arguments.data_dir.as_deref());
+    match left_out_by(scenario, &arguments.user, &directories) {
+        Ok(Some(key)) => Error::Usage(format!(
+            "user {:?} of the ratings file was left out by dataset.{key}: name another one, or run the scenario \
+             without it",
+            arguments.user
+        )),
+        _ => unknown,
+    }
 }
 
 /// Returns the simulation of a run, at the round of its checkpoint or, without one of a round up to that
@@ -125,16 +175,11 @@ fn begun(
     Simulation::resumed(Arc::clone(&inputs.world), &control, resumed)
 }
 
-/// Returns a name without ends of lines, which would break a table.
-fn on_a_line(name: &str) -> String {
-    name.replace('\n', "\\n")
-}
-
 /// Returns both lists as a table in columns, with a mark at test items.
 fn table(dataset: &Dataset, method: &str, own: &[Recommended], popular: &[Recommended]) -> String {
     let name = |shown: &Recommended| {
         let mark = if shown.is_test_item { " *" } else { "" };
-        on_a_line(&dataset.item_name(shown.item)) + mark
+        in_column(&dataset.item_name(shown.item)) + mark
     };
     let mut rows = vec![["", method, "score", "popularity", "ratings"].map(str::to_owned)];
     let both = (1..).zip(own.iter().zip(popular));

@@ -92,8 +92,28 @@ fn headed(head: &str, color: AnsiColor, text: &str, columns: Option<usize>) -> S
 /// Returns `text` with the characters escaped that command a terminal. A message quotes names of files
 /// and what stands in them.
 fn harmless(text: &str) -> String {
-    let turns_text = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     without(text, |c| c.is_control() || turns_text(c))
+}
+
+/// Returns a name for a column of a table: with everything escaped that would shift it, and cut short if
+/// it is long.
+pub(crate) fn in_column(name: &str) -> String {
+    const LONGEST: usize = 60;
+    let shifts = |c: char| c.is_control() || turns_text(c);
+    let escaped = |c: char| match shifts(c) {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    let all: String = name.chars().map(escaped).collect();
+    match all.chars().count() > LONGEST {
+        true => all.chars().take(LONGEST - 3).chain("...".chars()).collect(),
+        false => all,
+    }
+}
+
+/// Returns whether a character changes the direction of text.
+fn turns_text(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Returns `text` with some characters escaped, of which ends of lines and tabs are none.

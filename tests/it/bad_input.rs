@@ -267,7 +267,7 @@ fn a_user_with_fewer_than_three_ratings_is_refused_by_name() {
         scenario.clone(),
         &[],
         &[
-            "user \"77\"",
+            "user 12 (\"77\" in the ratings file) has rated 2",
             "dataset.on_unusable_user = \"leave-out\" leaves out such users: 12 of 13 users are left",
         ],
     );

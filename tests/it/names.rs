@@ -183,6 +183,45 @@ fn a_trained_run_says_what_it_would_show_a_user() {
     );
 }
 
+/// If this fails, somebody looks for a typing error in the name of a user whom a filter left out, or for
+/// the fault in a folder that is no report.
+#[test]
+fn who_and_what_is_not_there_is_said_with_the_reason() {
+    let workshop = workshop();
+    let ratings = fs::read_to_string(workshop.path("ratings.csv")).unwrap();
+    let odd =
+        "Film\t\u{202e}00 with a very long name that goes on and on and on to the end of the line";
+    workshop.write(
+        "ratings.csv",
+        &(ratings.replace("Film 00", odd) + "eve,Film 01,99\n"),
+    );
+    run(&workshop, &[]);
+    let error = recommended(&workshop, "eve").unwrap_err();
+    let expected =
+        "user \"eve\" of the ratings file was left out by dataset.minimum_interactions = 3";
+    assert_refusal(&error, &[expected]);
+    let shown = Words::new(&["recommend", "--top", "20", "--user", "42"]);
+    let shown = shown.path(&workshop.report()).carry_out().unwrap().output;
+    assert!(!shown.contains(['\t', '\u{202e}']), "{shown}");
+    let table: Vec<&str> = shown
+        .lines()
+        .filter(|line| line.contains("Film "))
+        .collect();
+    assert!(!table.is_empty(), "{shown}");
+    for line in shown.lines() {
+        assert!(line.chars().count() < 240, "{line}");
+    }
+    let above = workshop.report().parent().unwrap().to_owned();
+    for (folder, reason) in [
+        (&above, "is no report of a run, for it has no run.json"),
+        (&above.join("nowhere"), "there is no folder"),
+    ] {
+        let words = Words::new(&["recommend", "--user", "42"]);
+        let error = words.path(folder).carry_out().unwrap_err();
+        assert_refusal(&error, &[reason, "that `fedrecsim run` has written"]);
+    }
+}
+
 /// If this fails, a fault hits somebody else than the user who is named.
 #[test]
 fn a_fault_hits_the_users_whom_it_names() {

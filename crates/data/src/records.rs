@@ -1,7 +1,8 @@
 //! Reads the fields of delimited text.
 //!
 //! Fields stand between separators. A field may be quoted as in RFC 4180 (`"a,b"`, `"say ""a"""`), over
-//! several lines too. CRLF, blank lines and a UTF-8 byte-order mark are accepted.
+//! several lines too, and with blanks around its quotation marks. CRLF, blank lines and a UTF-8
+//! byte-order mark are accepted.
 //!
 //! It reads ratings and traces. The csv crate does not: its separators are single bytes, and the
 //! line that it reports for a record is wrong after CRLF or a blank line.
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use csv::{ByteRecord, Position};
 
+use crate::fields::{has_bare_break, has_escape, split};
 use crate::lines::Lines;
 use fedrecsim_core::{Error, Result};
 
@@ -36,6 +38,8 @@ pub(crate) struct Records<'a> {
     comments: (u64, u64),
     /// The numbers of fields of the comments before the first record.
     widths: Vec<usize>,
+    /// How many quoted fields over several lines may have swallowed records, and the line of the first.
+    swallowed: (u64, u64),
 }
 
 impl<'a> Records<'a> {
@@ -72,6 +76,7 @@ impl<'a> Records<'a> {
             comment,
             comments: (0, 0),
             widths: Vec::new(),
+            swallowed: (0, 0),
         })
     }
 
@@ -85,7 +90,7 @@ impl<'a> Records<'a> {
                 continue;
             }
             record.clear();
-            let is_open = split_fields(&self.line, &self.separator, record);
+            let is_open = self.split(record);
             if self.comment.contains(&self.line[0]) && self.is_comment(record) {
                 continue;
             }
@@ -100,6 +105,24 @@ impl<'a> Records<'a> {
             return Ok(true);
         }
         Ok(false)
+    }
+
+    /// Splits the current line, and returns whether a field is open at its end. If the number of columns
+    /// is right only where `\"` is a quotation mark of its field, it is one.
+    fn split(&self, record: &mut ByteRecord) -> bool {
+        let is_open = split(&self.line, &self.separator, false, record);
+        let Some(columns) = self.columns.filter(|columns| *columns != record.len()) else {
+            return is_open;
+        };
+        let mut escaped = ByteRecord::new();
+        if has_escape(&self.line)
+            && !split(&self.line, &self.separator, true, &mut escaped)
+            && escaped.len() == columns
+        {
+            *record = escaped;
+            return false;
+        }
+        is_open
     }
 
     /// Returns whether a line that looks like a comment is one, and counts it. After the first record
@@ -163,13 +186,24 @@ impl<'a> Records<'a> {
                 continue;
             }
             whole.clear();
-            if split_fields(&joined, &self.separator, &mut whole) {
+            if split(&joined, &self.separator, false, &mut whole) {
                 continue;
             }
             let is_whole = self.columns.is_none_or(|columns| columns == whole.len());
             let fields = || whole.iter().any(|field| field.contains(&b'\n'));
             // In an unquoted field there is no end of line.
             if is_whole && fields() && !has_bare_break(&joined, &self.separator) {
+                let (lines, rows, like) = self.rows_among(count, record, whole.len());
+                if like == lines {
+                    return Ok(());
+                }
+                if rows > 0 {
+                    self.swallowed.1 = match self.swallowed {
+                        (0, _) => self.number,
+                        (_, first) => first,
+                    };
+                    self.swallowed.0 += 1;
+                }
                 *record = whole;
                 self.ahead.drain(..count);
                 self.number += count as u64;
@@ -177,6 +211,43 @@ impl<'a> Records<'a> {
             return Ok(());
         }
         Ok(())
+    }
+
+    /// Returns how many of the next `count` lines are not blank, how many of these have all `columns` of
+    /// a record, and how many have numbers where the record `first` has them too.
+    fn rows_among(
+        &self,
+        count: usize,
+        first: &ByteRecord,
+        columns: usize,
+    ) -> (usize, usize, usize) {
+        let is_number = |field: &[u8]| {
+            std::str::from_utf8(field).is_ok_and(|text| text.trim().parse::<f64>().is_ok())
+        };
+        let numbers: Vec<bool> = first.iter().map(is_number).collect();
+        let is_like = |row: &ByteRecord| {
+            let mut both = row.iter().zip(&numbers).filter(|(_, number)| **number);
+            numbers.contains(&true) && both.all(|(field, _)| is_number(field))
+        };
+        let lines = self.ahead.iter().take(count);
+        let rows = lines
+            .filter(|line| !line.trim_ascii().is_empty())
+            .map(|line| {
+                let mut row = ByteRecord::new();
+                split(line, &self.separator, false, &mut row);
+                row
+            });
+        let rows: Vec<ByteRecord> = rows.collect();
+        let has_all = |row: &&ByteRecord| row.len() == columns && first.len() == columns;
+        let whole = || rows.iter().filter(has_all);
+        let like = whole().filter(|row| is_like(row)).count();
+        (rows.len(), whole().count(), like)
+    }
+
+    /// Returns how many quoted fields over several lines have a line that may be a record, and the line of
+    /// the first.
+    pub(crate) fn swallowed(&self) -> (u64, u64) {
+        self.swallowed
     }
 }
 
@@ -207,90 +278,6 @@ pub(crate) fn malformed(path: &Path, line: u64, message: String) -> Error {
 pub(crate) fn shown(field: &[u8]) -> String {
     let text: String = String::from_utf8_lossy(field).chars().take(60).collect();
     format!("{text:?}")
-}
-
-/// Appends the fields of `line` to `record`, and returns whether the last of them begins with a
-/// quotation mark that a later line may close.
-fn split_fields(line: &[u8], separator: &[u8], record: &mut ByteRecord) -> bool {
-    let mut rest = Some(line);
-    let mut is_open = false;
-    while let Some(text) = rest {
-        rest = match quoted(text, separator) {
-            Quoted::Closed(field, rest) => {
-                record.push_field(&field);
-                rest
-            }
-            unquoted => {
-                is_open |= matches!(unquoted, Quoted::Open);
-                let end = find(text, separator);
-                record.push_field(&text[..end.unwrap_or(text.len())]);
-                end.map(|end| &text[end + separator.len()..])
-            }
-        };
-    }
-    is_open
-}
-
-/// Returns whether an end of line stands outside of quotation marks.
-fn has_bare_break(text: &[u8], separator: &[u8]) -> bool {
-    let mut rest = Some(text);
-    while let Some(text) = rest {
-        rest = match quoted(text, separator) {
-            Quoted::Closed(_, rest) => rest,
-            _ => {
-                let end = find(text, separator);
-                if text[..end.unwrap_or(text.len())].contains(&b'\n') {
-                    return true;
-                }
-                end.map(|end| &text[end + separator.len()..])
-            }
-        };
-    }
-    false
-}
-
-fn find(text: &[u8], separator: &[u8]) -> Option<usize> {
-    match separator {
-        [byte] => text.iter().position(|candidate| candidate == byte),
-        _ => text
-            .windows(separator.len())
-            .position(|window| window == separator),
-    }
-}
-
-/// What a text begins with.
-enum Quoted<'t> {
-    /// A quoted field, and what follows its separator (`None` at the end of the line).
-    Closed(Vec<u8>, Option<&'t [u8]>),
-    /// A quotation mark that is not closed in this text.
-    Open,
-    /// An unquoted field, to which a quotation mark may belong.
-    No,
-}
-
-fn quoted<'t>(text: &'t [u8], separator: &[u8]) -> Quoted<'t> {
-    let Some(mut rest) = text.strip_prefix(b"\"") else {
-        return Quoted::No;
-    };
-    let mut field = Vec::new();
-    loop {
-        let Some(mark) = rest.iter().position(|&byte| byte == b'"') else {
-            return Quoted::Open;
-        };
-        field.extend_from_slice(&rest[..mark]);
-        rest = &rest[mark + 1..];
-        if rest.is_empty() {
-            return Quoted::Closed(field, None);
-        }
-        if let Some(after) = rest.strip_prefix(separator) {
-            return Quoted::Closed(field, Some(after));
-        }
-        let Some(after) = rest.strip_prefix(b"\"") else {
-            return Quoted::No;
-        };
-        rest = after;
-        field.push(b'"');
-    }
 }
 
 #[cfg(test)]
@@ -357,32 +344,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn quotation_marks_enclose_a_field_only_where_they_are_closed_before_a_separator() {
-        for separator in [",", "::"] {
-            for (line, fields) in [
-                (r#""a,b",2"#, vec!["a,b", "2"]),
-                (r#"1,"say ""x""""#, vec!["1", "say \"x\""]),
-                (r#""","""#, vec!["", ""]),
-                (r#""Heroes" live,2"#, vec!["\"Heroes\" live", "2"]),
-                (r#"12",2"#, vec!["12\"", "2"]),
-                (r#""open,2"#, vec!["\"open", "2"]),
-                (r#"",""#, vec![","]),
-                (",", vec!["", ""]),
-            ] {
-                let fields: Vec<String> = fields
-                    .iter()
-                    .map(|field| field.replace(',', separator))
-                    .collect();
-                assert_eq!(
-                    records(&line.replace(',', separator), separator)[0].1,
-                    fields,
-                    "{line}"
-                );
-            }
-        }
-    }
-
     /// If this fails, a review of two paragraphs makes a user of its second one.
     #[test]
     fn a_quoted_field_goes_over_lines_only_where_it_is_closed_and_the_columns_are_right() {
@@ -419,5 +380,25 @@ mod tests {
                 of(4, &["q", "r"])
             ]
         );
+    }
+
+    /// If this fails, a stray quotation mark swallows the rows down to the next one.
+    #[test]
+    fn a_field_that_is_closed_far_below_swallows_no_rows() {
+        let rows = "u,i,title\na,1,\"Heat\nb,2,Alien\n\nc,3,5\" disk\"\nd,4,Up\n";
+        let fields: Vec<Vec<String>> = records(rows, ",").into_iter().map(|row| row.1).collect();
+        assert_eq!(fields[1], ["a", "1", "\"Heat"]);
+        assert_eq!(fields[3], ["c", "3", "5\" disk\""]);
+        assert_eq!(fields.len(), 5);
+        let swallowed = |text: &'static str| {
+            let mut records =
+                Records::new(Box::new(text.as_bytes()), Path::new("ratings"), ",").unwrap();
+            let mut record = ByteRecord::new();
+            while records.read(&mut record).unwrap() {}
+            records.swallowed()
+        };
+        // Without numbers, a line of a text may look like a row.
+        assert_eq!(swallowed("u,text\na,\"yes\nb,no\nwell\"\nc,no\n"), (1, 2));
+        assert_eq!(swallowed("u,text\na,\"yes,\n\nno\"\nc,no\n"), (0, 0));
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn describe(
         (all, file.ordered_by_item),
         spec,
         streams,
-        &mut |key, counts| {
+        &mut |key, counts, _| {
             lines.extend(step(key, counts));
         },
     )?;
@@ -91,21 +91,28 @@ pub(crate) fn describe(
 /// Returns what is said of ratings that a run takes; `values` says of their values, unless a warning does.
 fn of_split(split: &Dataset, spec: &DatasetSpec, values: String) -> Vec<String> {
     let mut lines = Vec::new();
+    let [_, warnings] = split.remarks(spec);
+    let says_values = |text: &String| text.starts_with("all ratings are");
+    lines.extend((!warnings.iter().any(says_values)).then_some(values));
     let unusable = split.split_facts().unusable_users;
     if unusable > 0 {
         lines.push(format!(
-            "on_unusable_user leaves out {} whom the run cannot serve, and leaves {} of {}",
+            "after all of this, on_unusable_user leaves out {} whom the run cannot serve, and leaves {} of {}",
             counted(unusable, "user"),
             counted(split.users() as u64, "user"),
             counted(split.items() as u64, "item")
         ));
     }
-    let [_, warnings] = split.remarks(spec);
-    let says_values = |text: &String| text.starts_with("all ratings are");
-    lines.extend((!warnings.iter().any(says_values)).then_some(values));
     lines.extend(warnings);
     let training = thousands(split.training_ratings() as u64);
-    lines.push(format!("{training} of them to train on, after the split"));
+    let positives: u64 = split.popularity().into_iter().map(u64::from).sum();
+    let of_them = match positives == split.training_ratings() as u64 {
+        true => String::new(),
+        false => format!(", {} of which are positives", thousands(positives)),
+    };
+    lines.push(format!(
+        "{training} of them to train on, after the split{of_them}"
+    ));
     lines.extend(tested(split.split_facts()));
     lines
 }
@@ -302,6 +309,29 @@ timestamp = 4
              5 of them to train on, after the split\n  \
              3 test items\n"
         );
+    }
+
+    /// If this fails, somebody takes the values of all users for those of the ones that are left, or rows that
+    /// are no positives for training positives.
+    #[test]
+    fn who_is_left_out_last_is_told_behind_the_figures_of_all() {
+        let text = "a,1,1,1\na,2,3,2\na,3,4,3\na,4,4,4\nb,1,4,1\nb,2,4,2\nb,5,3,3\nc,1,5,1\nc,2,1,2\nc,3,1,3\n";
+        let set = [
+            "dataset.positive_from=3",
+            "dataset.on_unusable_user=leave-out",
+        ];
+        let told = describe_with(text, &set).unwrap();
+        let lines: Vec<&str> = told.lines().map(str::trim).collect();
+        let place = |part: &str| {
+            let found = lines.iter().position(|line| line.contains(part));
+            found.unwrap_or_else(|| panic!("no {part} in {told}"))
+        };
+        assert!(
+            place("ratings from 1 to 5")
+                < place("after all of this, on_unusable_user leaves out 1 user"),
+            "{told}"
+        );
+        place("4 of which are positives");
     }
 
     /// If this fails, a user seems to have too few ratings, and the blank that makes it two is not told.

@@ -40,7 +40,7 @@ pub fn check(input: &[u8]) -> Result<Dataset> {
         minimum_interactions: minimum,
         ..DatasetSpec::named(DatasetName::Delimited)
     };
-    let dataset = filtered((ratings, false), &spec, Streams::new(1), &mut |_, _| {})
+    let dataset = filtered((ratings, false), &spec, Streams::new(1), &mut |_, _, _| {})
         .inspect(check_ratings)
         .and_then(|ratings| {
             split::split(

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 
 use super::form::refusal_of_binary;
 use fedrecsim_core::{Error, Result};
@@ -34,7 +34,7 @@ fn text_of(mut file: impl BufRead + 'static, path: &Path) -> Result<Box<dyn BufR
     // The buffer holds the first 8 KiB of the file, or all of it.
     let begins = file.fill_buf().map_err(|error| Error::read(path, error))?;
     if begins.starts_with(GZIP) {
-        return checked(BufReader::new(Unpacked(MultiGzDecoder::new(file))), path);
+        return checked(BufReader::new(Unpacked(Members::new(file))), path);
     }
     if begins.starts_with(ZSTD) {
         let decoder = zstd::Decoder::with_buffer(file).and_then(|mut decoder| {
@@ -53,6 +53,54 @@ fn checked(mut file: impl BufRead + 'static, path: &Path) -> Result<Box<dyn BufR
     match refusal_of_binary(begins) {
         Some(fault) => Err(Error::read(path, fault)),
         None => Ok(Box::new(file)),
+    }
+}
+
+/// The parts of a gzip file, one after the other. Zeros behind the last one are no part: tapes and block
+/// devices fill their blocks with them.
+struct Members<R> {
+    /// `None` behind the last part.
+    part: Option<GzDecoder<R>>,
+}
+
+impl<R: BufRead> Members<R> {
+    fn new(file: R) -> Self {
+        Self {
+            part: Some(GzDecoder::new(file)),
+        }
+    }
+}
+
+impl<R: BufRead> Read for Members<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(part) = &mut self.part {
+            let length = part.read(buffer)?;
+            if length > 0 || buffer.is_empty() {
+                return Ok(length);
+            }
+            let rest = self.part.take().map(GzDecoder::into_inner);
+            if let Some(mut file) = rest
+                && !skip_zeros(&mut file)?
+            {
+                self.part = Some(GzDecoder::new(file));
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// Skips bytes of zero, and returns whether the file ends behind them.
+fn skip_zeros(file: &mut impl BufRead) -> io::Result<bool> {
+    loop {
+        let bytes = file.fill_buf()?;
+        let (all, zeros) = (
+            bytes.len(),
+            bytes.iter().take_while(|byte| **byte == 0).count(),
+        );
+        file.consume(zeros);
+        if zeros < all || all == 0 {
+            return Ok(all == 0);
+        }
     }
 }
 
@@ -118,6 +166,8 @@ mod tests {
                 read(&[gzip(text), gzip("3,4\n")].concat()).unwrap(),
                 format!("{text}3,4\n")
             );
+            let zeros = vec![0; 70_000];
+            assert_eq!(read(&[gzip(text), zeros].concat()).unwrap(), text);
             let skipped = b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc".to_vec();
             assert_eq!(
                 read(&[zstd(text), skipped, zstd("3,4\n")].concat()).unwrap(),

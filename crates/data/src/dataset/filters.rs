@@ -8,7 +8,8 @@ use fedrecsim_scenario::{DatasetSpec, RepeatedPairs};
 type Counts = [u64; 4];
 
 /// Returns the ratings that the filters of `spec` leave. Each filter is told to `told`: its key with
-/// its value, and the numbers of ratings, users, items and positives before it and after it. If
+/// its value, the numbers of ratings, users, items and positives before it and after it, and what it
+/// leaves. If
 /// `ordered_by_item` is true, an item's first appearance stands for the time of its ratings.
 ///
 /// # Errors
@@ -17,7 +18,7 @@ pub fn filtered(
     (mut ratings, ordered_by_item): (Ratings, bool),
     spec: &DatasetSpec,
     streams: Streams,
-    told: &mut dyn FnMut(&str, [Counts; 2]),
+    told: &mut dyn FnMut(&str, [Counts; 2], &Ratings),
 ) -> Result<Ratings> {
     if ordered_by_item {
         ratings.order_by_item_number();
@@ -29,7 +30,7 @@ pub fn filtered(
         ratings = filter(std::mem::take(&mut ratings))?;
         let after = ratings.counts();
         if !is_again || before != after {
-            told(&key, [before, after]);
+            told(&key, [before, after], &ratings);
         }
         Result::Ok(before[0] != after[0])
     };
@@ -89,7 +90,7 @@ impl Ratings {
         ]
     }
 
-    /// Leaves one row of each pair of user and item. Among equal times the row that stands first in the
+    /// Leaves one row of each pair of user and item. Of a sum, the latest label counts. Among equal times the row that stands first in the
     /// file is the latest, as for the split.
     fn without_repeats(mut self, way: RepeatedPairs) -> Self {
         let mut order: Vec<usize> = (0..self.users.len()).collect();
@@ -113,11 +114,9 @@ impl Ratings {
                     rows.iter().map(|row| value(&self.interactions[*row])).sum()
                 };
                 let (rating, weight) = (of(|row| row.rating), of(|row| row.weight));
-                let is_positive = rows.iter().any(|row| self.interactions[*row].is_positive);
                 self.interactions[kept] = Interaction {
                     rating,
                     weight,
-                    is_positive,
                     ..self.interactions[kept]
                 };
             }
@@ -165,7 +164,7 @@ mod tests {
         let mut spec = DatasetSpec::named(DatasetName::Delimited);
         change(&mut spec);
         let mut told = Vec::new();
-        let mut note = |key: &str, [before, after]: [Counts; 2]| {
+        let mut note = |key: &str, [before, after]: [Counts; 2], _: &Ratings| {
             told.push(format!("{key}: {before:?} {after:?}"));
         };
         let left = filtered((ratings(), false), &spec, Streams::new(1), &mut note).unwrap();
@@ -199,6 +198,28 @@ mod tests {
             "{sum:?}"
         );
         assert_eq!(of(RepeatedPairs::Keep), left(|_| {}).0);
+    }
+
+    /// If this fails, what a user has come to dislike is a positive.
+    #[test]
+    fn the_latest_label_of_a_sum_counts() {
+        let row = |rating, time, is_positive| Interaction {
+            is_positive,
+            ..Interaction::new(0, rating, time)
+        };
+        let of = |rows: [Interaction; 2]| {
+            let all = Ratings {
+                users: vec![0, 0],
+                interactions: rows.into(),
+                user_names: names(1),
+                item_names: names(1),
+                ..Ratings::default()
+            };
+            let left = all.without_repeats(RepeatedPairs::Sum).interactions;
+            (left.len(), left[0].rating, left[0].is_positive)
+        };
+        assert_eq!(of([row(2.0, 1, true), row(3.0, 2, false)]), (1, 5.0, false));
+        assert_eq!(of([row(2.0, 1, false), row(3.0, 2, true)]), (1, 5.0, true));
     }
 
     /// If this fails, somebody is told that a filter takes more or less away than it does.
@@ -261,7 +282,7 @@ mod tests {
             ..DatasetSpec::named(DatasetName::Delimited)
         };
         let left = |spec: &DatasetSpec| {
-            filtered((all(), false), spec, Streams::new(1), &mut |_, _| {}).unwrap()
+            filtered((all(), false), spec, Streams::new(1), &mut |_, _, _| {}).unwrap()
         };
         assert_eq!(left(&spec).user_names.len(), 3);
         let core = DatasetSpec {
@@ -292,7 +313,7 @@ mod tests {
             }),
             ..DatasetSpec::named(DatasetName::Delimited)
         };
-        let kept = filtered((all, true), &spec, Streams::new(1), &mut |_, _| {}).unwrap();
+        let kept = filtered((all, true), &spec, Streams::new(1), &mut |_, _, _| {}).unwrap();
         assert_eq!(kept.item_names, ["name-1".into(), "name-2".into()]);
     }
 
@@ -314,7 +335,12 @@ mod tests {
                 "dataset.minimum_positives is 3, but no user has more than 2 different positive items",
             ),
         ] {
-            let left = filtered((ratings(), false), &spec, Streams::new(1), &mut |_, _| {});
+            let left = filtered(
+                (ratings(), false),
+                &spec,
+                Streams::new(1),
+                &mut |_, _, _| {},
+            );
             let told = left.unwrap_err().to_string();
             assert!(told.ends_with(message), "{told}");
         }

@@ -107,8 +107,46 @@ fn read(
         told.clear();
     }
     let all = (all, file.ordered_by_item);
-    let ratings = filters::filtered(all, spec, streams, &mut |_, _| {})?;
+    let ratings = filters::filtered(all, spec, streams, &mut |_, _, _| {})?;
     Ok((ratings, [told, warnings]))
+}
+
+/// Returns the key of the scenario that leaves out a user of its ratings file; `None` if nobody is called
+/// so there. It reads the file once more.
+///
+/// # Errors
+/// Those of [`load`].
+pub fn left_out_by(
+    scenario: &Scenario,
+    user: &str,
+    data_directories: &[PathBuf],
+) -> Result<Option<String>> {
+    let spec = &scenario.dataset;
+    if spec.generator.is_some() {
+        return Ok(None);
+    }
+    let file = registry::locate(spec, data_directories)?;
+    let all = delimited::read(&file.path, &file.layout)?;
+    let is_in = |ratings: &Ratings| ratings.user_names.iter().any(|name| **name == *user);
+    if !is_in(&all) {
+        return Ok(None);
+    }
+    let mut key = None;
+    let streams = Streams::new(scenario.seed);
+    filters::filtered(
+        (all, file.ordered_by_item),
+        spec,
+        streams,
+        &mut |filter, _, left| {
+            if key.is_none() && !is_in(left) {
+                key = Some(filter.to_owned());
+            }
+        },
+    )?;
+    Ok(Some(key.unwrap_or_else(|| match spec.split {
+        SplitSpec::GlobalTime(_) => "split.global-time".to_owned(),
+        _ => "on_unusable_user = \"leave-out\"".to_owned(),
+    })))
 }
 
 /// Looks for the ratings file that `spec` names, as [`load`] does, and reads no more of it than

@@ -49,7 +49,7 @@ pub use {
     column::{Ranks, Values},
     filters::filtered,
     held_out::{HeldOutItems, KeptItems, TestRatings},
-    load::{load, load_for, look_for},
+    load::{left_out_by, load, load_for, look_for},
     own_data::OwnData,
     ratings::{Interaction, Ratings},
     scale::RatingScale,

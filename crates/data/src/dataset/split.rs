@@ -29,7 +29,7 @@ use super::ratings::{Interaction, Ratings};
 use super::split_facts::SplitFacts;
 use super::totals::Totals;
 use super::user_rows::UserRows;
-use fedrecsim_core::{Error, PortableDraws, Result, Streams};
+use fedrecsim_core::{Error, PortableDraws, Result, Streams, UserId, Who};
 use fedrecsim_scenario::{HoldoutSpec, SplitSpec};
 use too_few::TooFew;
 
@@ -105,14 +105,20 @@ fn pushed(
     let mut names = ratings.user_names;
     let mut kept = vec![true; names.len()];
     for (bounds, user) in starts.windows(2).zip(own) {
-        let name = &names[user as usize];
+        let label = || in_words(user, &names[user as usize]);
         let rows = &grouped[bounds[0]..bounds[1]];
         splitter.facts.add_rows(rows);
-        kept[user as usize] = splitter.push_user(|| format!("user {name:?}"), rows);
+        kept[user as usize] = splitter.push_user(label, rows);
     }
     let mut kept = kept.into_iter();
     names.retain(|_| kept.next().unwrap_or(true));
     Ok((splitter, [names, ratings.item_names]))
+}
+
+/// Returns a user as all messages name it.
+fn in_words(user: u32, name: &str) -> String {
+    let (id, name) = (UserId(user), Some(name.into()));
+    Who { id, name }.to_string()
 }
 
 /// Returns whether ratings are split by more than their order in time.

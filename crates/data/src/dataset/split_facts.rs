@@ -20,7 +20,7 @@ pub struct SplitFacts {
     /// The number of users who were left out since the run cannot serve them.
     #[serde(default)]
     pub unusable_users: u64,
-    /// The number of rows of a pair of user and item that stands in another row of the file too.
+    /// The number of positives of a pair of user and item that is one in another row of the file too.
     #[serde(default)]
     pub repeated_rows: u64,
     /// The number of positives whose rating is 0 or less.
@@ -63,7 +63,8 @@ impl SplitFacts {
 
     /// Counts what is unusual about the rows of a user.
     pub(super) fn add_rows(&mut self, rows: &[Interaction]) {
-        let mut items: Vec<u32> = rows.iter().map(|row| row.item).collect();
+        let positives = rows.iter().filter(|row| row.is_positive);
+        let mut items: Vec<u32> = positives.map(|row| row.item).collect();
         items.sort_unstable();
         let repeats = items.windows(2).filter(|two| two[0] == two[1]);
         self.repeated_rows += repeats.count() as u64;

@@ -5,6 +5,7 @@ use std::path::Path;
 use csv::ByteRecord;
 
 use super::source::Source;
+use super::{dates, encoding};
 use super::{listed, trimmed};
 use crate::dataset::form::{WRITE_PAIRS, separator_of};
 use crate::records::{line_of, malformed};
@@ -24,6 +25,8 @@ pub(super) struct Columns {
     pub order: Option<usize>,
     /// Number of columns in every line.
     pub count: usize,
+    /// Whether the first field of each row is its number, which the header does not name.
+    pub has_row_names: bool,
     /// What separates them.
     pub separator: String,
     /// The keys of JSON lines, in the order of the columns.
@@ -94,6 +97,7 @@ impl Columns {
             timestamp: optional("timestamp", &layout.timestamp)?,
             order: optional("order", &layout.order)?,
             count: first.len(),
+            has_row_names: false,
             separator: separator.clone(),
             keys: source.keys().map(|_| {
                 first
@@ -116,6 +120,50 @@ impl Columns {
         ]
         .into_iter()
         .flatten()
+    }
+
+    /// Puts a column of numbers of rows before all others.
+    pub(super) fn shift(&mut self) {
+        let optional = [
+            &mut self.rating,
+            &mut self.label,
+            &mut self.weight,
+            &mut self.timestamp,
+            &mut self.order,
+        ];
+        let others = optional.into_iter().flatten();
+        others
+            .chain([&mut self.user, &mut self.item, &mut self.count])
+            .for_each(|place| *place += 1);
+        self.has_row_names = true;
+    }
+
+    /// Returns whether the column at `place` is read.
+    pub(super) fn is_used(&self, place: usize) -> bool {
+        let mut used = self.numbers().chain([self.user, self.item]);
+        used.any(|used| used == place)
+    }
+
+    /// Returns a row that has one field more than the header since a blank separates columns and stands
+    /// between date and time: with both in one field.
+    pub(super) fn with_one_time(&self, record: &ByteRecord) -> Option<ByteRecord> {
+        let place = self.timestamp.filter(|place| {
+            self.separator == " "
+                && record.len() == self.count + 1
+                && dates::is_day_with_time(record, *place)
+        })?;
+        let mut joined = ByteRecord::new();
+        for (at, field) in record.iter().enumerate() {
+            match at {
+                _ if at == place => {
+                    joined.push_field(&[field, b" ", &record[place + 1]].concat());
+                }
+                _ if at == place + 1 => {}
+                _ => joined.push_field(field),
+            }
+        }
+        joined.set_position(record.position().cloned());
+        Some(joined)
     }
 
     /// Returns the name of a column in messages.
@@ -142,6 +190,12 @@ impl Columns {
         }
     }
 
+    /// Returns whether all keys that are wanted are among these.
+    pub(super) fn has_keys(&self, found: &[String]) -> bool {
+        let wanted = self.keys.iter().flatten();
+        wanted.into_iter().all(|key| found.contains(key))
+    }
+
     /// Returns whether a row with the wrong number of columns seems to list the items of a user.
     pub(super) fn is_list(&self, record: &ByteRecord) -> bool {
         let is_number = |field: &[u8]| !field.is_empty() && field.iter().all(u8::is_ascii_digit);
@@ -156,6 +210,11 @@ impl Columns {
             true => format!(
                 "; if each line lists the items of a user (an adjacency list), {WRITE_PAIRS}"
             ),
+            false if record.iter().any(|field| field.contains(&b'"')) => {
+                "; a field with a separator or a quotation mark in it stands in quotation marks, and its own ones \
+                 are doubled, as in `\"5\"\" disk\"`"
+                    .to_owned()
+            }
             false => String::new(),
         };
         format!(
@@ -180,6 +239,10 @@ fn remedy(first: &ByteRecord, (role, name): (&str, &str), separator: &str) -> St
     {
         return "; take off the single quotes, as with `tr -d \"'\" < FILE > ratings.csv`"
             .to_owned();
+    }
+    let line = first.iter().collect::<Vec<_>>().join(&b' ');
+    if std::str::from_utf8(&line).is_err() {
+        return format!("; this line is not UTF-8: {}", encoding::advice(&line));
     }
     if let Some(found) = names().find(|found| letters(found) == letters(name)) {
         return format!("; did you mean `{role} = {:?}`?", found.trim());

@@ -1,12 +1,15 @@
-//! Reads JSON lines: one object in a line, whose keys are the columns.
+//! Reads JSON lines: one object in a line, whose keys are the columns. A key with a point, as in
+//! `value.user`, stands for one of an object within that.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
 use csv::{ByteRecord, Position};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use crate::lines::Lines;
 use crate::records::malformed;
@@ -69,15 +72,10 @@ impl<'a> JsonLines<'a> {
             ))
         })?;
         record.clear();
-        for (value, key) in values.into_iter().zip(&self.wanted) {
+        for (value, key) in values.iter().zip(&self.wanted) {
             let text = value.map_or(Ok(Cow::Borrowed("")), text_of);
             let text = text.map_err(|found| {
-                let hint = match found == AN_ARRAY {
-                    true => "; write one item in a line, as with `jq -c '.item[] as $i | .item = $i' ratings.jsonl`"
-                        .replace("item[", &format!("{key}["))
-                        .replace(".item =", &format!(".{key} =")),
-                    false => String::new(),
-                };
+                let hint = self.hint((found, key), &values);
                 fault(format!(
                     "expected a text or a number under {key:?}, found {found}{hint}"
                 ))
@@ -86,6 +84,29 @@ impl<'a> JsonLines<'a> {
         }
         self.set_line(record);
         Ok(true)
+    }
+
+    /// Returns what to do about an array or an object under a key.
+    fn hint(&self, (found, key): (&str, &str), values: &[Option<&RawValue>]) -> String {
+        let is_array = |value: &Option<&RawValue>| value.is_some_and(|v| v.get().starts_with('['));
+        if values.len() > 1 && values.iter().all(is_array) {
+            return format!(
+                "; if each array is a column, write one object in a line, as with `jq -c '. as $all | .{key} | keys[] \
+                 as $row | $all | map_values(.[$row])' FILE > ratings.jsonl`"
+            );
+        }
+        if found == AN_ARRAY {
+            return format!(
+                "; write one item in a line, as with `jq -c '.{key}[] as $i | .{key} = $i' FILE > ratings.jsonl`"
+            );
+        }
+        let place = self.wanted.iter().position(|wanted| wanted == key);
+        let object = place.and_then(|place| values[place]).map(RawValue::get);
+        let inner = object.and_then(|object| keys_of(object.as_bytes()).into_iter().next());
+        inner.map_or_else(String::new, |inner| {
+            let column = format!("{key}.{inner}");
+            format!("; name a key within it, as in {column:?}")
+        })
     }
 
     /// Reads the next line that is not blank.
@@ -132,6 +153,12 @@ fn no_number(line: &[u8]) -> String {
         .into_iter();
         values.find(|value| *value == word)
     });
+    if line
+        .windows(3)
+        .any(|three| three == b": '" || three == b": u")
+    {
+        return "; if the line is a dictionary of Python, write it with `json.dumps`".to_owned();
+    }
     found.map_or_else(String::new, |word| {
         let word = String::from_utf8_lossy(word);
         format!("; JSON has no {word}: write `null`, `true` or `false`")
@@ -141,17 +168,35 @@ fn no_number(line: &[u8]) -> String {
 const AN_ARRAY: &str = "an array";
 
 /// Returns a value as text: numbers as they are written, yes as 1 and no as 0, and none as nothing.
-fn text_of(value: &RawValue) -> Result<Cow<'_, str>, String> {
+fn text_of(value: &RawValue) -> Result<Cow<'_, str>, &'static str> {
     match value.get() {
         "null" => Ok("".into()),
         "true" => Ok("1".into()),
         "false" => Ok("0".into()),
         text if text.starts_with('"') => serde_json::from_str::<String>(text)
-            .map_or_else(|error| Err(reason(&error)), |text| Ok(text.into())),
-        text if text.starts_with('[') => Err(AN_ARRAY.to_owned()),
-        text if text.starts_with('{') => Err("an object".to_owned()),
+            .map_or(Err("a broken text"), |text| Ok(text.into())),
+        text if text.starts_with('[') => Err(AN_ARRAY),
+        text if text.starts_with('{') => of_mongo(text).map_or(Err("an object"), text_of),
         number => Ok(number.into()),
     }
+}
+
+/// Returns the value of an object that gives its type, as MongoDB writes it: `{"$oid": "5f"}`.
+fn of_mongo(object: &str) -> Option<&RawValue> {
+    let mut keys = serde_json::from_str::<BTreeMap<&str, &RawValue>>(object)
+        .ok()?
+        .into_iter();
+    let (key, value) = keys.next()?;
+    (key.starts_with('$') && keys.next().is_none()).then_some(value)
+}
+
+/// Returns the value under a key of an object, or under one of an object within it.
+fn within<'v>(object: &'v RawValue, key: &str) -> Option<&'v RawValue> {
+    let json = &mut serde_json::Deserializer::from_str(object.get());
+    let [value] = Wanted(&[key.to_owned()]).deserialize(json).ok()?[..] else {
+        return None;
+    };
+    value
 }
 
 /// The values of these keys, as they are written.
@@ -175,19 +220,44 @@ impl<'de> Visitor<'de> for Wanted<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut values = vec![None; self.0.len()];
         while let Some(key) = map.next_key::<Cow<'de, str>>()? {
-            match self.0.iter().position(|wanted| *wanted == key) {
-                Some(place) => values[place] = Some(map.next_value()?),
-                None => {
-                    map.next_value::<IgnoredAny>()?;
+            let inner = |wanted: &'_ String| {
+                wanted
+                    .strip_prefix(&*key)?
+                    .strip_prefix('.')
+                    .map(str::to_owned)
+            };
+            if let Some(place) = self.0.iter().position(|wanted| *wanted == key) {
+                values[place] = Some(map.next_value()?);
+            } else if self.0.iter().any(|wanted| inner(wanted).is_some()) {
+                let object: &RawValue = map.next_value()?;
+                for (value, wanted) in values.iter_mut().zip(self.0) {
+                    let found = inner(wanted).and_then(|inner| within(object, &inner));
+                    *value = value.or(found);
                 }
+            } else {
+                map.next_value::<IgnoredAny>()?;
             }
         }
         Ok(values)
     }
 }
 
-/// Returns the keys of the object in a line; none if it holds no object.
+/// Returns the keys of the object in a line, with those of objects within it; none if it holds no object.
 fn keys_of(line: &[u8]) -> Vec<String> {
-    let object = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(line);
-    object.map_or_else(|_| Vec::new(), |object| object.keys().cloned().collect())
+    fn add(object: &Map<String, Value>, before: &str, keys: &mut Vec<String>) {
+        for (key, value) in object {
+            let key = format!("{before}{key}");
+            match value {
+                Value::Object(inner) if !inner.keys().all(|key| key.starts_with('$')) => {
+                    add(inner, &format!("{key}."), keys);
+                }
+                _ => keys.push(key),
+            }
+        }
+    }
+    let mut keys = Vec::new();
+    if let Ok(object) = serde_json::from_slice::<Map<String, Value>>(line) {
+        add(&object, "", &mut keys);
+    }
+    keys
 }

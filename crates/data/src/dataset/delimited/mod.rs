@@ -8,13 +8,18 @@
 //! first of them, `header` says whether that is a rating, and `rows` makes ratings of the others.
 
 mod columns;
+mod dates;
+mod encoding;
 mod header;
 mod json_lines;
 mod names;
+mod noticed;
 mod own;
 mod rows;
 mod source;
 mod times;
+mod values;
+mod widths;
 
 use std::io::BufRead;
 use std::path::Path;
@@ -27,8 +32,9 @@ use crate::records::{line_of, malformed, shown};
 use columns::Columns;
 use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::DelimitedSpec;
-use rows::{Fault, Keep, Rows};
+use rows::{Keep, Rows};
 use source::Source;
+use values::Fault;
 
 /// Reads every row of the file at `path`, which may be compressed with gzip or zstd.
 ///
@@ -80,7 +86,7 @@ fn parse_rows<'a>(
     if !source.read_first(&mut record)? {
         return Err(Error::read(path, nothing_in(&source)));
     }
-    let columns = Columns::resolve(layout, path, (&record, &source))?;
+    let mut columns = Columns::resolve(layout, path, (&record, &source))?;
     let wrong_header = header::refusal(layout, &columns, (&record, source.has_header));
     if let Some(fault) = wrong_header {
         return Err(malformed(path, line_of(&record), fault));
@@ -99,6 +105,12 @@ fn parse_rows<'a>(
         let fault = header::rating_as_header(&first);
         return Err(malformed(path, line_of(&first), fault));
     }
+    if source.has_header && source.keys().is_none() {
+        let header = source.is_all_named(layout).then_some(&first);
+        let told = columns.fit(header, &record);
+        let told = told.map_err(|fault| malformed(path, line_of(&first), fault))?;
+        source.told.extend(told.map(str::to_owned));
+    }
     loop {
         if !source.has_header
             && rows.count == 1
@@ -110,7 +122,8 @@ fn parse_rows<'a>(
         if let Err(fault) = rows.push(&columns, &record, keep) {
             let may_be_header = is_first && !source.has_header && !header::has_number(&record);
             // The key is probably called otherwise.
-            let may_be_misnamed = is_first && source.keys().is_some();
+            let has_all = |keys: &[String]| columns.has_keys(keys);
+            let may_be_misnamed = is_first && source.keys().is_some_and(|keys| !has_all(keys));
             let fault = match fault {
                 Fault::Incomplete(fault) if may_be_misnamed => fault,
                 Fault::Incomplete(fault) | Fault::Wrong(fault) if may_be_header => {
@@ -164,6 +177,14 @@ fn add_remarks(ratings: &mut Ratings, source: &Source<'_>, path: &Path) {
         ratings.warnings.push(format!(
             "lines between the rows that begin with `#` or `%` and are left out as comments: {after}; put \
              names that begin so in quotation marks"
+        ));
+    }
+    let (fields, first) = source.swallowed();
+    if fields > 0 {
+        ratings.warnings.push(format!(
+            "quoted fields over several lines that may have swallowed rows, for a line in them has all columns: \
+             {fields}, the first from line {first}; if its quotation mark belongs to the field, put the field in \
+             quotation marks and double the mark, as in `\"5\"\" disk\"`"
         ));
     }
     told.append(&mut ratings.told);

@@ -4,10 +4,12 @@ use csv::ByteRecord;
 
 use super::columns::Columns;
 use super::names::{self, Names};
+use super::noticed::{Counted, Noticed};
 use super::times::Times;
+use super::values::{Fault, NOTHING, wrong};
 use super::{number, trimmed};
 use crate::dataset::ratings::{Interaction, Ratings};
-use crate::records::{line_of, shown};
+use crate::records::shown;
 use fedrecsim_core::Timestamp;
 use fedrecsim_scenario::{DelimitedSpec, OnIncomplete};
 
@@ -25,54 +27,15 @@ pub(super) struct Rows {
     items: Names,
     times: Times,
     on_incomplete: Option<OnIncomplete>,
+    /// The number of the last row, if rows have any.
+    last_number: Option<i64>,
     /// How many rows were left out, the line of the first and what it lacks.
     incomplete: Counted,
     first_incomplete: String,
-    /// How many names have a character that cannot be seen, and the first of them.
-    hidden: Counted,
-    first_hidden: String,
-    /// How many names are not UTF-8.
-    foreign: Counted,
-    /// How many names begin with a quotation mark that is never closed.
-    open: Counted,
+    noticed: Noticed,
     /// How many names of items are lists of them.
     lists: usize,
 }
-
-/// A number of lines, and the first of them.
-#[derive(Default)]
-struct Counted {
-    lines: u64,
-    first: u64,
-}
-
-impl Counted {
-    fn add(&mut self, record: &ByteRecord) {
-        if self.lines == 0 {
-            self.first = line_of(record);
-        }
-        self.lines += 1;
-    }
-}
-
-/// What is wrong with a row.
-pub(super) enum Fault {
-    /// A field that the row needs is missing.
-    Incomplete(String),
-    Wrong(String),
-}
-
-impl From<String> for Fault {
-    fn from(message: String) -> Self {
-        Self::Wrong(message)
-    }
-}
-
-/// What programs write where there is nothing.
-const NOTHING: [&[u8]; 13] = [
-    b"", b"NaT", b"n/a", b"NA", b"N/A", b"#N/A", b"<NA>", b"NaN", b"nan", b"null", b"NULL",
-    b"None", b"\\N",
-];
 
 impl Rows {
     pub(super) fn new(layout: &DelimitedSpec) -> Self {
@@ -108,6 +71,12 @@ impl Rows {
         record: &ByteRecord,
         keep: &mut Keep<'_>,
     ) -> Result<(), Fault> {
+        if let Some(fault) = columns.wrong_number(record, &mut self.last_number) {
+            return Err(Fault::Wrong(fault));
+        }
+        if let Some(joined) = columns.with_one_time(record) {
+            return self.read(columns, &joined, keep);
+        }
         if record.len() != columns.count {
             let fault = columns.wrong_count(record);
             return Err(
@@ -122,11 +91,6 @@ impl Rows {
             false => NOTHING.contains(&field),
         };
         let name = |role: &str, place: usize| match trimmed(record, place) {
-            [] if columns.separator == " " => Err(Fault::Wrong(format!(
-                "expected the {role} {}, found nothing; if several blanks stand between the columns, leave one, \
-                 as with `tr -s ' ' < FILE > ratings.txt`",
-                columns.name(place)
-            ))),
             nothing if is_nothing(nothing) => {
                 let found = match nothing {
                     [] => "nothing".to_owned(),
@@ -157,14 +121,13 @@ impl Rows {
         let is_positive = real(columns.label, "a label (0 or 1)", &is_label)? == 1.0;
         let (time, instant) = match (columns.timestamp, columns.order) {
             (None, None) => (self.count as i64, Timestamp::UNKNOWN),
-            (timestamp, order) => {
+            _ => {
                 let before = &mut self.ratings.interactions;
-                let places = (timestamp, order);
-                let time = self.times.read(record, places, before);
+                let time = self.times.read(record, columns, before);
                 time.map_err(|(expected, place)| wrong(&expected, (columns, record), place))?
             }
         };
-        self.look_for_hidden(record, [user_name, item_name]);
+        self.look_at(record, [user_name, item_name]);
         let user = self.users.number(user_name)?;
         if user as usize == self.ratings.user_names.len() {
             self.ratings
@@ -195,22 +158,11 @@ impl Rows {
     }
 
     /// Notes names that look like others and are not.
-    fn look_for_hidden(&mut self, record: &ByteRecord, names: [&[u8]; 2]) {
+    fn look_at(&mut self, record: &ByteRecord, names: [&[u8]; 2]) {
         let pairs = [&self.users, &self.items].into_iter().zip(names);
-        let is_plain = |byte: &u8| (b' '..0x7f).contains(byte);
-        let is_odd = |name: &[u8]| !name.iter().all(is_plain) || name.starts_with(b"\"");
-        let new = pairs.filter(|(known, name)| is_odd(name) && !known.has(name));
+        let new = pairs.filter(|(known, name)| Noticed::may_be_odd(name) && !known.has(name));
         for (_, name) in new {
-            if std::str::from_utf8(name).is_err() {
-                self.foreign.add(record);
-            } else if name.starts_with(b"\"") && !name[1..].ends_with(b"\"") {
-                self.open.add(record);
-            } else if has_hidden(name) {
-                if self.hidden.lines == 0 {
-                    self.first_hidden = shown(name);
-                }
-                self.hidden.add(record);
-            }
+            self.noticed.add(name, record);
         }
     }
 
@@ -219,7 +171,10 @@ impl Rows {
         if self.lists > 0 && 2 * self.lists >= self.count {
             return Err(LISTS.to_owned());
         }
-        self.ratings.warnings.extend(self.times.warning());
+        if let Some(fault) = self.noticed.refusal() {
+            return Err(fault);
+        }
+        self.ratings.warnings.extend(self.times.warnings());
         let Ratings {
             user_names,
             item_names,
@@ -245,53 +200,8 @@ impl Rows {
                 self.count as u64 + lines
             ));
         }
-        let Counted { lines, first } = self.foreign;
-        if lines > 0 {
-            self.ratings.warnings.push(format!(
-                "names of users or items that are not UTF-8: {lines}, the first in line {first}; save the file \
-                 as UTF-8, as with `iconv -f LATIN1 -t UTF-8 ratings.csv > utf8.csv`"
-            ));
-        }
-        let Counted { lines, first } = self.open;
-        if lines > 0 {
-            self.ratings.warnings.push(format!(
-                "names of users or items that begin with a quotation mark that is never closed: {lines}, the first in \
-                 line {first}"
-            ));
-        }
-        let Counted { lines, first } = self.hidden;
-        if lines > 0 {
-            self.ratings.warnings.push(format!(
-                "names of users or items with blanks or other characters that cannot be seen: {lines}, the first \
-                 in line {first}: {}; the same name without them counts as another one",
-                self.first_hidden
-            ));
-        }
+        self.ratings.warnings.extend(self.noticed.warnings());
         Ok(self.ratings)
-    }
-}
-
-/// Returns what is wrong with a column that should have a number.
-fn wrong(expected: &str, (columns, record): (&Columns, &ByteRecord), place: usize) -> Fault {
-    let found = match record.get(place).unwrap_or_default() {
-        [] => "nothing".to_owned(),
-        field => shown(field),
-    };
-    let written = String::from_utf8_lossy(trimmed(record, place));
-    let hint = if written.contains(',') && written.replace(',', ".").parse::<f64>().is_ok() {
-        "; write a point before the decimals".to_owned()
-    } else if columns.timestamp == Some(place) && ends_in_a_year(&written) {
-        "; write the year first, for 03/04/2011 may be a day of March or of April".to_owned()
-    } else {
-        columns.instead_of(place)
-    };
-    let fault = format!(
-        "expected {expected} {}, found {found}{hint}",
-        columns.name(place)
-    );
-    match NOTHING.contains(&trimmed(record, place)) {
-        true => Fault::Incomplete(fault),
-        false => Fault::Wrong(fault),
     }
 }
 
@@ -309,24 +219,4 @@ fn is_list(name: &[u8]) -> bool {
         name.contains(&separator) && name.split(|byte| *byte == separator).all(is_number)
     };
     name.starts_with(b"[") && name.ends_with(b"]") || b",;| ".iter().any(|&byte| of_numbers(byte))
-}
-
-/// Returns whether a text is a date whose day or month comes first, as in 12/31/2000 or 31.12.2000 23:59.
-fn ends_in_a_year(text: &str) -> bool {
-    let date = text.split(' ').next().unwrap_or_default();
-    let parts: Vec<&str> = date.split(['/', '.', '-']).collect();
-    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    matches!(parts[..], [first, _, year] if first.len() <= 2 && [2, 4].contains(&year.len()))
-        && parts.iter().all(|part| is_number(part))
-}
-
-/// Returns whether a name has a character that cannot be seen, such as a blank that does not break or
-/// one without width.
-fn has_hidden(name: &[u8]) -> bool {
-    let is_hidden = |character: char| {
-        matches!(character, '\u{a0}' | '\u{ad}' | '\u{2000}'..='\u{200f}' | '\u{2028}'..='\u{202f}'
-            | '\u{205f}'..='\u{2064}' | '\u{3000}' | '\u{feff}')
-            || character.is_control()
-    };
-    String::from_utf8_lossy(name).chars().any(is_hidden)
 }

@@ -155,10 +155,23 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// Returns whether all columns are found by their names.
+    pub(super) fn is_all_named(&self, layout: &DelimitedSpec) -> bool {
+        columns_of(layout).count() == self.names.len()
+    }
+
     /// Returns how many lines were no rows, before the first row and after it.
     pub(super) fn comments(&self) -> (u64, u64) {
         match &self.rows {
             Rows::Delimited(records) => records.comments(),
+            Rows::Json(_) => (0, 0),
+        }
+    }
+
+    /// Returns how many quoted fields over several lines may have swallowed rows, and the line of the first.
+    pub(super) fn swallowed(&self) -> (u64, u64) {
+        match &self.rows {
+            Rows::Delimited(records) => records.swallowed(),
             Rows::Json(_) => (0, 0),
         }
     }

@@ -3,8 +3,12 @@
 //! Their unit is often told by the largest of all, so numbers are kept as they are written until the
 //! file has been read.
 
+use std::borrow::Cow;
+
 use csv::ByteRecord;
 
+use super::columns::Columns;
+use super::dates::{calendar_date, has_last_year, is_rounded, with_time_of_day};
 use super::{number, trimmed};
 use crate::dataset::ratings::Interaction;
 use fedrecsim_core::Timestamp;
@@ -26,8 +30,14 @@ pub(super) struct Times {
     /// Whether some number had a fraction. All of them are then kept as the bits of reals; whole
     /// numbers of nanoseconds have more digits than those.
     is_real: bool,
-    /// Whether some number was no date without hyphens, as in `20001231235959`.
+    /// Whether some number was no date without hyphens, as in `20001231235959`, and none with its year
+    /// last, as in `31122000`.
     has_plain_number: bool,
+    has_no_last_year: bool,
+    /// Whether some date had its time of day in the next column.
+    has_time_of_day: bool,
+    /// How many numbers are written with fewer digits than they have, as in `1.57E+09`.
+    rounded: u64,
     /// How many numbers were 0 or -1, which many programs write for a missing time.
     blank: u64,
 }
@@ -58,15 +68,21 @@ impl Times {
     pub(super) fn read(
         &mut self,
         record: &ByteRecord,
-        (timestamp, order): (Option<usize>, Option<usize>),
+        columns: &Columns,
         before: &mut [Interaction],
     ) -> Result<(i64, Timestamp), (String, usize)> {
         let is_blank = |place: &usize| trimmed(record, *place).is_empty();
+        let timestamp = columns.timestamp;
         let instant = match timestamp.filter(|place| !(self.is_ordered && is_blank(place))) {
-            Some(place) => Timestamp(self.instant(record, place, before)?),
+            Some(place) => {
+                let text = with_time_of_day(record, place, |place| !columns.is_used(place));
+                self.has_time_of_day |= matches!(text, Cow::Owned(_));
+                let instant = self.instant(&text, before);
+                Timestamp(instant.map_err(|expected| (expected, place))?)
+            }
             None => Timestamp::UNKNOWN,
         };
-        let Some(place) = order else {
+        let Some(place) = columns.order else {
             return Ok((instant.0, instant));
         };
         let wrong = || ("an order (a whole number)".to_owned(), place);
@@ -74,36 +90,15 @@ impl Times {
     }
 
     /// Returns a date in nanoseconds, or a number as it is written.
-    fn instant(
-        &mut self,
-        record: &ByteRecord,
-        place: usize,
-        before: &mut [Interaction],
-    ) -> Result<i64, (String, usize)> {
+    ///
+    /// # Errors
+    /// What was expected.
+    fn instant(&mut self, text: &str, before: &mut [Interaction]) -> Result<i64, String> {
         let is_date = self.format == Some(TimestampFormat::DateTime);
-        let real = number(record, place).filter(|real: &f64| real.is_finite() && !is_date);
-        if let Some(real) = real {
-            self.widen(real);
-            self.blank += u64::from(real == 0.0 || real == -1.0);
-            let largest = self.largest.get_or_insert_default();
-            *largest = largest.max(real.abs());
-            let whole: Option<i64> = number(record, place);
-            self.has_plain_number =
-                self.has_plain_number || whole.and_then(calendar_date).is_none();
-            if whole.is_none() && !self.is_real {
-                self.is_real = true;
-                for row in with_instant(before) {
-                    row.instant.0 = (row.instant.0 as f64).to_bits() as i64;
-                }
-            }
-            // Adding zero makes -0 equal to 0.
-            let real = real + 0.0;
-            return Ok(match whole {
-                Some(whole) if !self.is_real => whole,
-                _ => real.to_bits() as i64,
-            });
+        let real = text.parse().ok();
+        if let Some(real) = real.filter(|real: &f64| real.is_finite() && !is_date) {
+            return Ok(self.number(text, real, before));
         }
-        let text = std::str::from_utf8(trimmed(record, place)).unwrap_or_default();
         let may_be_date = is_date || (self.format.is_none() && self.largest.is_none());
         match Timestamp::parse(text).filter(|_| may_be_date) {
             Some(date) => {
@@ -111,44 +106,89 @@ impl Times {
                 self.widen(date.0 as f64);
                 Ok(date.0)
             }
-            None if is_date => Err((A_DATE.to_owned(), place)),
-            None if may_be_date => {
-                Err((format!("a timestamp (a finite number, or {A_DATE})"), place))
-            }
-            None => Err(("a timestamp (a finite number)".to_owned(), place)),
+            None if is_date => Err(A_DATE.to_owned()),
+            None if may_be_date => Err(format!("a timestamp (a finite number, or {A_DATE})")),
+            None => Err("a timestamp (a finite number)".to_owned()),
         }
     }
 
-    /// Returns a warning of numbers that stand for no time, if the others are times.
-    pub(super) fn warning(&self) -> Option<String> {
+    /// Returns a number as it is written: whole, or the bits of a real.
+    fn number(&mut self, text: &str, real: f64, before: &mut [Interaction]) -> i64 {
+        self.widen(real);
+        let is_blank = real == 0.0 || real == -1.0;
+        self.blank += u64::from(is_blank);
+        self.rounded += u64::from(is_rounded(text));
+        let largest = self.largest.get_or_insert_default();
+        *largest = largest.max(real.abs());
+        let is_whole = real.fract() == 0.0 && real.abs() < 9e15;
+        let whole: Option<i64> = text.parse().ok().or(is_whole.then_some(real as i64));
+        if !is_blank {
+            self.has_plain_number =
+                self.has_plain_number || whole.and_then(calendar_date).is_none();
+            self.has_no_last_year = self.has_no_last_year || !whole.is_some_and(has_last_year);
+        }
+        if whole.is_none() && !self.is_real {
+            self.is_real = true;
+            for row in with_instant(before) {
+                row.instant.0 = (row.instant.0 as f64).to_bits() as i64;
+            }
+        }
+        match whole {
+            Some(whole) if !self.is_real => whole,
+            // Adding zero makes -0 equal to 0.
+            _ => (real + 0.0).to_bits() as i64,
+        }
+    }
+
+    /// Returns warnings of numbers that stand for no time, if the others are times, and of rounded ones.
+    pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
+        let is_calendar = !self.has_plain_number;
         let is_clock = self
             .largest
-            .is_some_and(|largest| largest >= FEWEST_SECONDS);
-        (is_clock && self.blank > 0).then(|| {
+            .is_some_and(|largest| largest >= FEWEST_SECONDS || is_calendar && largest > 1.0);
+        let blank = (is_clock && self.blank > 0).then(|| {
             format!(
                 "timestamps that are 0 or -1, and count as the beginning of 1970: {}; if they are missing, leave the \
                  field empty and set `dataset.columns.on_incomplete = \"skip\"`",
                 self.blank
             )
-        })
+        });
+        let rounded = (self.rounded > 0).then(|| {
+            format!(
+                "timestamps that are rounded, as a spreadsheet shows them (1.57E+09): {}; ratings of many hours have \
+                 the same time, so export the file anew with the whole number",
+                self.rounded
+            )
+        });
+        blank.into_iter().chain(rounded)
     }
 
     /// Turns the numbers of all rows into nanoseconds, or into what only orders rows if they count no
     /// time. Returns what was told from the file, if anything was.
     pub(super) fn finish(self, rows: &mut [Interaction]) -> Result<Option<String>, String> {
         use TimestampFormat::{DateTime, Microseconds, Milliseconds, Nanoseconds, Seconds};
-        let (was_given, span) = (self.was_given, self.span);
+        let Self {
+            was_given,
+            span,
+            has_time_of_day,
+            ..
+        } = self;
         let said = |what: &str, instant: &dyn Fn(f64) -> Timestamp| {
             let (first, last) = span.filter(|_| !was_given)?;
             let (first, last) = (instant(first), instant(last));
+            let from = match has_time_of_day {
+                true => ", with the time of day in the next column",
+                false => "",
+            };
             Some(format!(
-                "timestamps are taken for {what}: {first} to {last}"
+                "timestamps are taken for {what}{from}: {first} to {last}"
             ))
         };
         let Some(largest) = self.largest else {
             return Ok(said("dates", &|ns| Timestamp(ns as i64)));
         };
-        if self.format.is_none() && !self.has_plain_number {
+        let is_time = largest > 1.0;
+        if self.format.is_none() && !self.has_plain_number && is_time {
             for row in with_instant(rows) {
                 row.instant = calendar_date(row.instant.0).unwrap_or(row.instant);
             }
@@ -158,13 +198,21 @@ impl Times {
             let date = |number: f64| calendar_date(number as i64).unwrap_or(Timestamp::UNKNOWN);
             return Ok(said("dates without hyphens", &date));
         }
-        if let (None, Some((first, last))) = (self.format, span)
+        if let (None, false, Some((first, last))) = (self.format, self.has_no_last_year, span)
+            && is_time
+        {
+            return Err(format!(
+                "the timestamps go from {first} to {last}, which are dates whose year stands last: write the year \
+                 first, as in 20001231, for 01022000 may be a day of January or of February"
+            ));
+        }
+        if let Some((first, last)) = span
             && let (Some(one), Some(other)) = (unit_of(first), unit_of(last))
             && one != other
         {
             return Err(format!(
-                "the timestamps are of two units, for they go from {first} to {last}: write all of them in one, or \
-                 give `dataset.columns.timestamp_format`"
+                "the timestamps are of two units, for they go from {first} to {last}: write all of them in one; three \
+                 zeros behind seconds make milliseconds of them"
             ));
         }
         let format = self.format.or_else(|| unit_of(largest));
@@ -224,21 +272,6 @@ impl Times {
         let (first, last) = self.span.unwrap_or((number, number));
         self.span = Some((first.min(number), last.max(number)));
     }
-}
-
-/// Returns the instant of a date that is written without hyphens: a day, or one with hours and
-/// minutes, or with seconds too.
-fn calendar_date(number: i64) -> Option<Timestamp> {
-    let digits = number.to_string();
-    if !digits.starts_with("19") && !digits.starts_with("20") {
-        return None;
-    }
-    let text = match digits.len() {
-        8 => digits,
-        12 | 14 => format!("{}T{}", &digits[..8], &digits[8..]),
-        _ => return None,
-    };
-    Timestamp::parse(&text)
 }
 
 /// Returns the unit of numbers of which the largest has this size; `None` if they only order rows.

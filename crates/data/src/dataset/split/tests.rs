@@ -85,7 +85,7 @@ fn a_user_with_too_few_ratings_is_named_with_the_remedy() {
     let message = one_user(&[(4, 1), (2, 2)], true).unwrap_err().to_string();
     assert_eq!(
         message,
-        "user \"ann\" has rated 2 different items, but leave-one-out needs at least 3 (a test item, a validation \
+        "user 0 (\"ann\" in the ratings file) has rated 2 different items, but leave-one-out needs at least 3 (a test item, a validation \
          item and one to train on); users with too few: 1. No user has enough; without validation items \
          (dataset.split.leave-one-out.validation_item = false) 2 would do"
     );
@@ -110,7 +110,8 @@ fn the_remedy_for_users_with_too_few_ratings_leaves_the_others() {
     let fault = split(ratings.clone(), &SplitSpec::LEAVE_ONE_OUT, Streams::new(1)).unwrap_err();
     let told = fault.to_string();
     assert!(
-        told.starts_with("user \"fan\"") && told.ends_with("users with too few: 1"),
+        told.starts_with("user 4 (\"fan\" in the ratings file)")
+            && told.ends_with("users with too few: 1"),
         "{told}"
     );
     let left = ratings.keep_users_with_positives(3).unwrap();

@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used)]
 mod advice;
 mod forms;
+#[cfg(unix)]
+mod remedies;
+mod times;
 
 use super::*;
 use fedrecsim_core::Timestamp;

@@ -1,0 +1,127 @@
+//! Notes names that are probably not what they should be.
+
+use csv::ByteRecord;
+
+use super::dates::is_rounded;
+use super::encoding;
+use crate::records::{line_of, shown};
+
+/// A number of lines, and the first of them.
+#[derive(Default)]
+pub(super) struct Counted {
+    pub lines: u64,
+    pub first: u64,
+}
+
+impl Counted {
+    pub(super) fn add(&mut self, record: &ByteRecord) {
+        if self.lines == 0 {
+            self.first = line_of(record);
+        }
+        self.lines += 1;
+    }
+}
+
+/// How many names look like others and are not, and the first of them.
+#[derive(Default)]
+pub(super) struct Noticed {
+    /// Those with a character that cannot be seen.
+    hidden: Counted,
+    first_hidden: String,
+    /// Those that are not UTF-8, and the first of them, one after the other.
+    foreign: Counted,
+    foreign_text: Vec<u8>,
+    /// Those that begin with a quotation mark that is never closed.
+    open: Counted,
+    /// Those that a spreadsheet has rounded.
+    rounded: Counted,
+    first_rounded: String,
+}
+
+/// How many bytes of names tell their encoding.
+const ENOUGH: usize = 1 << 16;
+
+impl Noticed {
+    /// Returns whether a name may be odd, so that [`Self::add`] has to look at it.
+    pub(super) fn may_be_odd(name: &[u8]) -> bool {
+        let is_plain = |byte: &u8| (b' '..0x7f).contains(byte);
+        let is_digit = |byte: &u8| byte.is_ascii_digit();
+        !name.iter().all(is_plain)
+            || name.starts_with(b"\"")
+            || name.contains(&b'+') && name.first().is_some_and(is_digit)
+    }
+
+    /// Looks at a name that has not been read before.
+    pub(super) fn add(&mut self, name: &[u8], record: &ByteRecord) {
+        let Ok(text) = std::str::from_utf8(name) else {
+            self.foreign.add(record);
+            if self.foreign_text.len() < ENOUGH {
+                self.foreign_text.extend_from_slice(name);
+                self.foreign_text.push(b' ');
+            }
+            return;
+        };
+        if name.starts_with(b"\"") && !name[1..].ends_with(b"\"") {
+            self.open.add(record);
+        } else if text.chars().any(is_hidden) {
+            if self.hidden.lines == 0 {
+                self.first_hidden = shown(name);
+            }
+            self.hidden.add(record);
+        } else if text.contains('+') && is_rounded(text) {
+            if self.rounded.lines == 0 {
+                self.first_rounded = shown(name);
+            }
+            self.rounded.add(record);
+        }
+    }
+
+    /// Returns what is wrong with names that stand for several others.
+    pub(super) fn refusal(&self) -> Option<String> {
+        let Counted { lines, first } = self.rounded;
+        (lines > 0).then(|| {
+            format!(
+                "names of users or items that a spreadsheet has rounded: {lines}, the first in line {first}: {}; several \
+                 users or items may have become one of them, so export the file anew, and open it with this column as \
+                 text if at all",
+                self.first_rounded
+            )
+        })
+    }
+
+    /// Returns a warning for each kind.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let kinds = [
+            (
+                &self.foreign,
+                "are not UTF-8",
+                format!("; {}", encoding::advice(&self.foreign_text)),
+            ),
+            (
+                &self.open,
+                "begin with a quotation mark that is never closed",
+                String::new(),
+            ),
+            (
+                &self.hidden,
+                "have blanks or other characters that cannot be seen",
+                format!(
+                    ": {}; the same name without them counts as another one",
+                    self.first_hidden
+                ),
+            ),
+        ];
+        let told = kinds.into_iter().filter(|(counted, ..)| counted.lines > 0);
+        told.map(|(Counted { lines, first }, what, rest)| {
+            format!("names of users or items that {what}: {lines}, the first in line {first}{rest}")
+        })
+        .collect()
+    }
+}
+
+/// Returns whether a character cannot be seen, such as a blank that does not break or one without width.
+fn is_hidden(character: char) -> bool {
+    matches!(character, '\u{a0}' | '\u{ad}' | '\u{2000}'..='\u{200f}' | '\u{2028}'..='\u{202f}'
+        | '\u{205f}'..='\u{2064}' | '\u{3000}' | '\u{feff}')
+        || character.is_control()
+}

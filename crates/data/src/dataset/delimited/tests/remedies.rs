@@ -1,0 +1,337 @@
+//! Does what messages advise, and checks that the file reads then.
+
+use std::process::{Command, Stdio};
+
+use super::*;
+
+/// Returns what the command in a message makes of a text; `None` if a program that it needs is not here.
+fn applied(message: &str, text: &[u8]) -> Option<Vec<u8>> {
+    let mut commands = message.split('`').skip(1).step_by(2);
+    let command = commands.find(|command| command.contains("FILE"));
+    let command = command.unwrap_or_else(|| panic!("{message} names no command"));
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("FILE"), text).unwrap();
+    let (command, _) = command.rsplit_once(" > ").unwrap();
+    let program = command.split(' ').next().unwrap();
+    let is_here = Command::new("sh")
+        .args(["-c", &format!("command -v {program}")])
+        .stdout(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if !is_here {
+        eprintln!("skipped: {program} is not here");
+        return None;
+    }
+    let output = Command::new("sh")
+        .args(["-c", command])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command}: {errors}");
+    Some(output.stdout)
+}
+
+/// Returns a layout with the columns user, item and rating, by name or by position.
+fn three(is_by_name: bool) -> DelimitedSpec {
+    let column = |name: &str, position| match is_by_name {
+        true => named(name),
+        false => ColumnRef::Position(position),
+    };
+    DelimitedSpec {
+        separator: None,
+        header: None,
+        user: column("user", 1),
+        item: column("item", 2),
+        rating: Some(column("rating", 3)),
+        timestamp: None,
+        ..four_columns(",")
+    }
+}
+
+/// Returns names and ratings.
+fn named_triples(ratings: &Ratings) -> Vec<(&str, &str, f32)> {
+    let name = |(user, item, rating): (u32, u32, f32)| {
+        let user = &*ratings.user_names[user as usize];
+        (user, &*ratings.item_names[item as usize], rating)
+    };
+    triples(ratings).into_iter().map(name).collect()
+}
+
+/// If one of these fails, somebody does what a message says, and gets the next message.
+#[test]
+fn a_file_in_another_form_reads_after_the_command_that_its_refusal_names() {
+    let expected = [("a", "x", 5.0), ("b", "y", 3.5), ("a", "y", 1.0)];
+    for (name, is_by_name, text) in [
+        (
+            "columns, as `frame.to_json()`",
+            true,
+            r#"{"user":{"0":"a","1":"b","10":"a"},"item":{"0":"x","1":"y","10":"y"},"rating":{"0":5,"1":3.5,"10":1}}"#,
+        ),
+        (
+            "columns, as `frame.to_json()`",
+            true,
+            "{\n  \"user\":{\n    \"0\":\"a\",\n    \"1\":\"b\",\n    \"2\":\"a\"\n  },\n  \"item\":{\"0\":\"x\",\"1\":\"y\",\"2\":\"y\"},\"rating\":{\"0\":5,\"1\":3.5,\"2\":1}}",
+        ),
+        (
+            "columns and data",
+            true,
+            r#"{"columns":["user","item","rating"],"index":[0,1,2],"data":[["a","x",5],["b","y",3.5],["a","y",1]]}"#,
+        ),
+        (
+            "numbered rows",
+            true,
+            r#"{"0":{"user":"a","item":"x","rating":5},"1":{"user":"b","item":"y","rating":3.5},"2":{"user":"a","item":"y","rating":1}}"#,
+        ),
+        (
+            "with a table",
+            true,
+            r#"{"schema":{"fields":[{"name":"user"}]},"data":[{"user":"a","item":"x","rating":5},{"user":"b","item":"y","rating":3.5},{"user":"a","item":"y","rating":1}]}"#,
+        ),
+        (
+            "each array is a column",
+            true,
+            r#"{"user":["a","b","a"],"item":["x","y","y"],"rating":[5,3.5,1]}"#,
+        ),
+        (
+            "Python dictionaries",
+            true,
+            "{u'user': u'a', 'item': 'x', 'rating': 5}\n{'user': 'b', 'item': 'y', 'rating': 3.5}\n{'user': 'a', 'item': 'y', 'rating': 1}\n",
+        ),
+        (
+            "Python dictionaries",
+            true,
+            "[{'user': 'a', 'item': 'x', 'rating': 5}, {'user': 'b', 'item': 'y', 'rating': 3.5},\n {'user': 'a', 'item': 'y', 'rating': 1}]",
+        ),
+        (
+            "JSON array",
+            true,
+            "[\n{\"user\": \"a\", \"item\": \"x\", \"rating\": 5},\n{\"user\": \"b\", \"item\": \"y\", \"rating\": 3.5}, {\"user\": \"a\", \"item\": \"y\", \"rating\": 1}]",
+        ),
+        (
+            "array of arrays",
+            false,
+            r#"[["a", "x", 5], ["b", "y", 3.5], ["a", "y", 1]]"#,
+        ),
+        (
+            "array in each line",
+            false,
+            "[\"a\", \"x\", 5]\n[\"b\", \"y\", 3.5]\n[\"a\", \"y\", 1]\n",
+        ),
+        (
+            "over several lines",
+            true,
+            "{\n\"user\": \"a\", \"item\": \"x\", \"rating\": 5}\n{\"user\": \"b\",\n \"item\": \"y\", \"rating\": 3.5}\n{\"user\": \"a\", \"item\": \"y\", \"rating\": 1}",
+        ),
+        (
+            "SQL",
+            false,
+            "-- MySQL dump 10.13\nCREATE TABLE `r` (`user` varchar(9));\nINSERT INTO `r` (`user`, `item`) VALUES ('a','x',5),('b','y',3.5);\nINSERT INTO `r` VALUES ('a','y',1);\n",
+        ),
+        (
+            "SQL",
+            false,
+            "INSERT INTO r VALUES\n('a', 'x', 5),\n('b', 'y', 3.5),\n('a', 'y', 1);\n",
+        ),
+        (
+            "SQL",
+            false,
+            "PRAGMA foreign_keys=OFF;\nBEGIN TRANSACTION;\ninsert into r VALUES('a','x',5);\nINSERT INTO r VALUES('b','y',3.5);\nINSERT INTO r VALUES('a','y',1);\nCOMMIT;\n",
+        ),
+        (
+            "a frame",
+            true,
+            "+------+------+--------+\n| user | item | rating |\n+------+------+--------+\n| a    | x    |    5.0 |\n| b    | y    |    3.5 |\n| a    | y    |    1.0 |\n+------+------+--------+\n3 rows in set (0.00 sec)\n",
+        ),
+        (
+            "a frame",
+            true,
+            " user | item | rating \n------+------+--------\n a    | x    |    5.0\n b    | y    |    3.5\n a    | y    |    1.0\n(3 rows)\n\n",
+        ),
+        (
+            "a frame",
+            true,
+            "| user | item | rating |\n|:-----|------|-------:|\n| a | x | 5 |\n| b | y | 3.5 |\n| a | y | 1 |\n",
+        ),
+        (
+            "a frame",
+            true,
+            "user  item  rating\n----  ----  ------\na     x     5\nb     y     3.5\na     y     1\n",
+        ),
+        (
+            "Excel",
+            true,
+            "sep=;\nuser;item;rating\na;x;5\nb;y;3.5\na;y;1\n",
+        ),
+        (
+            "Netflix",
+            false,
+            "7:\r\n1,5,2005-09-06\r\n8:\r\n2,3.5,2005-09-06\r\n1,1,2005-09-07\r\n",
+        ),
+        (
+            "Matrix Market",
+            false,
+            "%%MatrixMarket matrix coordinate real general\n% by hand\n2 2 3\n1 7 5\n2 8 3.5\n1 8 1\n",
+        ),
+        (
+            "single quotes",
+            true,
+            "'user','item','rating'\n'a','x',5\n'b','y',3.5\n'a','y',1\n",
+        ),
+    ] {
+        let layout = three(is_by_name);
+        let told = fault(text, &layout);
+        assert!(told.contains(name), "{told}");
+        let Some(written) = applied(&told, text.as_bytes()) else {
+            continue;
+        };
+        let read = read_text(&written, &layout).unwrap_or_else(|error| {
+            panic!("{error}: {}", String::from_utf8_lossy(&written));
+        });
+        let numbered = expected.map(|(user, item, rating)| {
+            let number = |name: &str| match name {
+                "a" => "1",
+                "b" => "2",
+                "x" => "7",
+                _ => "8",
+            };
+            (number(user), number(item), rating)
+        });
+        let found = named_triples(&read);
+        assert!(found == expected || found == numbered, "{name}: {found:?}");
+    }
+}
+
+/// If this fails, an adjacency list of another machine ends in names with ends of lines.
+#[test]
+fn an_adjacency_list_reads_as_pairs_after_its_command() {
+    let pairs = DelimitedSpec {
+        rating: None,
+        ..three(false)
+    };
+    for text in ["0: 5 7\r\n1: 5\r\n", "0: 5, 7\n1: 5\n", "0 5 7\n1 5\n"] {
+        let told = fault(text, &pairs);
+        let Some(written) = applied(&told, text.as_bytes()) else {
+            return;
+        };
+        let read = read_text(&written, &pairs).unwrap();
+        let expected = [("0", "5", 1.0), ("0", "7", 1.0), ("1", "5", 1.0)];
+        assert_eq!(named_triples(&read), expected, "{text:?}");
+    }
+}
+
+/// If this fails, a count of 1,200 is 1.2.
+#[test]
+fn marks_between_digits_are_told_from_decimals() {
+    for (written, remedy) in [
+        ("3,5", "write a point before the decimals"),
+        ("1,200", "if the comma groups digits, leave it out"),
+        ("1,200,300", "leave out what groups"),
+        ("1,200.5", "leave out what groups"),
+        ("1.200,5", "leave out what groups"),
+        ("1.200.300", "leave out what groups"),
+        ("12 000", "leave out what groups"),
+        ("1'200", "leave out what groups"),
+        ("1_200", "leave out what groups"),
+    ] {
+        let told = fault(format!("a,x,\"{written}\",1\n"), &four_columns(","));
+        assert!(told.contains(remedy), "{told}");
+    }
+}
+
+/// If this fails, what R writes is refused, or a user is the number of a row.
+#[test]
+fn rows_with_a_field_more_than_the_header_are_read_where_it_is_told_what_that_is() {
+    let layout = three(true);
+    let expected = [("1", "x", 5.0), ("2", "y", 3.5), ("1", "y", 1.0)];
+    for (text, told) in [
+        (
+            "\"user\" \"item\" \"rating\"\n\"1\" 1 \"x\" 5\n\"2\" 2 \"y\" 3.5\n\"7\" 1 \"y\" 1\n",
+            "as R writes it",
+        ),
+        (
+            "user,item,rating\n1,x,5,\n2,y,3.5,\n1,y,1,\n",
+            "each row ends with a separator",
+        ),
+        (
+            "user,item,rating,\n1,x,5\n2,y,3.5\n1,y,1\n",
+            "the header ends with a separator",
+        ),
+        (
+            "\"\",\"user\",\"item\",\"rating\"\n\"1\",1,\"x\",5\n\"2\",2,\"y\",3.5\n\"3\",1,\"y\",1\n",
+            "",
+        ),
+    ] {
+        let read = read_text(text, &layout).unwrap();
+        assert_eq!(named_triples(&read), expected, "{text}");
+        assert!(read.told.concat().contains(told), "{:?}", read.told);
+    }
+    // The column without a name is the last one.
+    let told = fault("user,item,rating\n1,x,5,9\n1,y,3,9\n", &layout);
+    assert!(
+        told.starts_with("ratings:3: ") && told.contains("no numbers of rows"),
+        "{told}"
+    );
+    let told = fault("user,item,rating\nr1,1,x,5\n", &layout);
+    assert!(told.contains("row.names = FALSE"), "{told}");
+}
+
+/// If this fails, a name has other letters after the advice, or the header is still not found.
+#[test]
+fn a_file_in_another_encoding_reads_after_its_command() {
+    let plain = DelimitedSpec {
+        timestamp: None,
+        ..four_columns(",")
+    };
+    let rows = b"\xc2\xee\xe9\xed\xe0,\xcc\xe8\xf0,5\n\xc2\xe5\xf0\xe0,\xcc\xe8\xf0,4\n";
+    let told = read_text(rows, &plain).unwrap().warnings.concat();
+    if let Some(written) = applied(&told, rows) {
+        let read = read_text(written, &plain).unwrap();
+        assert_eq!(&*read.user_names[0], "Война");
+        assert_eq!(read.warnings, [""; 0]);
+    }
+    let of_header = DelimitedSpec {
+        user: named("user"),
+        item: named("titre préféré"),
+        rating: None,
+        header: None,
+        ..plain
+    };
+    let text = b"user,titre pr\xe9f\xe9r\xe9\na,x\n";
+    let told = fault(text, &of_header);
+    assert!(told.contains("this line is not UTF-8"), "{told}");
+    if let Some(written) = applied(&told, text) {
+        assert!(read_text(written, &of_header).is_ok());
+    }
+}
+
+/// If this fails, many users are one, whose id a spreadsheet has shown with three digits.
+#[test]
+fn ids_that_a_spreadsheet_has_rounded_are_refused() {
+    let told = fault("7,1.23E+11,5,1\n8,1.23E+11,4,2\n", &four_columns(","));
+    assert!(
+        told.contains("has rounded: 1, the first in line 1: \"1.23E+11\"")
+            && told.contains("as text"),
+        "{told}"
+    );
+    for name in [
+        "123456789012",
+        "1.230000000000000000e+02",
+        "1E",
+        "C++",
+        "3e",
+        "1.5E+00",
+        "+1",
+    ] {
+        assert!(
+            read_text(format!("a,{name},5,1\n"), &four_columns(",")).is_ok(),
+            "{name}"
+        );
+    }
+    let rounded = read_text("a,x,5,9.78E+08\nb,x,5,9.79E+08\n", &four_columns(",")).unwrap();
+    assert!(
+        rounded.warnings[0].contains("timestamps that are rounded"),
+        "{:?}",
+        rounded.warnings
+    );
+}

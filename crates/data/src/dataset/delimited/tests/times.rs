@@ -1,0 +1,166 @@
+//! Checks that times are read as they are meant, in the forms that files have them in.
+
+use super::*;
+
+/// If this fails, the time of day is lost without a word, so that the order of a day's ratings is.
+#[test]
+fn a_time_of_day_in_the_next_column_belongs_to_its_date() {
+    let blanks = four_columns(" ");
+    let by_name = DelimitedSpec {
+        user: named("user"),
+        item: named("item"),
+        rating: Some(named("rating")),
+        timestamp: Some(named("time")),
+        header: None,
+        ..four_columns(" ")
+    };
+    for (text, layout) in [
+        (
+            "a x 4 2000-12-31 12:00:00\nb y 3 2000-12-31 13:00\n",
+            &blanks,
+        ),
+        (
+            "a x 4 2000/12/31 12:00:00 +0000\nb y 3 2000-12-31 13:00 UTC\n",
+            &blanks,
+        ),
+        (
+            "user item rating time\na x 4 2000-12-31 12:00:00\nb y 3 2000-12-31 13:00:00\n",
+            &by_name,
+        ),
+        (
+            "user time item rating\na 2000-12-31 12:00:00 x 4\nb 2000-12-31 13:00:00 y 3\n",
+            &by_name,
+        ),
+        (
+            "a,x,4,2000-12-31,12:00:00,7\nb,y,3,2000-12-31,13:00:00,7\n",
+            &four_columns(","),
+        ),
+    ] {
+        let read = read_text(text, layout).unwrap();
+        let times: Vec<_> = read
+            .interactions
+            .iter()
+            .map(|row| row.instant.to_string())
+            .collect();
+        assert_eq!(
+            times,
+            ["2000-12-31 12:00:00", "2000-12-31 13:00:00"],
+            "{text}"
+        );
+        assert_eq!(triples(&read), [(0, 0, 4.0), (1, 1, 3.0)]);
+        // A header that names one column of both says so.
+        let told = read.told.concat();
+        let is_said = told.contains("time of day in the next column");
+        assert_eq!(is_said, !text.starts_with("user"), "{told}");
+    }
+}
+
+/// Returns the instants of ratings at these times.
+fn instants(times: &[&str]) -> Result<Vec<String>> {
+    let rows: String = times.iter().map(|time| format!("a,x,1,{time}\n")).collect();
+    let read = read_text(rows, &four_columns(","))?;
+    Ok(read
+        .interactions
+        .iter()
+        .map(|row| row.instant.to_string())
+        .collect())
+}
+
+/// If this fails, dates are seconds of 1970, or the days of the year 2019 are ordered by their day of the month.
+#[test]
+fn dates_as_numbers_are_dates() {
+    let day = "2019-12-31 ".to_owned();
+    for (written, time) in [
+        ("20191231", "00:00:00"),
+        ("20191231.0", "00:00:00"),
+        ("2019123112", "12:00:00"),
+        ("201912311230", "12:30:00"),
+        ("20191231123059", "12:30:59"),
+        ("20191231123059500", "12:30:59"),
+    ] {
+        let times = instants(&["20170101", written]).unwrap();
+        assert_eq!(
+            times,
+            ["2017-01-01 00:00:00".to_owned(), day.clone() + time],
+            "{written}"
+        );
+    }
+    for times in [
+        ["31122019", "1022019"],
+        ["12312019", "02012019"],
+        ["31122019235959", "1022019000000"],
+        ["311220192359", "10220190000"],
+    ] {
+        let told = instants(&times).unwrap_err().to_string();
+        assert!(
+            told.contains("write the year first, as in 20001231"),
+            "{told}"
+        );
+    }
+    assert!(instants(&["20191231", "20190201"]).is_ok());
+    let mixed = fault("a,x,1,2019-12-31\na,y,1,31122019\n", &four_columns(","));
+    assert!(mixed.contains("write the year first"), "{mixed}");
+    // An order may have numbers that are dates by chance.
+    let order = read_text("a,x,1,31122019\na,y,1,31322019\n", &four_columns(",")).unwrap();
+    assert!(order.told[0].contains("an order alone"), "{:?}", order.told);
+    let blank = read_text("a,x,1,20191231\na,y,1,0\n", &four_columns(",")).unwrap();
+    assert!(
+        blank.warnings[0].contains("0 or -1"),
+        "{:?}",
+        blank.warnings
+    );
+}
+
+/// If this fails, the advice for times of two units puts half of them into 1970.
+#[test]
+fn times_of_two_units_are_refused_whatever_unit_is_given() {
+    let rows = "a,x,1,978264000\na,y,1,978264000123\n";
+    for format in [None, Some(TimestampFormat::Milliseconds)] {
+        let layout = DelimitedSpec {
+            timestamp_format: format,
+            ..four_columns(",")
+        };
+        let told = fault(rows, &layout);
+        assert!(told.contains("three zeros behind seconds"), "{told}");
+        let read = read_text(rows.replace("000\n", "000000\n"), &layout).unwrap();
+        assert!(read.interactions[0].time < read.interactions[1].time);
+    }
+}
+
+/// If this fails, a missing time is a wrong one, and no advice leaves out its row.
+#[test]
+fn what_stands_for_no_time_is_missing() {
+    let skip = DelimitedSpec {
+        on_incomplete: OnIncomplete::Skip,
+        ..four_columns(",")
+    };
+    for missing in [
+        "0000-00-00",
+        "0000-00-00 00:00:00",
+        "(null)",
+        "-",
+        "?",
+        "\\N",
+        "NaN",
+        "None",
+        "NaT",
+        "",
+    ] {
+        for time in ["2000-12-31", "978264000"] {
+            let rows = format!("a,x,1,{time}\na,y,1,{missing}\n");
+            assert!(
+                fault(&rows, &four_columns(",")).ends_with(SKIP),
+                "{missing:?}"
+            );
+            assert_eq!(
+                read_text(rows, &skip).unwrap().users.len(),
+                1,
+                "{missing:?}"
+            );
+        }
+    }
+    assert_eq!(
+        read_text("-,?,1,9\n", &skip).unwrap().user_names,
+        ["-".into()]
+    );
+}

@@ -1,0 +1,115 @@
+//! Says what is wrong with a value, and what to do about it.
+
+use csv::ByteRecord;
+
+use super::columns::Columns;
+use super::dates::has_last_year;
+use super::trimmed;
+use crate::records::shown;
+
+/// What is wrong with a row.
+pub(super) enum Fault {
+    /// A field that the row needs is missing.
+    Incomplete(String),
+    Wrong(String),
+}
+
+impl From<String> for Fault {
+    fn from(message: String) -> Self {
+        Self::Wrong(message)
+    }
+}
+
+/// What programs write where there is nothing.
+pub(super) const NOTHING: [&[u8]; 14] = [
+    b"", b"NaT", b"n/a", b"NA", b"N/A", b"#N/A", b"<NA>", b"NaN", b"nan", b"null", b"NULL",
+    b"None", b"\\N", b"(null)",
+];
+
+/// What they write besides where there is no number or no time. It may be a name.
+const NO_NUMBER: [&[u8]; 9] = [
+    b"-",
+    b"--",
+    b"?",
+    b".",
+    b"none",
+    b"nil",
+    b"undefined",
+    b"#NULL!",
+    b"#VALUE!",
+];
+
+/// Returns whether a field stands for no number and no time.
+fn is_missing(field: &[u8]) -> bool {
+    let is_zero = |byte: &u8| b"0-/:T .".contains(byte);
+    NOTHING.contains(&field)
+        || NO_NUMBER.contains(&field)
+        || field.starts_with(b"0000") && field.iter().all(is_zero)
+}
+
+/// Returns what is wrong with a column that should have a number.
+pub(super) fn wrong(
+    expected: &str,
+    (columns, record): (&Columns, &ByteRecord),
+    place: usize,
+) -> Fault {
+    let found = match record.get(place).unwrap_or_default() {
+        [] => "nothing".to_owned(),
+        field => shown(field),
+    };
+    let written = String::from_utf8_lossy(trimmed(record, place));
+    let hint = if let Some(hint) = of_number(&written) {
+        format!("; {hint}")
+    } else if columns.timestamp == Some(place) && ends_in_a_year(&written) {
+        "; write the year first, for 03/04/2011 may be a day of March or of April".to_owned()
+    } else {
+        columns.instead_of(place)
+    };
+    let fault = format!(
+        "expected {expected} {}, found {found}{hint}",
+        columns.name(place)
+    );
+    match is_missing(trimmed(record, place)) {
+        true => Fault::Incomplete(fault),
+        false => Fault::Wrong(fault),
+    }
+}
+
+/// Returns what to do with a number that has marks between its digits.
+fn of_number(written: &str) -> Option<&'static str> {
+    let is_number = |text: &str| text.parse::<f64>().is_ok();
+    let is_grouped = |mark: char| {
+        let mut groups = written.trim_start_matches('-').split(mark);
+        let is_first = |first: &str| (1..=3).contains(&first.len()) && is_number(first);
+        let (first, rest): (_, Vec<&str>) = (groups.next().unwrap_or_default(), groups.collect());
+        let is_group = |group: &&str| group.len() == 3 && group.bytes().all(|b| b.is_ascii_digit());
+        // The last group may have decimals.
+        let last = rest
+            .last()
+            .map(|last| last.split(['.', ',']).next().unwrap_or_default());
+        let inner = &rest[..rest.len().saturating_sub(1)];
+        is_first(first) && inner.iter().chain(&last).all(is_group) && !rest.is_empty()
+    };
+    let marks = [',', '.', ' ', '\'', '_', '\u{a0}', '\u{202f}', '\u{2019}'];
+    if written.matches(',').count() == 1 && is_grouped(',') && !written.contains('.') {
+        Some(
+            "if the comma groups digits, leave it out; if decimals stand behind it, write a point in its place",
+        )
+    } else if marks.into_iter().any(is_grouped) {
+        Some("leave out what groups the digits, and write a point before decimals")
+    } else {
+        let is_decimal = written.contains(',') && is_number(&written.replace(',', "."));
+        is_decimal.then_some("write a point before the decimals")
+    }
+}
+
+/// Returns whether a text is a date whose day or month comes first, as in 12/31/2000 or 31.12.2000 23:59.
+fn ends_in_a_year(text: &str) -> bool {
+    let date = text.split(' ').next().unwrap_or_default();
+    let parts: Vec<&str> = date.split(['/', '.', '-']).collect();
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let is_plain = || text.len() > 7 && text.parse().is_ok_and(has_last_year);
+    is_plain()
+        || matches!(parts[..], [first, _, year] if first.len() <= 2 && [2, 4].contains(&year.len()))
+            && parts.iter().all(|part| is_number(part))
+}

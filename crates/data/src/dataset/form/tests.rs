@@ -1,0 +1,150 @@
+//! Checks which form a file is told to have.
+#![allow(clippy::unwrap_used)]
+use super::*;
+
+fn told(head: &[u8]) -> Result<Form, String> {
+    form_of(
+        head,
+        head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii),
+    )
+}
+
+/// If one of these is read, its first line is a user.
+#[test]
+fn what_is_no_table_is_refused_by_name_with_a_remedy() {
+    let utf16: Vec<u8> = "1,2,3\n"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    let big: Vec<u8> = "1,2,3\n"
+        .encode_utf16()
+        .flat_map(u16::to_be_bytes)
+        .collect();
+    let utf32: Vec<u8> = "1,2,3\n"
+        .chars()
+        .flat_map(|character| u32::from(character).to_le_bytes())
+        .collect();
+    let mut tar = vec![b'x'; 600];
+    tar[257..262].copy_from_slice(b"ustar");
+    for (head, name, remedy) in [
+        (&b"PK\x03\x04....ratings.csv"[..], "a zip archive", "unpack"),
+        (
+            b"PK\x03\x04....[Content_Types].xml",
+            "an Excel workbook",
+            "CSV",
+        ),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1", "an Excel workbook", "CSV"),
+        (b"PAR1\x15\x04", "a Parquet file", "to_csv"),
+        (b"BZh91AY&SY\xd3\x17", "a bzip2 archive", "unpack"),
+        (b"\x80\x04\x95....", "a pickle", "to_csv"),
+        (&tar, "a tar archive", "unpack"),
+        (&[b"\xff\xfe", &utf16[..]].concat(), "UTF-16", "iconv"),
+        (&utf16, "UTF-16", "iconv"),
+        (&big, "UTF-16", "iconv"),
+        (&utf32, "UTF-32", "iconv -f UTF-32 "),
+        (
+            &[b"\0\0\xfe\xff", &b"\0\0\x001"[..]].concat(),
+            "UTF-32",
+            "iconv",
+        ),
+        (b"1,2\0,3\n", "no text", "to_csv"),
+        (b"[{\"u\": 1}]", "a JSON array", "jq -c"),
+        (b"[\n  {\"u\": 1}\n]", "a JSON array", "jq -c"),
+        (b"[[1, 2, 3]]", "a JSON array of arrays", ".[] | @csv"),
+        (b"[\n[1, 2, 3]\n]", "a JSON array of arrays", ".[] | @csv"),
+        (b"[1, 2]\n[1, 3]\n", "a JSON array in each line", "'@csv'"),
+        (b"<ratings>\n<r u='1'/>\n", "XML", "to_csv"),
+        (b"\x1f\x8b\x08\0", "a gzip file within another", "once"),
+        (
+            b"PK\x03\x04....mimetypeapplication/vnd.oasis.opendocument.spreadsheet",
+            "an OpenDocument sheet",
+            "CSV",
+        ),
+        (b"PK\x03\x04....users.npy", "an archive of NumPy", "to_csv"),
+        (b"{\n \"u\": 1\n}", "over several lines", "jq -c"),
+        (
+            b"{'reviewerID': 'A'}\n",
+            "Python dictionaries",
+            "json.dumps",
+        ),
+        (
+            b"{u'username': u'Chaos Syren', u'hours': 0.1}\n",
+            "Python dictionaries",
+            "json.dumps",
+        ),
+        (b"1:\n1488844,3,2005-09-06\n", "Netflix", "awk"),
+        (
+            b"% by hand\n@relation ratings\n@attribute user\n",
+            "ARFF",
+            "@data",
+        ),
+        (b"# u: i\n1: 10 20\n2: 7\n", "an adjacency list", "awk"),
+        (b"1: 10, 20\n", "an adjacency list", "awk"),
+        (b"# all\n[{\"u\": 1}]", "a JSON array", "jq -c"),
+        (b"<!DOCTYPE html>\n", "a web page", "fetch the file itself"),
+        (b"sep=;\nuser;item\n", "a table for Excel", "tail -n +2"),
+        (
+            b"%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 5\n",
+            "Matrix Market",
+            "leave out that line",
+        ),
+        (
+            b"version https://git-lfs.github.com/spec/v1\n",
+            "Git LFS",
+            "git lfs pull",
+        ),
+    ] {
+        let fault = told(head).unwrap_err();
+        assert!(
+            fault.starts_with("it is ") && fault.contains(name) && fault.contains(remedy),
+            "{fault}"
+        );
+    }
+}
+
+#[test]
+fn tables_are_told_from_json_lines() {
+    for head in [
+        &b""[..],
+        b"1,2,3\n",
+        b"{group},item\n",
+        b"{user},item\n",
+        b"[user],[item]\n",
+        b"1:,2:\n",
+        b"1:\n2:\n",
+        b"1: 10\n2 10\n",
+        b"1::10\n2::10\n",
+        b"12:30 7\n",
+        b"PK1,7\n",
+        b"ORC1,7,3,1300000000\nPAR1,7,3,1300000000\n",
+        b"PAR1,7\n",
+        b"\xe9mile,7\n",
+    ] {
+        assert_eq!(told(head), Ok(Form::Delimited), "{head:?}");
+    }
+    for head in [&b"{\"u\": 1}\n"[..], b"\n { \"u\":1}\n", b"{}\n"] {
+        assert_eq!(told(head), Ok(Form::JsonLines), "{head:?}");
+    }
+}
+
+#[test]
+fn the_separator_is_the_usual_one_that_every_line_has_as_often() {
+    let of = |text: &'static str| separator_of(text.split('\n').map(str::as_bytes));
+    for (line, name) in [
+        ("1\t2,3", "tabs"),
+        ("1::2::3", "`::`"),
+        ("a b,2;3", "commas"),
+        ("1;2 3", "semicolons"),
+        ("1|2", "`|`"),
+        ("1 2", "blanks"),
+        ("ann;\"Friends, S1\"\nben;\"Lost, S2\"", "semicolons"),
+        ("1|Le Guin, Ursula\n2|Woolf", "`|`"),
+        ("1|The Good, the Bad, the Ugly|5\n1|Heat|4", "`|`"),
+        ("1;2;3,5\n1;3;4,0", "semicolons"),
+        ("1,The Lord of the Rings,5", "commas"),
+        ("1::Good, the Bad::5\n1::Heat::4", "`::`"),
+    ] {
+        assert_eq!(of(line).unwrap().1, name);
+    }
+    assert_eq!(of("12"), None);
+}

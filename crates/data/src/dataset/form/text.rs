@@ -1,0 +1,253 @@
+//! Tells what a text is by its first lines.
+
+use super::{Form, WRITE_AS_TEXT, is_comment, refusal_of_binary};
+
+/// What a text is that cannot be read, and what to do.
+type Refusal = (&'static str, &'static str);
+
+/// Whether a text is that, told by its first line and its second one.
+type Test = fn(&[u8], &[u8]) -> bool;
+
+/// What is no table of ratings, told by its first line and its second one, neither of which is a comment.
+const TEXTS: [(Refusal, Test); 8] = [
+    (
+        (
+            "a web page",
+            "the download went to a page of its provider; fetch the file itself",
+        ),
+        |first, _| begins(first, "<!doctype") || begins(first, "<html"),
+    ),
+    (("XML", WRITE_AS_TEXT), |first, _| {
+        begins(first, "<?xml") || first.starts_with(b"<") && first.ends_with(b">")
+    }),
+    (
+        ("an ARFF file", "leave out its lines down to `@data`"),
+        |first, _| begins(first, "@relation"),
+    ),
+    (
+        (
+            "a table for Excel, whose first line has the separator alone",
+            "leave out that line, as with `tail -n +2 FILE > ratings.csv`",
+        ),
+        |first, _| begins(first, "sep=") || begins(first, "\"sep="),
+    ),
+    (
+        (
+            "a dump of an SQL database",
+            "load it there and write the table as CSV; if no name has a parenthesis, a comma or a quotation mark, \
+             `grep -iE '^(INSERT|[(])' FILE | sed 's/^INSERT.* VALUES//' | grep -o '([^()]*)' | tr -d \"()'\" > \
+             ratings.csv` does",
+        ),
+        |first, _| SQL.iter().any(|word| begins(first, word)) || first == b"--",
+    ),
+    (
+        (
+            "a table with a frame, as clients of databases print it",
+            "let the client write CSV, or take the frame off, as with `sed '/^[-+|:= ]*$/d; /^(*[0-9][0-9]* rows*/d; \
+             s/^|//; s/|$//' FILE > ratings.txt`",
+        ),
+        |first, second| is_rule(first) || is_rule(second),
+    ),
+    (
+        (
+            "a list of ratings in blocks, one for each item as Netflix has them",
+            "write the item into each line, as with `awk -F, '{ sub(/\\r$/, \"\") } /:$/ { item = substr($1, 1, \
+             length($1) - 1); next } { print $1 \",\" item \",\" $2 \",\" $3 }' FILE > ratings.csv`",
+        ),
+        |first, second| is_block(first) && !second.is_empty() && !is_block(second),
+    ),
+    (
+        (
+            "a list of the items of a user in each line (an adjacency list)",
+            WRITE_PAIRS,
+        ),
+        |first, second| is_list(first) && (second.is_empty() || is_list(second)),
+    ),
+];
+
+/// What the first line of a dump begins with.
+const SQL: [&str; 9] = [
+    "-- ",
+    "/*!",
+    "INSERT INTO ",
+    "CREATE TABLE ",
+    "DROP TABLE ",
+    "COPY public.",
+    "BEGIN TRANSACTION;",
+    "PRAGMA foreign_keys",
+    "SET NAMES ",
+];
+
+/// What JSON has no object in each line, by its beginning: without blanks, with `0` for numbers in
+/// quotation marks and `k` for texts.
+const JSON: [(&str, Refusal); 12] = [
+    (
+        "{\"k\":{\"0\":",
+        (
+            "a JSON document of columns, as `frame.to_json()` of pandas writes it",
+            OF_COLUMNS,
+        ),
+    ),
+    (
+        "{\"0\":{\"k\":",
+        (
+            "a JSON document of numbered rows",
+            "write one object in a line, as with `jq -c '.[]' FILE > ratings.jsonl`",
+        ),
+    ),
+    (
+        "{\"columns\":[",
+        ("a JSON document with columns and data", OF_DATA),
+    ),
+    (
+        "{\"schema\":{\"fields\":",
+        (
+            "a JSON document with a table",
+            "write one object in a line, as with `jq -c '.data[]' FILE > ratings.jsonl`",
+        ),
+    ),
+    ("[{'", PYTHON_LIST),
+    ("[{u'", PYTHON_LIST),
+    ("{'", PYTHON),
+    ("{u'", PYTHON),
+    ("{u\"", PYTHON),
+    (
+        "[[",
+        (
+            "a JSON array of arrays",
+            "write them as CSV, as with `jq -r '.[] | @csv' FILE > ratings.csv`",
+        ),
+    ),
+    ("[{", JSON_ARRAY),
+    ("[\"", JSON_ARRAY),
+];
+
+const JSON_ARRAY: Refusal = (
+    "a JSON array",
+    "write one object in a line, as with `jq -c '.[]' FILE > ratings.jsonl`",
+);
+const OF_COLUMNS: &str = "write one object in a line, as with `jq -c '. as $all | .[keys_unsorted[0]] | keys_unsorted[] as $row | $all | \
+                          map_values(.[$row])' FILE > ratings.jsonl`";
+const OF_DATA: &str =
+    "write it as CSV, as with `jq -r '.columns, .data[] | @csv' FILE > ratings.csv`";
+const PYTHON: Refusal = (
+    "a list of Python dictionaries, and not JSON",
+    "write each as JSON, as with `python3 -c 'import ast, json, sys; [print(json.dumps(ast.literal_eval(line))) for line \
+     in sys.stdin]' < FILE > ratings.jsonl`",
+);
+const PYTHON_LIST: Refusal = (
+    "a list of Python dictionaries, and not JSON",
+    "write each as JSON, as with `python3 -c 'import ast, json, sys; [print(json.dumps(row)) for row in \
+     ast.literal_eval(sys.stdin.read())]' < FILE > ratings.jsonl`",
+);
+
+/// Returns the form of a text that begins with `head`, whose first lines are `lines`.
+///
+/// # Errors
+/// What is wrong with a text that cannot be read, and what to do.
+pub(crate) fn form_of<'h>(
+    head: &[u8],
+    lines: impl Iterator<Item = &'h [u8]>,
+) -> Result<Form, String> {
+    if let Some(fault) = refusal_of_binary(head) {
+        return Err(fault);
+    }
+    let refused = |(name, remedy): Refusal| Err(format!("it is {name}: {remedy}"));
+    let mut lines = lines.filter(|line| !line.is_empty()).peekable();
+    if (lines.peek()).is_some_and(|line| begins(line, "%%MatrixMarket")) {
+        return refused((
+            "a Matrix Market file, whose first line of numbers has the sizes",
+            "leave out that line and those with `%`, as with `grep -v % FILE | tail -n +2 > ratings.txt`",
+        ));
+    }
+    let lines: Vec<&[u8]> = lines.filter(|line| !is_comment(line)).take(6).collect();
+    let line = |place: usize| *lines.get(place).unwrap_or(&&b""[..]);
+    let (first, second) = (line(0), line(1));
+    if first.starts_with(b"[") && first.ends_with(b"]") && second.starts_with(b"[") {
+        return refused((
+            "a JSON array in each line",
+            "write them as CSV, as with `jq -r '@csv' FILE > ratings.csv`",
+        ));
+    }
+    let beginning = skeleton(&lines.concat());
+    if let Some((_, refusal)) = JSON.iter().find(|(start, _)| beginning.starts_with(start)) {
+        return refused(*refusal);
+    }
+    let is_number = |text: &str| text.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+    let array = beginning.strip_prefix('[');
+    if array.is_some_and(|rest| rest.is_empty() || is_number(rest)) {
+        return refused(JSON_ARRAY);
+    }
+    if first == b"{" {
+        return refused((
+            "a JSON document over several lines",
+            "write one object in a line, as with `jq -c . FILE > ratings.jsonl`",
+        ));
+    }
+    if beginning.starts_with("{\"") || beginning.starts_with("{}") {
+        return Ok(Form::JsonLines);
+    }
+    match TEXTS.iter().find(|(_, is)| is(first, second)) {
+        Some((refusal, _)) => refused(*refusal),
+        None => Ok(Form::Delimited),
+    }
+}
+
+/// Returns the beginning of a text as [`JSON`] has it.
+fn skeleton(text: &[u8]) -> String {
+    let mut skeleton = String::new();
+    let mut rest = text;
+    while let Some((&byte, behind)) = rest.split_first()
+        && skeleton.len() < 40
+    {
+        rest = behind;
+        if byte.is_ascii_whitespace() {
+            continue;
+        }
+        skeleton.push(byte.into());
+        if b"\"'".contains(&byte) {
+            let end = rest.iter().position(|other| *other == byte);
+            let (inner, behind) = rest.split_at(end.unwrap_or(rest.len()));
+            skeleton += match inner {
+                b"columns" | b"schema" | b"fields" => std::str::from_utf8(inner).unwrap_or("k"),
+                _ if !inner.is_empty() && inner.iter().all(u8::is_ascii_digit) => "0",
+                _ => "k",
+            };
+            skeleton.extend(behind.first().map(|_| char::from(byte)));
+            rest = behind.get(1..).unwrap_or_default();
+        }
+    }
+    skeleton
+}
+
+/// Returns whether a line begins with `text`, in capital letters or small ones.
+fn begins(line: &[u8], text: &str) -> bool {
+    let head = line.get(..text.len());
+    head.is_some_and(|head| head.eq_ignore_ascii_case(text.as_bytes()))
+}
+
+/// Returns whether a line is a number with a colon, and numbers behind it.
+fn is_list(line: &[u8]) -> bool {
+    let mut words = line.split(|byte| b" \t,".contains(byte));
+    let is_number = |word: &[u8]| word.iter().all(u8::is_ascii_digit);
+    words.next().is_some_and(is_block)
+        && words.clone().any(|word| !word.is_empty())
+        && words.all(is_number)
+}
+
+/// What to do with a list of items in each line.
+pub(crate) const WRITE_PAIRS: &str = "write one pair in a line, as with `awk '{ gsub(/[:,]/, \" \"); for (i = 2; i <= NF; i++) \
+                                      print $1, $i }' FILE > pairs.txt`";
+
+/// Returns whether a line is a number and a colon.
+fn is_block(line: &[u8]) -> bool {
+    line.strip_suffix(b":")
+        .is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
+}
+
+/// Returns whether a line only draws the frame of a table.
+fn is_rule(line: &[u8]) -> bool {
+    line.len() > 2
+        && line.iter().all(|byte| b"+-|:= ".contains(byte))
+        && line.windows(2).any(|two| two == b"--")
+}
