@@ -13,6 +13,9 @@ from . import _native, method
 #: A scenario: the path of a file, TOML text, or a dictionary.
 Scenario = Union[str, "os.PathLike[str]", Mapping[str, Any]]
 
+#: Ratings in memory, and the overrides that name them.
+Given = tuple[_native.Ratings, list[tuple[str, str]]]
+
 
 def plain(value: Any) -> Any:
     """Returns a value that JSON has no word for as one that it has: numbers of NumPy, paths, and methods by their
@@ -64,8 +67,9 @@ def given(
     seed: int | None = None,
     data_dir: str | os.PathLike[str] | None = None,
     name: str | None = None,
+    ratings: Given | None = None,
 ) -> dict[str, Any]:
-    """Returns a scenario with its overrides."""
+    """Returns a scenario with its overrides, and with ratings in memory if there are some."""
     path, text = f"{name or 'scenario'}.toml", None
     if isinstance(scenario, Mapping):
         text = _native.toml_of_json(json_of(dict(scenario)))
@@ -81,12 +85,15 @@ def given(
     chosen = overrides(changes)
     if seed is not None:
         chosen.append(("seed", json_of(seed)))
+    kept, named = ratings or (None, [])
+    chosen += named
     return {
         "path": path,
         "text": text,
         "set": chosen,
         "data_dir": None if data_dir is None else Path(data_dir),
         "methods": method.entries(),
+        "ratings": kept,
     }
 
 

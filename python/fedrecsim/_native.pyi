@@ -107,6 +107,15 @@ class Received:
     """The blocks that the sender had received."""
 
 @final
+class Ratings:
+    path: str
+    def __len__(self) -> int: ...
+    @staticmethod
+    def of_stream(stream: object, wanted: Sequence[str]) -> Ratings: ...
+    @staticmethod
+    def of_arrays(columns: Sequence[tuple[str, Any, bool]]) -> Ratings: ...
+
+@final
 class Held:
     def release(self) -> None: ...
 

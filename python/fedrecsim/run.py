@@ -8,7 +8,7 @@ import os
 import warnings
 from typing import TYPE_CHECKING, Any, Mapping
 
-from . import _inputs, _native, _progress, _track
+from . import _inputs, _native, _progress, _ratings, _track
 from .table import Table
 
 if TYPE_CHECKING:
@@ -134,6 +134,7 @@ class Run:
         # It uses the methods of the run, even if their names now belong to other classes. Another process has only
         # those by name.
         source["methods"] = self._source.get("methods", source["methods"])
+        source["ratings"] = self._source.get("ratings")
         return source
 
     def recommend(self, user: str | int, top: int = 10) -> list[dict[str, Any]]:
@@ -228,6 +229,7 @@ class Picture:
 
 def run(
     scenario: _inputs.Scenario,
+    ratings: _ratings.Ratings | None = None,
     *,
     set: Mapping[str, Any] | None = None,
     seed: int | None = None,
@@ -242,6 +244,12 @@ def run(
     `scenario` is the path of a file, TOML text or a dictionary; `set` replaces values in it, as `{"training.rounds":
     5}`. `threads` does not affect the result. `data_dir` is the folder with data sets, and `out` one for the report.
 
+    `ratings` are ratings in memory, which the run takes in place of those that the scenario names: a data frame of
+    pandas or polars, a table of pyarrow, a dictionary of columns, arrays `(user, item[, rating[, time]])`, or a sparse
+    matrix of SciPy with a row for each user. Columns are found by their usual names, such as `user_id`; other names are
+    given as `set={"dataset.columns.user": "member"}`. The result is that of a file with the same rows. The scenario of
+    the run names the rows by their digest, so that it runs again only if they are given again.
+
     `track` names experiment trackers that follow the run: "mlflow", "tensorboard", "wandb", an object with the methods
     of `Tracker`, or a list of these. They get the parameters, the figures of every round as it ends, and at the end the
     accuracy and the report. One that fails costs the run nothing: the warning `TrackerFailed` says so.
@@ -249,9 +257,10 @@ def run(
     A run that cannot go on, because training diverged say, ends with the warning `RunStopped`, and its finished rounds
     are its result. Ctrl-C raises KeyboardInterrupt.
 
-    Raises ScenarioError with the place of every fault of a scenario, and for a tracker that is not installed.
+    Raises ScenarioError with the place of every fault of a scenario or of the ratings, and for a tracker that is not
+    installed.
     """
-    source = _inputs.given(scenario, set, seed, data_dir)
+    source = _inputs.given(scenario, set, seed, data_dir, ratings=_ratings.given(ratings, scenario, set))
     show, end = (None, lambda: None)
     if progress and _progress.is_visible():
         show, end = _progress.shown()
@@ -285,6 +294,7 @@ def resolve(
 
 def estimate(
     scenario: _inputs.Scenario,
+    ratings: _ratings.Ratings | None = None,
     *,
     set: Mapping[str, Any] | None = None,
     seed: int | None = None,
@@ -292,6 +302,6 @@ def estimate(
     data_dir: str | os.PathLike[str] | None = None,
 ) -> dict[str, Any]:
     """Rehearses the first rounds of a scenario, and returns what its run is expected to take: bytes, virtual time,
-    wall-clock time and memory."""
-    source = _inputs.given(scenario, set, seed, data_dir)
+    wall-clock time and memory. `ratings` are as `run` takes them."""
+    source = _inputs.given(scenario, set, seed, data_dir, ratings=_ratings.given(ratings, scenario, set))
     return json.loads(_native.estimate(source, _inputs.threads_of(threads)))

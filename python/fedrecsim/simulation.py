@@ -9,7 +9,7 @@ import tempfile
 import weakref
 from typing import TYPE_CHECKING, Any, Iterator, Mapping
 
-from . import _inputs, _native
+from . import _inputs, _native, _ratings
 from .run import Run
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Simulation:
     """A simulated world that is under way, between two rounds or in the middle of one.
 
     It has threads of its own, and lets other threads of Python go on while it works, so that several can be at work at
-    once. Ctrl-C ends a step: the simulation is then over, and `finish` returns the rounds before. Iterating over it
+    once. `ratings` are as `run` takes them. Ctrl-C ends a step: the simulation is then over, and `finish` returns the rounds before. Iterating over it
     steps to the end:
 
     >>> for round in fedrecsim.Simulation("quickstart.toml"):     # doctest: +SKIP
@@ -54,13 +54,14 @@ class Simulation:
     def __init__(
         self,
         scenario: _inputs.Scenario,
+        ratings: _ratings.Ratings | None = None,
         *,
         set: Mapping[str, Any] | None = None,
         seed: int | None = None,
         threads: int | None = None,
         data_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._source = _inputs.given(scenario, set, seed, data_dir)
+        self._source = _inputs.given(scenario, set, seed, data_dir, ratings=_ratings.given(ratings, scenario, set))
         self._native = _native.Simulation(self._source, _inputs.threads_of(threads))
         _alive.add(self)
 
@@ -74,12 +75,14 @@ class Simulation:
         seed: int | None = None,
         threads: int | None = None,
         data_dir: str | os.PathLike[str] | None = None,
+        ratings: _ratings.Ratings | None = None,
     ) -> Simulation:
-        """Restores a simulation of the same scenario, from the bytes or the file that `save` has made."""
+        """Restores a simulation of the same scenario, from the bytes or the file that `save` has made. One of ratings in
+        memory needs the same ratings again."""
         if isinstance(saved, (str, os.PathLike)):
             with open(saved, "rb") as file:
                 saved = file.read()
-        source = _inputs.given(scenario, set, seed, data_dir)
+        source = _inputs.given(scenario, set, seed, data_dir, ratings=_ratings.given(ratings, scenario, set))
         return cls._of(source, _native.Simulation.restore(source, bytes(saved), _inputs.threads_of(threads)))
 
     @classmethod

@@ -9,13 +9,14 @@ use std::time::Duration;
 use fedrecsim::cli::{Inputs, data_directories};
 use fedrecsim_methods::Entry;
 use fedrecsim_methods::registry::vocabulary_of;
-use fedrecsim_scenario::{self as scenario, Loaded, Strictness};
+use fedrecsim_scenario::{self as scenario, Loaded, REPLACES_SOURCE, Strictness};
 use fedrecsim_sim::{self as sim, RehearsalLength, World};
 use pyo3::prelude::*;
 use serde_json::json;
 
 use crate::error::{OrRaise, refused};
 use crate::method::{MethodEntry, all};
+use crate::ratings::Ratings;
 use crate::watch::watched;
 
 /// The length of a rehearsal for an estimate, which is that of the command.
@@ -37,6 +38,8 @@ pub struct Given {
     set: Vec<(String, String)>,
     data_dir: Option<PathBuf>,
     methods: Vec<Py<MethodEntry>>,
+    /// Ratings in memory, which the overrides name.
+    ratings: Option<Py<Ratings>>,
 }
 
 impl Given {
@@ -61,7 +64,7 @@ impl Given {
             .iter()
             .map(|(key, value)| Ok(format!("{key}={}", inline(value)?)));
         let overrides = overrides.collect::<PyResult<Vec<_>>>()?;
-        watched(py, &Arc::new(AtomicBool::new(false)), None, |_| {
+        let mut loaded = watched(py, &Arc::new(AtomicBool::new(false)), None, |_| {
             let vocabulary = vocabulary_of(&methods);
             match text {
                 Some(text) => {
@@ -78,7 +81,10 @@ impl Given {
                     scenario::load_with_warnings(path, &overrides, &vocabulary, Strictness::Lenient)
                 }
             }
-        })
+        })?;
+        let is_meant = |text: &String| self.ratings.is_some() && text.contains(REPLACES_SOURCE);
+        loaded.warnings.retain(|text| !is_meant(text));
+        Ok(loaded)
     }
 
     /// Reads the scenario and everything that it needs, without the interpreter's lock.

@@ -2,7 +2,7 @@
 //! methods in Python, by the types of the simulator.
 //!
 //! What users see is written in Python (`fedrecsim/`); this module has what needs the simulator.
-//! `inputs` reads scenarios. `run` and `simulation` carry them out, and `watch` looks for Ctrl-C
+//! `inputs` reads scenarios, and `ratings` takes ratings in memory. `run` and `simulation` carry them out, and `watch` looks for Ctrl-C
 //! meanwhile. `report` is what remains, with its tables in `table`. `study` has studies and the
 //! command, and `method` the methods that are written in Python.
 
@@ -14,6 +14,7 @@ mod error;
 mod events;
 mod inputs;
 mod method;
+mod ratings;
 mod report;
 mod run;
 mod simulation;
@@ -34,6 +35,8 @@ mod _native {
     use super::inputs::{estimate, inline_of_json, resolve, toml_of_json};
     #[pymodule_export]
     use super::method::{MethodEntry, Received, Task, builtin_methods};
+    #[pymodule_export]
+    use super::ratings::Ratings;
     #[pymodule_export]
     use super::report::Report;
     #[pymodule_export]

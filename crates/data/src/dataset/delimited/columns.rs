@@ -26,7 +26,7 @@ pub(super) struct Columns {
     pub count: usize,
     /// What separates them.
     pub separator: String,
-    /// The keys of JSON lines, in the order of the columns.
+    /// The keys of JSON lines, or the names of columns in memory, in the order of the columns.
     keys: Option<Vec<String>>,
     /// The keys of the first of them.
     found: Vec<String>,
@@ -95,7 +95,7 @@ impl Columns {
             order: optional("order", &layout.order)?,
             count: first.len(),
             separator: separator.clone(),
-            keys: source.keys().map(|_| {
+            keys: source.has_types().then(|| {
                 first
                     .iter()
                     .map(|key| String::from_utf8_lossy(key).into())

@@ -4,6 +4,7 @@ use csv::ByteRecord;
 
 use super::columns::Columns;
 use super::names::{self, Names};
+use super::source::Unit;
 use super::times::Times;
 use super::{number, trimmed};
 use crate::dataset::ratings::{Interaction, Ratings};
@@ -19,6 +20,8 @@ pub(super) type Keep<'a> = dyn FnMut(u32, Interaction) -> Option<(u32, Interacti
 pub(super) struct Rows {
     /// How many there were.
     pub count: usize,
+    /// What messages count.
+    unit: Unit,
     /// What is kept of them.
     ratings: Ratings,
     users: Names,
@@ -75,8 +78,9 @@ const NOTHING: [&[u8]; 13] = [
 ];
 
 impl Rows {
-    pub(super) fn new(layout: &DelimitedSpec) -> Self {
+    pub(super) fn new(layout: &DelimitedSpec, unit: Unit) -> Self {
         Self {
+            unit,
             times: Times::new(layout),
             on_incomplete: Some(layout.on_incomplete),
             ..Self::default()
@@ -232,38 +236,42 @@ impl Rows {
             .told
             .extend(self.times.finish(&mut self.ratings.interactions)?);
         let Counted { lines, first } = self.incomplete;
+        let first = self.unit.at(first);
         if self.count == 0 && lines > 0 {
             return Err(format!(
-                "none of the {lines} rows is complete; in line {first}: {}",
+                "none of the {lines} rows is complete; in {first}: {}",
                 self.first_incomplete
             ));
         }
         if lines > 0 {
             self.ratings.warnings.push(format!(
-                "incomplete rows that are left out: {lines} of {}, the first in line {first} \
+                "incomplete rows that are left out: {lines} of {}, the first in {first} \
                  (dataset.columns.on_incomplete)",
                 self.count as u64 + lines
             ));
         }
         let Counted { lines, first } = self.foreign;
+        let first = self.unit.at(first);
         if lines > 0 {
             self.ratings.warnings.push(format!(
-                "names of users or items that are not UTF-8: {lines}, the first in line {first}; save the file \
+                "names of users or items that are not UTF-8: {lines}, the first in {first}; save the file \
                  as UTF-8, as with `iconv -f LATIN1 -t UTF-8 ratings.csv > utf8.csv`"
             ));
         }
         let Counted { lines, first } = self.open;
+        let first = self.unit.at(first);
         if lines > 0 {
             self.ratings.warnings.push(format!(
                 "names of users or items that begin with a quotation mark that is never closed: {lines}, the first in \
-                 line {first}"
+                 {first}"
             ));
         }
         let Counted { lines, first } = self.hidden;
+        let first = self.unit.at(first);
         if lines > 0 {
             self.ratings.warnings.push(format!(
                 "names of users or items with blanks or other characters that cannot be seen: {lines}, the first \
-                 in line {first}: {}; the same name without them counts as another one",
+                 in {first}: {}; the same name without them counts as another one",
                 self.first_hidden
             ));
         }

@@ -1,0 +1,284 @@
+"""Ratings in memory: data frames, Arrow tables, NumPy arrays and SciPy matrices."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import sys
+from typing import Any, Iterable, Mapping, Protocol, Sequence, Union
+
+import numpy as np
+
+from . import _inputs, _native
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+class ArrowTable(Protocol):
+    """What hands out its columns through Arrow's interface: tables of pandas, polars, pyarrow, DuckDB and others."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Returns a stream of Arrow in a capsule."""
+
+
+class SparseMatrix(Protocol):
+    """A sparse matrix of SciPy with a row for each user and a column for each item."""
+
+    def tocsr(self) -> Any:
+        """Returns the matrix row by row."""
+
+
+#: Ratings in memory: a table, columns by their names, arrays `(user, item[, rating[, time]])`, or a sparse matrix.
+Ratings = Union[ArrowTable, SparseMatrix, Mapping[str, Any], Sequence[Any], np.ndarray]
+
+#: The names that columns usually have, without capitals and what is no letter or digit.
+_USUAL = {
+    "user": (
+        "user", "userid", "uid", "u", "userindex", "useridx", "username", "customer", "customerid", "member", "memberid",
+        "reviewerid", "visitorid", "accountid", "profileid",
+    ),
+    "item": (
+        "item", "itemid", "iid", "i", "itemindex", "itemidx", "movie", "movieid", "product", "productid", "asin",
+        "parentasin", "track", "trackid", "song", "songid", "artist", "artistid", "book", "bookid", "isbn", "business",
+        "businessid", "article", "articleid", "newsid", "video", "videoid", "recipeid",
+    ),
+    "rating": ("rating", "ratings", "score", "stars", "overall", "preference"),
+    "timestamp": (
+        "timestamp", "timestamps", "time", "datetime", "date", "ts", "unixreviewtime", "createdat", "ratedat",
+        "eventtime",
+    ),
+}  # fmt: skip
+
+#: The columns of arrays without names.
+_POSITIONS = ("user", "item", "rating", "timestamp")
+
+#: What `dataset.columns` names besides those.
+_COLUMNS = (*_POSITIONS, "label", "weight", "order")
+
+
+def given(ratings: Ratings | None, scenario: object, changes: Mapping[str, Any] | None) -> _inputs.Given | None:
+    """Returns ratings as the native module reads them, with the overrides that name them in a scenario.
+
+    Raises ScenarioError for what is no table of ratings, with the remedy.
+    """
+    if ratings is None:
+        return None
+    found = _columns_of(ratings)
+    if isinstance(found, dict):
+        names, arrays = list(found), found
+        are_ours = not isinstance(ratings, Mapping) and getattr(ratings, "dtype", np.dtype(float)).names is None
+    else:
+        names, arrays, are_ours = _names_of(found), None, False
+    named = {} if are_ours else _named(scenario, changes)
+    chosen = dict(zip(_POSITIONS, names)) if are_ours else _chosen(names, named)
+    wanted = list(dict.fromkeys(chosen.values()))
+    native = _of_table(found, names, wanted) if arrays is None else _of_arrays({name: arrays[name] for name in wanted})
+    overrides: list[tuple[str, Any]] = [("dataset.name", "delimited"), ("dataset.path", native.path)]
+    overrides += [(f"dataset.columns.{key}", name) for key, name in chosen.items()]
+    return native, [(key, _inputs.json_of(value)) for key, value in overrides]
+
+
+def _columns_of(ratings: Any) -> Any:
+    """Returns ratings as a table of Arrow, or as arrays by their names."""
+    if isinstance(ratings, Mapping):
+        return {str(name): values for name, values in ratings.items()}
+    if _is_pandas(ratings):
+        # Users or items may be the frame's index.
+        return ratings.reset_index() if any(name is not None for name in ratings.index.names) else ratings
+    if hasattr(ratings, "__arrow_c_stream__"):
+        return ratings
+    if hasattr(ratings, "tocsr"):
+        return _of_matrix(ratings)
+    if isinstance(ratings, np.ndarray) and ratings.dtype.names is not None:
+        return {name: ratings[name] for name in ratings.dtype.names}
+    if isinstance(ratings, np.ndarray) and ratings.ndim == 2:
+        if not 2 <= ratings.shape[1] <= 4:
+            raise _refused(
+                f"an array of ratings has two to four columns (user, item, rating, time), and not {ratings.shape[1]}; "
+                "give a matrix of users and items as `scipy.sparse.csr_matrix(matrix)`"
+            )
+        return dict(zip(_POSITIONS, ratings.T))
+    if isinstance(ratings, (tuple, list)) and 2 <= len(ratings) <= 4 and all(map(_is_column, ratings)):
+        return dict(zip(_POSITIONS, ratings))
+    kind = type(ratings).__name__
+    raise _refused(
+        "ratings must be a table of pandas, polars or pyarrow, a dictionary of columns, arrays (user, item, rating, "
+        f"time), or a sparse matrix of SciPy, not {kind}{_advice(ratings)}"
+    )
+
+
+def _advice(ratings: Any) -> str:
+    """Returns what to do with something that is almost a table."""
+    if hasattr(ratings, "collect"):
+        return ": collect it first, as with `ratings.collect()`"
+    if isinstance(ratings, (str, os.PathLike)):
+        return ": name a file with `dataset.path` in the scenario"
+    if isinstance(ratings, (tuple, list)):
+        return ": make a table of rows, as with `pandas.DataFrame(rows, columns=[\"user\", \"item\"])`"
+    return ""
+
+
+def _is_pandas(ratings: Any) -> bool:
+    return type(ratings).__module__.partition(".")[0] == "pandas" and hasattr(ratings, "columns")
+
+
+def _is_column(values: Any) -> bool:
+    return not isinstance(values, (str, bytes, Mapping, tuple)) and hasattr(values, "__len__")
+
+
+def _refused(reason: str) -> _native.ScenarioError:
+    return _native.ScenarioError(reason)
+
+
+def _of_matrix(matrix: Any) -> dict[str, Any]:
+    """Returns what a sparse matrix stores, row by row. The numbers of rows and columns are the names of users and
+    items."""
+    rows = matrix.tocsr()
+    columns = {"user": np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), "item": rows.indices}
+    # A matrix of yes and no has no ratings.
+    return columns if rows.data.dtype == bool else columns | {"rating": rows.data}
+
+
+def _names_of(table: Any) -> list[str]:
+    """Returns the names of a table's columns."""
+    for name in ("columns", "column_names"):
+        names = getattr(table, name, None)
+        # Those of pyarrow are its columns themselves.
+        if names is not None and all(isinstance(name, (str, int, np.integer)) for name in names):
+            return [str(name) for name in names]
+    names = getattr(getattr(table, "schema", None), "names", None)
+    if names is None:
+        raise _refused(f"{type(table).__name__} does not tell the names of its columns: give a table of pyarrow")
+    return [str(name) for name in names]
+
+
+def _named(scenario: Any, changes: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Returns the columns that a scenario names, by their keys in `dataset.columns`. A scenario that cannot be read
+    names none here, and is refused where it is read."""
+    tree: Any = scenario
+    try:
+        if isinstance(scenario, str) and not _inputs.is_path(scenario):
+            tree = tomllib.loads(scenario)
+        elif isinstance(scenario, (str, os.PathLike)):
+            with open(scenario, "rb") as file:
+                tree = tomllib.load(file)
+    except (OSError, ValueError):
+        tree = {}
+    found = dict(_at(tree, "dataset", "columns"))
+    for key, value in changes.items() if isinstance(changes, Mapping) else ():
+        for step in reversed(str(key).split(".")):
+            value = {step.strip(): value}
+        found |= _at(value, "dataset", "columns")
+    return {column: found[column] for column in _COLUMNS if column in found}
+
+
+def _at(tree: Any, *path: str) -> Mapping[str, Any]:
+    """Returns the table at a path; an empty one if there is none."""
+    for step in path:
+        tree = tree.get(step) if isinstance(tree, Mapping) else None
+    return tree if isinstance(tree, Mapping) else {}
+
+
+def _plain(name: str) -> str:
+    """Returns a name without capitals and signs, and without the type that RecBole writes behind it."""
+    return re.sub(r"[^a-z0-9]", "", re.sub(r":(token|float)(_seq)?$", "", name.lower()))
+
+
+def _chosen(names: list[str], named: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the columns by their keys: those that the scenario names, and else those with usual names. Who names
+    users and items names all columns."""
+    chosen = {key: _one(names, key, column) for key, column in named.items()}
+    if len({"user", "item"} & set(named)) == 2:
+        return chosen
+    free = [name for name in names if name not in chosen.values()]
+    for key, usual in _USUAL.items():
+        alike = [name for name in free if _plain(name) in usual]
+        if key in chosen or (not alike and key not in ("user", "item")):
+            continue
+        if len(alike) != 1:
+            found = f"{_listed(alike)} may be" if alike else f"none of {_listed(names)} seems to be"
+            raise _refused(
+                f"the ratings need a column of the {key}s, and {found} it: name it with "
+                f'`set={{"dataset.columns.{key}": "NAME"}}`{_nearest(names, usual)}'
+            )
+        chosen[key] = alike[0]
+    return chosen
+
+
+def _nearest(names: Iterable[str], wanted: Sequence[str]) -> str:
+    """Returns the column whose name is nearest to one that is wanted, as a question."""
+    by_name = {_plain(name): name for name in names}
+    near = [match for name in wanted for match in difflib.get_close_matches(_plain(name), by_name, 1, 0.7)]
+    return f"; did you mean {by_name[near[0]]!r}?" if near else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
+
+
+def _one(names: list[str], key: str, column: Any) -> str:
+    """Returns the name of a column that a scenario names, or counts from 1."""
+    if isinstance(column, int) and not isinstance(column, bool) and 1 <= column <= len(names):
+        column = names[column - 1]
+    if not isinstance(column, str) or column not in names:
+        raise _refused(
+            f"`dataset.columns.{key}` is {column!r}, and the ratings have the columns {_listed(names)}"
+            f"{_nearest(names, [str(column)])}"
+        )
+    if names.count(column) > 1:
+        raise _refused(f"the ratings have several columns {column!r}: rename all but one")
+    return column
+
+
+def _of_table(table: Any, names: list[str], wanted: list[str]) -> _native.Ratings:
+    """Hands the wanted columns of a table over."""
+    for name in wanted:
+        _one(names, name, name)
+    if _is_pandas(table):
+        table = table.iloc[:, [names.index(name) for name in wanted]].set_axis(wanted, axis=1)
+        try:
+            return _native.Ratings.of_stream(table.reset_index(drop=True).__arrow_c_stream__(), wanted)
+        except (ImportError, TypeError, ValueError):
+            # Without pyarrow pandas hands nothing out, and with it no column of several types.
+            return _of_arrays({name: table[name].to_numpy() for name in wanted})
+    return _native.Ratings.of_stream(table.__arrow_c_stream__(), wanted)
+
+
+def _of_arrays(columns: Mapping[str, Any]) -> _native.Ratings:
+    """Hands arrays over."""
+    arrays = {name: _array(name, values) for name, values in columns.items()}
+    lengths = {name: len(values) for name, (values, _) in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"`{name}` {length}" for name, length in lengths.items())
+        raise _refused(f"the columns of the ratings have different lengths: {told}; a row needs a value in each")
+    return _native.Ratings.of_arrays([(name, values, are_times) for name, (values, are_times) in arrays.items()])
+
+
+def _array(name: str, values: Any) -> tuple[Any, bool]:
+    """Returns a column as an array whose values stand in a row, or as texts with `None`, and whether it has times."""
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise _refused(f"the column `{name}` of the ratings must have one dimension, not the shape {array.shape}")
+    kind = array.dtype.kind
+    if kind == "M":
+        return np.ascontiguousarray(array.astype("datetime64[ns]").view(np.int64)), True
+    if kind == "f" and name in ("user", "item") and array.size and np.all(array == np.floor(array)):
+        # Numbers of users beside ratings become floats in one array.
+        return np.ascontiguousarray(array, dtype=np.int64), False
+    if kind in "iufb":
+        wide = {"i": np.int64, "u": np.uint64, "b": bool, "f": np.float32 if array.dtype.itemsize == 4 else np.float64}
+        return np.ascontiguousarray(array, dtype=wide[kind]), False
+    if kind not in "UO":
+        raise _refused(
+            f"the column `{name}` of the ratings has the type {array.dtype}, and must have numbers, texts or times"
+        )
+    return [None if _is_missing(value) else str(value) for value in array.tolist()], False
+
+
+def _is_missing(value: Any) -> bool:
+    """Returns whether a value stands for none, as NaN does."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
