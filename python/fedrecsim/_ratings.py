@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
 import sys
-from typing import Any, Iterable, Mapping, Protocol, Sequence, Union
+from typing import Any, Iterable, Mapping, NoReturn, Protocol, Sequence, Union
 
 import numpy as np
 
 from . import _inputs, _native
+from ._errors import ScenarioError, WrongTypeError
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -82,6 +84,28 @@ def given(ratings: Ratings | None, scenario: object, changes: Mapping[str, Any] 
     return native, [(key, _inputs.json_of(value)) for key, value in overrides]
 
 
+def pairs(ratings: Ratings, columns: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+    """Returns the user and the item of every row: integers where the column has them, else texts. `columns` are named as in
+    `dataset.columns`.
+
+    Raises ScenarioError as `given` does.
+    """
+    native, overrides = given(ratings, None, {"dataset.columns": columns}) or _nothing()
+    names = {key.rpartition(".")[2]: json.loads(name) for key, name in overrides}
+    places = list(dict.fromkeys(name for key, name in names.items() if key not in ("name", "path")))
+
+    def column(key: str) -> list[Any]:
+        place = places.index(names[key])
+        texts = native.texts(place)
+        return [int(text) if text else text for text in texts] if native.is_whole(place) else texts
+
+    return column("user"), column("item")
+
+
+def _nothing() -> NoReturn:
+    raise WrongTypeError("ratings are needed, and not None")
+
+
 def _columns_of(ratings: Any) -> Any:
     """Returns ratings as a table of Arrow, or as arrays by their names."""
     if isinstance(ratings, Mapping):
@@ -97,7 +121,7 @@ def _columns_of(ratings: Any) -> Any:
         return {name: ratings[name] for name in ratings.dtype.names}
     if isinstance(ratings, np.ndarray) and ratings.ndim == 2:
         if not 2 <= ratings.shape[1] <= 4:
-            raise _refused(
+            raise ScenarioError(
                 f"an array of ratings has two to four columns (user, item, rating, time), and not {ratings.shape[1]}; "
                 "give a matrix of users and items as `scipy.sparse.csr_matrix(matrix)`"
             )
@@ -105,7 +129,7 @@ def _columns_of(ratings: Any) -> Any:
     if isinstance(ratings, (tuple, list)) and 2 <= len(ratings) <= 4 and all(map(_is_column, ratings)):
         return dict(zip(_POSITIONS, ratings))
     kind = type(ratings).__name__
-    raise _refused(
+    raise WrongTypeError(
         "ratings must be a table of pandas, polars or pyarrow, a dictionary of columns, arrays (user, item, rating, "
         f"time), or a sparse matrix of SciPy, not {kind}{_advice(ratings)}"
     )
@@ -130,10 +154,6 @@ def _is_column(values: Any) -> bool:
     return not isinstance(values, (str, bytes, Mapping, tuple)) and hasattr(values, "__len__")
 
 
-def _refused(reason: str) -> _native.ScenarioError:
-    return _native.ScenarioError(reason)
-
-
 def _of_matrix(matrix: Any) -> dict[str, Any]:
     """Returns what a sparse matrix stores, row by row. The numbers of rows and columns are the names of users and
     items."""
@@ -152,7 +172,7 @@ def _names_of(table: Any) -> list[str]:
             return [str(name) for name in names]
     names = getattr(getattr(table, "schema", None), "names", None)
     if names is None:
-        raise _refused(f"{type(table).__name__} does not tell the names of its columns: give a table of pyarrow")
+        raise WrongTypeError(f"{type(table).__name__} does not tell the names of its columns: give a table of pyarrow")
     return [str(name) for name in names]
 
 
@@ -201,7 +221,7 @@ def _chosen(names: list[str], named: Mapping[str, Any]) -> dict[str, str]:
             continue
         if len(alike) != 1:
             found = f"{_listed(alike)} may be" if alike else f"none of {_listed(names)} seems to be"
-            raise _refused(
+            raise ScenarioError(
                 f"the ratings need a column of the {key}s, and {found} it: name it with "
                 f'`set={{"dataset.columns.{key}": "NAME"}}`{_nearest(names, usual)}'
             )
@@ -225,12 +245,12 @@ def _one(names: list[str], key: str, column: Any) -> str:
     if isinstance(column, int) and not isinstance(column, bool) and 1 <= column <= len(names):
         column = names[column - 1]
     if not isinstance(column, str) or column not in names:
-        raise _refused(
+        raise ScenarioError(
             f"`dataset.columns.{key}` is {column!r}, and the ratings have the columns {_listed(names)}"
             f"{_nearest(names, [str(column)])}"
         )
     if names.count(column) > 1:
-        raise _refused(f"the ratings have several columns {column!r}: rename all but one")
+        raise ScenarioError(f"the ratings have several columns {column!r}: rename all but one")
     return column
 
 
@@ -254,7 +274,7 @@ def _of_arrays(columns: Mapping[str, Any]) -> _native.Ratings:
     lengths = {name: len(values) for name, (values, _) in arrays.items()}
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"`{name}` {length}" for name, length in lengths.items())
-        raise _refused(f"the columns of the ratings have different lengths: {told}; a row needs a value in each")
+        raise ScenarioError(f"the columns of the ratings have different lengths: {told}; a row needs a value in each")
     return _native.Ratings.of_arrays([(name, values, are_times) for name, (values, are_times) in arrays.items()])
 
 
@@ -262,7 +282,7 @@ def _array(name: str, values: Any) -> tuple[Any, bool]:
     """Returns a column as an array whose values stand in a row, or as texts with `None`, and whether it has times."""
     array = np.asarray(values)
     if array.ndim != 1:
-        raise _refused(f"the column `{name}` of the ratings must have one dimension, not the shape {array.shape}")
+        raise ScenarioError(f"the column `{name}` of the ratings must have one dimension, not the shape {array.shape}")
     kind = array.dtype.kind
     if kind == "M":
         return np.ascontiguousarray(array.astype("datetime64[ns]").view(np.int64)), True
@@ -273,7 +293,7 @@ def _array(name: str, values: Any) -> tuple[Any, bool]:
         wide = {"i": np.int64, "u": np.uint64, "b": bool, "f": np.float32 if array.dtype.itemsize == 4 else np.float64}
         return np.ascontiguousarray(array, dtype=wide[kind]), False
     if kind not in "UO":
-        raise _refused(
+        raise WrongTypeError(
             f"the column `{name}` of the ratings has the type {array.dtype}, and must have numbers, texts or times"
         )
     return [None if _is_missing(value) else str(value) for value in array.tolist()], False

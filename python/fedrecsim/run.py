@@ -6,9 +6,9 @@ import html
 import json
 import os
 import warnings
-from typing import TYPE_CHECKING, Any, Mapping
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
-from . import _inputs, _native, _progress, _ratings, _track
+from . import _inputs, _native, _progress, _ratings, _saved, _track
 from .table import Table
 
 if TYPE_CHECKING:
@@ -93,10 +93,15 @@ class Run:
 
     @property
     def users(self) -> Table | None:
-        """A row for every user, with the columns of `users.csv`; `None` if there are more than the scenario has
-        listed."""
+        """A row for every user with its number and its name in the ratings, and the columns of `users.csv`; `None` if
+        there are more than the scenario has listed."""
         users = self._report.users
         return None if users is None else Table(users)
+
+    @property
+    def items(self) -> Table:
+        """A row for every item with its number and its name in the ratings, and the columns of `items.csv`."""
+        return Table(self._report.items)
 
     @property
     def events(self) -> Table:
@@ -143,11 +148,24 @@ class Run:
         A run does not keep its users' parameters. When they are first asked for, it is trained once more, which a
         warning says. Raises FedrecsimError where that does not end with the same model.
         """
+        return self._trained_once_more().recommend(user, top)
+
+    def scores(self, users: Sequence[str | int] | None = None) -> np.ndarray:
+        """Returns the scores that the trained run has for all items, those included that a user has rated: an array of
+        the shape (users, items) in single precision. Columns are in the order of `items`.
+
+        `users` are the names of users in the ratings; without them, it is all of them in the order of `users`. It is
+        trained once more, as for `recommend`, and raises what that raises.
+        """
+        return self._trained_once_more().scores(users)
+
+    def _trained_once_more(self) -> Simulation:
+        """Returns a simulation that stands at the round that the run is judged by."""
         if self._trained is None:
             from .simulation import Simulation
 
             source = self._again()
-            warnings.warn("the run has not kept its users' parameters, and is trained once more", stacklevel=2)
+            warnings.warn("the run has not kept its users' parameters, and is trained once more", stacklevel=3)
             simulation = Simulation._of(source, _native.Simulation(source))
             # What is shown is what the run's accuracy is of.
             simulation.step_until(round=self.record["selected_round"] or self.record["rounds"])
@@ -158,7 +176,7 @@ class Run:
             if not self._has(simulation.model):
                 self._trained = None
                 raise _native.FedrecsimError("training once more ends with another model than that of the run")
-        return self._trained.recommend(user, top)
+        return self._trained
 
     def _has(self, model: Mapping[str, Any]) -> bool:
         """Returns whether this is the run's model, bit by bit."""
@@ -187,6 +205,18 @@ class Run:
     def write(self, folder: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Writes the report to a folder, as the command does."""
         self._report.write(os.fspath(folder), overwrite)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Saves the run to one file (a zip archive with the files of its report, its tables and its model), for `load`."""
+        _saved.save(self._report, os.fspath(path))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Run:
+        """Returns a run that `save` has saved. It runs no code of the file.
+
+        Raises ScenarioError for another file, and FileNotFoundError if there is none.
+        """
+        return cls(_saved.load(os.fspath(path)), {})
 
     def check(self) -> Run:
         """Returns the run if it is complete.
@@ -238,6 +268,7 @@ def run(
     data_dir: str | os.PathLike[str] | None = None,
     out: str | os.PathLike[str] | None = None,
     track: _track.Track | None = None,
+    on_round: Callable[[dict[str, Any]], object] | None = None,
 ) -> Run:
     """Runs a scenario, and returns what remains of it.
 
@@ -255,7 +286,13 @@ def run(
     accuracy and the report. One that fails costs the run nothing: the warning `TrackerFailed` says so.
 
     A run that cannot go on, because training diverged say, ends with the warning `RunStopped`, and its finished rounds
-    are its result. Ctrl-C raises KeyboardInterrupt.
+    are its result.
+
+    `on_round` is called with the record of every round as it ends, as `Simulation.step` returns it. The run stops after the
+    round if it returns True, and its finished rounds are its result.
+
+    Ctrl-C raises KeyboardInterrupt, and so does `on_round` with its exceptions. If a round was finished, the exception has
+    the finished rounds as a `Run` in its attribute `run`, and they are written to `out` if there is one.
 
     Raises ScenarioError with the place of every fault of a scenario or of the ratings, and for a tracker that is not
     installed.
@@ -264,9 +301,12 @@ def run(
     show, end = (None, lambda: None)
     if progress and _progress.is_visible():
         show, end = _progress.shown()
-    with _track.Tracking(_track.chosen(track)) as tracking:
+    with _track.Tracking(_track.chosen(track), on_round) as tracking:
         try:
             report = tracking.run(source, _inputs.threads_of(threads), show)
+        except BaseException as reason:
+            _keep(reason, source, out)
+            raise
         finally:
             end()
         done = Run(report, source)
@@ -277,6 +317,21 @@ def run(
         if out is not None:
             done.write(out)
     return done
+
+
+def _keep(reason: BaseException, source: dict[str, Any], out: str | os.PathLike[str] | None) -> None:
+    """Gives an exception the finished rounds of the run that it ends, and writes them."""
+    report = reason.__dict__.pop("report", None)
+    if report is None:
+        return
+    left = Run(report, source)
+    reason.run = left  # type: ignore[attr-defined]
+    if out is not None:
+        try:
+            left.write(out)
+        except _native.FedrecsimError as fault:
+            # The rounds are at the exception, and their end is what the caller has to know.
+            warnings.warn(f"the finished rounds are not in {os.fspath(out)}: {fault}", UserWarning, stacklevel=3)
 
 
 def resolve(

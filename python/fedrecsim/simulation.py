@@ -5,11 +5,11 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import tempfile
 import weakref
-from typing import TYPE_CHECKING, Any, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, Sequence
 
 from . import _inputs, _native, _ratings
+from ._files import write_private
 from .run import Run
 
 if TYPE_CHECKING:
@@ -26,18 +26,6 @@ def _close_all() -> None:
     _native.end_all()
     for simulation in list(_alive):
         simulation._native.close()
-
-
-def _write_private(path: str, content: bytes) -> None:
-    """Writes a file that its owner alone can read, whole or not at all. A link at its place is replaced."""
-    descriptor, partial = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=".fedrecsim-")
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(content)
-        os.replace(partial, path)
-    except BaseException:
-        os.unlink(partial)
-        raise
 
 
 class Simulation:
@@ -111,7 +99,7 @@ class Simulation:
         """Returns the state between two rounds, and writes it to a file if one is named."""
         saved = self._native.save()
         if path is not None:
-            _write_private(os.fspath(path), saved)
+            write_private(os.fspath(path), saved)
         return saved
 
     def recommend(self, user: str | int, top: int = 10) -> list[dict[str, Any]]:
@@ -125,6 +113,15 @@ class Simulation:
             {"item": item, "score": score, "held_out": held_out, "popular": other}
             for (item, score, held_out), other in zip(shown, popular, strict=True)
         ]
+
+    def scores(self, users: Sequence[str | int] | None = None) -> np.ndarray:
+        """Returns the scores that all items have now for each of `users`, those included that a user has rated: an array
+        of the shape (users, items) in single precision. Without `users` it is all of them, by their numbers. Raises
+        ScenarioError for a user who is not there."""
+        if isinstance(users, (str, int)):
+            users = [users]
+        names = self._native.names()[0] if users is None else [str(user) for user in users]
+        return self._native.scores(names)
 
     @property
     def model(self) -> dict[str, np.ndarray]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Mapping, Sequence, overload
 
 from . import _inputs, _native, _ratings, _ray, _track, method
+from ._errors import WrongTypeError
 from ._order import Order, PlannedRun
 from .compare import Comparison
 
@@ -152,7 +153,7 @@ def _placed(study: Any, out: Any) -> tuple[Path, Path]:
     """Returns the file and the folder of a study, and writes the file if the study is a dictionary."""
     if not isinstance(study, Mapping):
         if not isinstance(study, (str, os.PathLike)) or not os.fspath(study):
-            raise _native.ScenarioError(f"a study must be the path of a file or a dictionary, not {study!r:.80}")
+            raise WrongTypeError(f"a study must be the path of a file or a dictionary, not {study!r:.80}")
         path = Path(study)
         # A file that is not there may be the name of a study that comes with the package.
         return path.absolute() if path.exists() else path, Path(out if out is not None else Path("reports") / path.stem).absolute()

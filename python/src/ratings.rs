@@ -28,7 +28,19 @@ const STREAM: &std::ffi::CStr = c"arrow_array_stream";
 
 /// Ratings in memory, which a scenario names by `path` as long as this is there.
 #[pyclass(frozen, module = "fedrecsim._native")]
-pub struct Ratings(Given);
+pub struct Ratings {
+    given: Given,
+    rows: Arc<Rows>,
+}
+
+impl Ratings {
+    /// Makes rows known to scenarios.
+    fn of(rows: Rows) -> Self {
+        let rows = Arc::new(rows);
+        let given = given::give(Arc::clone(&rows) as Arc<dyn GivenRows>);
+        Self { given, rows }
+    }
+}
 
 #[pymethods]
 impl Ratings {
@@ -47,7 +59,7 @@ impl Ratings {
         #[allow(unsafe_code)]
         let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) };
         py.detach(|| Rows::of_stream(stream, wanted))
-            .map(|rows| Self(given::give(Arc::new(rows))))
+            .map(Self::of)
             .map_err(refused)
     }
 
@@ -61,18 +73,45 @@ impl Ratings {
             names.push(name);
         }
         py.detach(|| Rows::new(names, vec![arrays]))
-            .map(|rows| Self(given::give(Arc::new(rows))))
+            .map(Self::of)
             .map_err(refused)
     }
 
     /// The value of `dataset.path` for these ratings.
     #[getter]
     fn path(&self) -> String {
-        self.0.path().display().to_string()
+        self.given.path().display().to_string()
     }
 
     fn __len__(&self) -> usize {
-        self.0.rows().count()
+        self.rows.count()
+    }
+
+    /// Returns the texts of a column, as names of users and items are read.
+    fn texts(&self, column: usize) -> Vec<String> {
+        let mut texts = Vec::with_capacity(self.rows.count());
+        for row in 0..self.rows.count() {
+            let mut place = 0;
+            self.rows.read(row, &mut |field| {
+                if place == column {
+                    texts.push(String::from_utf8_lossy(field.trim_ascii()).into_owned());
+                }
+                place += 1;
+            });
+        }
+        texts
+    }
+
+    /// Returns whether a column has whole numbers.
+    fn is_whole(&self, column: usize) -> bool {
+        let arrays = self
+            .rows
+            .chunks
+            .iter()
+            .filter_map(|chunk| chunk.get(column));
+        arrays
+            .into_iter()
+            .all(|array| array.data_type().is_integer())
     }
 }
 
