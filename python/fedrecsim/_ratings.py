@@ -69,16 +69,16 @@ def given(ratings: Ratings | None, scenario: object, changes: Mapping[str, Any] 
     """
     if ratings is None:
         return None
-    found = _columns_of(ratings)
-    if isinstance(found, dict):
-        names, arrays = list(found), found
-        are_ours = not isinstance(ratings, Mapping) and getattr(ratings, "dtype", np.dtype(float)).names is None
+    arrays = _without_names(ratings)
+    if arrays is not None:
+        chosen = {key: key for key in arrays}
+        native = _of_arrays(arrays)
     else:
-        names, arrays, are_ours = _names_of(found), None, False
-    named = {} if are_ours else _named(scenario, changes)
-    chosen = dict(zip(_POSITIONS, names)) if are_ours else _chosen(names, named)
-    wanted = list(dict.fromkeys(chosen.values()))
-    native = _of_table(found, names, wanted) if arrays is None else _of_arrays({name: arrays[name] for name in wanted})
+        table = _with_names(ratings)
+        names = list(table) if isinstance(table, dict) else _names_of(table)
+        chosen = _chosen(names, _named(scenario, changes))
+        wanted = list(dict.fromkeys(chosen.values()))
+        native = _of_arrays({name: table[name] for name in wanted}) if isinstance(table, dict) else _of_table(table, names, wanted)
     overrides: list[tuple[str, Any]] = [("dataset.name", "delimited"), ("dataset.path", native.path)]
     overrides += [(f"dataset.columns.{key}", name) for key, name in chosen.items()]
     return native, [(key, _inputs.json_of(value)) for key, value in overrides]
@@ -106,20 +106,29 @@ def _nothing() -> NoReturn:
     raise WrongTypeError("ratings are needed, and not None")
 
 
-def _columns_of(ratings: Any) -> Any:
-    """Returns ratings as a table of Arrow, or as arrays by their names."""
+def _with_names(ratings: Any) -> Any:
+    """Returns ratings whose columns have names as a table of Arrow, or as a dictionary of columns."""
     if isinstance(ratings, Mapping):
         return {str(name): values for name, values in ratings.items()}
     if _is_pandas(ratings):
         # Users or items may be the frame's index.
         return ratings.reset_index() if any(name is not None for name in ratings.index.names) else ratings
-    if hasattr(ratings, "__arrow_c_stream__"):
-        return ratings
-    if hasattr(ratings, "tocsr"):
-        return _of_matrix(ratings)
     if isinstance(ratings, np.ndarray) and ratings.dtype.names is not None:
         return {name: ratings[name] for name in ratings.dtype.names}
-    if isinstance(ratings, np.ndarray) and ratings.ndim == 2:
+    if hasattr(ratings, "__arrow_c_stream__"):
+        return ratings
+    kind = type(ratings).__name__
+    raise WrongTypeError(
+        "ratings must be a table of pandas, polars or pyarrow, a dictionary of columns, arrays (user, item, rating, "
+        f"time), or a sparse matrix of SciPy, not {kind}{_advice(ratings)}"
+    )
+
+
+def _without_names(ratings: Any) -> dict[str, Any] | None:
+    """Returns ratings whose columns have no names, by what the columns are for; `None` for others."""
+    if hasattr(ratings, "tocsr"):
+        return _of_matrix(ratings)
+    if isinstance(ratings, np.ndarray) and ratings.dtype.names is None and ratings.ndim == 2:
         if not 2 <= ratings.shape[1] <= 4:
             raise ScenarioError(
                 f"an array of ratings has two to four columns (user, item, rating, time), and not {ratings.shape[1]}; "
@@ -128,11 +137,7 @@ def _columns_of(ratings: Any) -> Any:
         return dict(zip(_POSITIONS, ratings.T))
     if isinstance(ratings, (tuple, list)) and 2 <= len(ratings) <= 4 and all(map(_is_column, ratings)):
         return dict(zip(_POSITIONS, ratings))
-    kind = type(ratings).__name__
-    raise WrongTypeError(
-        "ratings must be a table of pandas, polars or pyarrow, a dictionary of columns, arrays (user, item, rating, "
-        f"time), or a sparse matrix of SciPy, not {kind}{_advice(ratings)}"
-    )
+    return None
 
 
 def _advice(ratings: Any) -> str:
@@ -262,7 +267,7 @@ def _of_table(table: Any, names: list[str], wanted: list[str]) -> _native.Rating
         table = table.iloc[:, [names.index(name) for name in wanted]].set_axis(wanted, axis=1)
         try:
             return _native.Ratings.of_stream(table.reset_index(drop=True).__arrow_c_stream__(), wanted)
-        except (ImportError, TypeError, ValueError):
+        except (AttributeError, ImportError, TypeError, ValueError):
             # Without pyarrow pandas hands nothing out, and with it no column of several types.
             return _of_arrays({name: table[name].to_numpy() for name in wanted})
     return _native.Ratings.of_stream(table.__arrow_c_stream__(), wanted)

@@ -291,3 +291,22 @@ def test_a_scenario_of_ratings_that_are_gone_asks_for_them() -> None:
     for again in (lambda: fedrecsim.run(scenario, progress=False), lambda: pickle.loads(packed).events):
         with pytest.raises(fedrecsim.ScenarioError, match="memory of the process.*`ratings=`"):
             again()
+
+
+def test_a_split_of_ones_own_is_a_column_of_dates() -> None:
+    """If this fails, a run on a published split trains on its test part, as the documents say it does not."""
+    columns = rows()
+    is_test = np.arange(300) % 5 == 0
+    part = np.where(is_test, np.datetime64("2000-01-02"), np.datetime64("2000-01-01"))
+    given = {"user": columns["userId"], "item": columns["movie_id"], "part": part, "time": columns["timestamp"]}
+    split = {"cut": "2000-01-02", "targets": "all", "new_items": True}
+    keys = {"timestamp": "part", "order": "time"}
+    changes: dict[str, Any] = {f"dataset.columns.{key}": name for key, name in keys.items()}
+    simulation = fedrecsim.Simulation(BASE, given, set=changes | {"dataset.split": {"global-time": split}})
+    simulation.step()
+    for user in (100, 117):
+        shown = simulation.recommend(user, 50)
+        own = {str(item) for item in columns["movie_id"][is_test & (columns["userId"] == user)]}
+        assert {row["item"] for row in shown if row["held_out"]} == own
+        train = {str(item) for item in columns["movie_id"][~is_test & (columns["userId"] == user)]}
+        assert not train & {row["item"] for row in shown} and len(shown) + len(train) == 50

@@ -132,8 +132,7 @@ pub(super) fn leave_out_the_old_source(
             && dataset.get(key).is_some_and(is_of_the_file)
             && let Some(node) = dataset.remove(key)
         {
-            let message =
-                format!("`{key}` is dropped: {REPLACES_SOURCE}, `{name}`");
+            let message = format!("`{key}` is dropped: {REPLACES_SOURCE}, `{name}`");
             warnings.push(Fault::new(&node.key, message));
         }
     }

@@ -94,7 +94,7 @@ class Tracking:
         return self
 
     def __exit__(self, kind: object, reason: BaseException | None, trace: object) -> None:
-        if self._feeds is None:
+        if self._feeds is None or not self._trackers:
             return
         try:
             if self._report is None:
