@@ -134,10 +134,22 @@ def _without_names(ratings: Any) -> dict[str, Any] | None:
                 f"an array of ratings has two to four columns (user, item, rating, time), and not {ratings.shape[1]}; "
                 "give a matrix of users and items as `scipy.sparse.csr_matrix(matrix)`"
             )
-        return dict(zip(_POSITIONS, ratings.T))
+        return _by_places(ratings.T)
     if isinstance(ratings, (tuple, list)) and 2 <= len(ratings) <= 4 and all(map(_is_column, ratings)):
-        return dict(zip(_POSITIONS, ratings))
+        return _by_places(ratings)
     return None
+
+
+def _by_places(columns: Iterable[Any]) -> dict[str, Any]:
+    """Returns columns by what they are for. Three of them are often meant as (user, item, time)."""
+    arrays = dict(zip(_POSITIONS, columns))
+    values = np.asarray(arrays.get("rating", []))
+    if values.dtype.kind == "M" or (values.dtype.kind in "iuf" and values.size and np.nanmin(values) >= 1e8):
+        raise ScenarioError(
+            "the third column has the ratings, and seems to have times: name the columns, as in "
+            '`{"user": users, "item": items, "time": times}`'
+        )
+    return arrays
 
 
 def _advice(ratings: Any) -> str:
@@ -177,7 +189,10 @@ def _names_of(table: Any) -> list[str]:
             return [str(name) for name in names]
     names = getattr(getattr(table, "schema", None), "names", None)
     if names is None:
-        raise WrongTypeError(f"{type(table).__name__} does not tell the names of its columns: give a table of pyarrow")
+        raise WrongTypeError(
+            f"{type(table).__name__} does not tell the names of its columns, and ratings need one of users and one of items: "
+            "give a table"
+        )
     return [str(name) for name in names]
 
 
@@ -216,6 +231,8 @@ def _plain(name: str) -> str:
 def _chosen(names: list[str], named: Mapping[str, Any]) -> dict[str, str]:
     """Returns the columns by their keys: those that the scenario names, and else those with usual names. Who names
     users and items names all columns."""
+    if not names:
+        raise ScenarioError("the ratings have no columns: they need one of users and one of items")
     chosen = {key: _one(names, key, column) for key, column in named.items()}
     if len({"user", "item"} & set(named)) == 2:
         return chosen

@@ -197,6 +197,9 @@ FAULTS: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "two dimensions": (lambda: rows() | {"Rating": np.ones((300, 2))}, ["`Rating`", "(300, 2)"]),
     "a matrix": (lambda: np.ones((30, 50)), ["csr_matrix"]),
     "rows": (lambda: [(1, 2), (3, 4)], ["DataFrame"]),
+    "times as ratings": (lambda: tuple(rows()[name] for name in ("userId", "movie_id", "timestamp")), ['"time": times']),
+    "no columns": (lambda: {}, ["no columns"]),
+    "one column": (lambda: pytest.importorskip("polars").Series([1, 2]), ["Series", "give a table"]),
     "a path": (lambda: "ratings.csv", ["dataset.path"]),
     "a number": (lambda: 3, ["must be a table", "int"]),
 }
