@@ -23,7 +23,8 @@ from .compare import Comparison, compare
 from .method import Block, Client, Method, Parameter, Problem, Rows, Server, Update
 from .reference import Key, MethodDescription, explain
 from .reference import methods as methods
-from .run import Picture, Run, RunStopped, estimate, resolve, run
+from .run import Picture, Run
+from .running import RunStopped, estimate, resolve, run
 from .simulation import Simulation
 from .study import Study, study
 from .table import Table

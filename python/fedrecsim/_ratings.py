@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
-import re
-import sys
 from typing import Any, Iterable, Mapping, NoReturn, Protocol, Sequence, Union
 
 import numpy as np
 
-from . import _inputs, _native
+from . import _columns, _inputs, _native
 from ._errors import ScenarioError, WrongTypeError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 class ArrowTable(Protocol):
@@ -37,30 +29,6 @@ class SparseMatrix(Protocol):
 #: Ratings in memory: a table, columns by their names, arrays `(user, item[, rating[, time]])`, or a sparse matrix.
 Ratings = Union[ArrowTable, SparseMatrix, Mapping[str, Any], Sequence[Any], np.ndarray]
 
-#: The names that columns usually have, without capitals and what is no letter or digit.
-_USUAL = {
-    "user": (
-        "user", "userid", "uid", "u", "userindex", "useridx", "username", "customer", "customerid", "member", "memberid",
-        "reviewerid", "visitorid", "accountid", "profileid",
-    ),
-    "item": (
-        "item", "itemid", "iid", "i", "itemindex", "itemidx", "movie", "movieid", "product", "productid", "asin",
-        "parentasin", "track", "trackid", "song", "songid", "artist", "artistid", "book", "bookid", "isbn", "business",
-        "businessid", "article", "articleid", "newsid", "video", "videoid", "recipeid",
-    ),
-    "rating": ("rating", "ratings", "score", "stars", "overall", "preference"),
-    "timestamp": (
-        "timestamp", "timestamps", "time", "datetime", "date", "ts", "unixreviewtime", "createdat", "ratedat",
-        "eventtime",
-    ),
-}  # fmt: skip
-
-#: The columns of arrays without names.
-_POSITIONS = ("user", "item", "rating", "timestamp")
-
-#: What `dataset.columns` names besides those.
-_COLUMNS = (*_POSITIONS, "label", "weight", "order")
-
 
 def given(ratings: Ratings | None, scenario: object, changes: Mapping[str, Any] | None) -> _inputs.Given | None:
     """Returns ratings as the native module reads them, with the overrides that name them in a scenario.
@@ -76,7 +44,7 @@ def given(ratings: Ratings | None, scenario: object, changes: Mapping[str, Any] 
     else:
         table = _with_names(ratings)
         names = list(table) if isinstance(table, dict) else _names_of(table)
-        chosen = _chosen(names, _named(scenario, changes))
+        chosen = _columns.chosen(names, _columns.named(scenario, changes))
         wanted = list(dict.fromkeys(chosen.values()))
         native = _of_arrays({name: table[name] for name in wanted}) if isinstance(table, dict) else _of_table(table, names, wanted)
     overrides: list[tuple[str, Any]] = [("dataset.name", "delimited"), ("dataset.path", native.path)]
@@ -142,7 +110,7 @@ def _without_names(ratings: Any) -> dict[str, Any] | None:
 
 def _by_places(columns: Iterable[Any]) -> dict[str, Any]:
     """Returns columns by what they are for. Three of them are often meant as (user, item, time)."""
-    arrays = dict(zip(_POSITIONS, columns))
+    arrays = dict(zip(_columns.POSITIONS, columns))
     values = np.asarray(arrays.get("rating", []))
     if values.dtype.kind == "M" or (values.dtype.kind in "iuf" and values.size and np.nanmin(values) >= 1e8):
         raise ScenarioError(
@@ -196,90 +164,10 @@ def _names_of(table: Any) -> list[str]:
     return [str(name) for name in names]
 
 
-def _named(scenario: Any, changes: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Returns the columns that a scenario names, by their keys in `dataset.columns`. A scenario that cannot be read
-    names none here, and is refused where it is read."""
-    tree: Any = scenario
-    try:
-        if isinstance(scenario, str) and not _inputs.is_path(scenario):
-            tree = tomllib.loads(scenario)
-        elif isinstance(scenario, (str, os.PathLike)):
-            with open(scenario, "rb") as file:
-                tree = tomllib.load(file)
-    except (OSError, ValueError):
-        tree = {}
-    found = dict(_at(tree, "dataset", "columns"))
-    for key, value in changes.items() if isinstance(changes, Mapping) else ():
-        for step in reversed(str(key).split(".")):
-            value = {step.strip(): value}
-        found |= _at(value, "dataset", "columns")
-    return {column: found[column] for column in _COLUMNS if column in found}
-
-
-def _at(tree: Any, *path: str) -> Mapping[str, Any]:
-    """Returns the table at a path; an empty one if there is none."""
-    for step in path:
-        tree = tree.get(step) if isinstance(tree, Mapping) else None
-    return tree if isinstance(tree, Mapping) else {}
-
-
-def _plain(name: str) -> str:
-    """Returns a name without capitals and signs, and without the type that RecBole writes behind it."""
-    return re.sub(r"[^a-z0-9]", "", re.sub(r":(token|float)(_seq)?$", "", name.lower()))
-
-
-def _chosen(names: list[str], named: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the columns by their keys: those that the scenario names, and else those with usual names. Who names
-    users and items names all columns."""
-    if not names:
-        raise ScenarioError("the ratings have no columns: they need one of users and one of items")
-    chosen = {key: _one(names, key, column) for key, column in named.items()}
-    if len({"user", "item"} & set(named)) == 2:
-        return chosen
-    free = [name for name in names if name not in chosen.values()]
-    for key, usual in _USUAL.items():
-        alike = [name for name in free if _plain(name) in usual]
-        if key in chosen or (not alike and key not in ("user", "item")):
-            continue
-        if len(alike) != 1:
-            found = f"{_listed(alike)} may be" if alike else f"none of {_listed(names)} seems to be"
-            raise ScenarioError(
-                f"the ratings need a column of the {key}s, and {found} it: name it with "
-                f'`set={{"dataset.columns.{key}": "NAME"}}`{_nearest(names, usual)}'
-            )
-        chosen[key] = alike[0]
-    return chosen
-
-
-def _nearest(names: Iterable[str], wanted: Sequence[str]) -> str:
-    """Returns the column whose name is nearest to one that is wanted, as a question."""
-    by_name = {_plain(name): name for name in names}
-    near = [match for name in wanted for match in difflib.get_close_matches(_plain(name), by_name, 1, 0.7)]
-    return f"; did you mean {by_name[near[0]]!r}?" if near else ""
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
-
-
-def _one(names: list[str], key: str, column: Any) -> str:
-    """Returns the name of a column that a scenario names, or counts from 1."""
-    if isinstance(column, int) and not isinstance(column, bool) and 1 <= column <= len(names):
-        column = names[column - 1]
-    if not isinstance(column, str) or column not in names:
-        raise ScenarioError(
-            f"`dataset.columns.{key}` is {column!r}, and the ratings have the columns {_listed(names)}"
-            f"{_nearest(names, [str(column)])}"
-        )
-    if names.count(column) > 1:
-        raise ScenarioError(f"the ratings have several columns {column!r}: rename all but one")
-    return column
-
-
 def _of_table(table: Any, names: list[str], wanted: list[str]) -> _native.Ratings:
     """Hands the wanted columns of a table over."""
     for name in wanted:
-        _one(names, name, name)
+        _columns.one(names, name, name)
     if _is_pandas(table):
         table = table.iloc[:, [names.index(name) for name in wanted]].set_axis(wanted, axis=1)
         try:

@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 
 from . import _inputs, _native, _ratings
 from ._errors import ScenarioError
-from .run import Run, RunStopped
+from .run import Run
+from .running import RunStopped
 from .simulation import Simulation
 
 #: What a fit sets unless the scenario or a parameter says something else: every user trains on all but its latest item,
