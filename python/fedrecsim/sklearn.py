@@ -28,8 +28,8 @@ _SETTINGS: Mapping[str, Any] = {
 class Recommender(BaseEstimator):  # type: ignore[misc]
     """A federated recommender that is fitted to ratings, scores rows that it has not seen, and recommends items.
 
-    `method` is the name of a method, and `scenario` what its run is simulated in; without it, that is a scenario of 20
-    rounds without a network. `metric` is what `score` returns, a metric of ranks such as `hr@10` (see
+    `method` is the name of a method, and `scenario` what its run is simulated in, in which it takes the place of the method
+    there; without one, that is one of 20 rounds and defaults otherwise. `metric` is what `score` returns, a metric of ranks such as `hr@10` (see
     `fedrecsim.metrics`). `columns` names columns of ratings that have no usual names, as `{"user": "member"}`.
 
     All other parameters are those of the method, such as `latent_dimension`, and keys of the scenario with two underscores

@@ -2,7 +2,7 @@
 //! methods in Python, by the types of the simulator.
 //!
 //! What users see is written in Python (`fedrecsim/`); this module has what needs the simulator.
-//! `inputs` reads scenarios, and `ratings` takes ratings in memory. `run` and `simulation` carry them out, and `watch` looks for Ctrl-C
+//! `inputs` reads scenarios, and `ratings` takes ratings in memory, whose values `cells` writes. `run` and `simulation` carry them out, and `watch` looks for Ctrl-C
 //! meanwhile. `report` is what remains, with its tables in `table`. `study` has studies and the
 //! command, `method` the methods that are written in Python, and `metrics` measures predictions.
 
@@ -10,6 +10,7 @@ use pyo3::prelude::pymodule;
 
 mod arrays;
 mod attached;
+mod cells;
 mod error;
 mod events;
 mod inputs;
