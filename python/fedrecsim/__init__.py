@@ -14,14 +14,17 @@ and time is virtual.
 True
 """
 
-from . import flower, testing
-from ._native import FedrecsimError, Received, ScenarioError, Task, __version__
+from . import flower, metrics, testing
+from ._errors import FedrecsimError, MissingFileError, ScenarioError, WrongTypeError
+from ._native import Received, Task, __version__
 from ._order import PlannedRun
 from ._track import Ended, Round, Tracker, TrackerFailed
 from .compare import Comparison, compare
 from .method import Block, Client, Method, Parameter, Problem, Rows, Server, Update
-from .method import methods as methods
-from .run import Picture, Run, RunStopped, estimate, resolve, run
+from .reference import Key, MethodDescription, explain
+from .reference import methods as methods
+from .run import Picture, Run
+from .running import RunStopped, estimate, resolve, run
 from .simulation import Simulation
 from .study import Study, study
 from .table import Table
@@ -32,7 +35,10 @@ __all__ = [
     "Comparison",
     "Ended",
     "FedrecsimError",
+    "Key",
     "Method",
+    "MethodDescription",
+    "MissingFileError",
     "Parameter",
     "Picture",
     "PlannedRun",
@@ -51,11 +57,14 @@ __all__ = [
     "Tracker",
     "TrackerFailed",
     "Update",
+    "WrongTypeError",
     "__version__",
     "compare",
     "estimate",
+    "explain",
     "flower",
     "methods",
+    "metrics",
     "resolve",
     "run",
     "study",

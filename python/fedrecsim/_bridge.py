@@ -165,8 +165,8 @@ def restore(owner: Any, pairs: list[tuple[str, np.ndarray]]) -> None:
             setattr(owner, name, array.astype(kept, copy=True))
 
 
-def restore_report(json_text, summary, rounds, users, model, files) -> _native.Report:
+def restore_report(json_text, summary, rounds, users, items, model, files) -> _native.Report:
     """Makes a report of what pickling made of it."""
     for block in model.values():
         block.flags.writeable = False
-    return _native.Report.restore(json_text, summary, rounds, users, model, list(files.items()))
+    return _native.Report.restore(json_text, summary, rounds, users, items, model, list(files.items()))

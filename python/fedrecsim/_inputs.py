@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import Any, Mapping, Union
 
 from . import _native, method
+from ._errors import ScenarioError, WrongTypeError
 
 #: A scenario: the path of a file, TOML text, or a dictionary.
 Scenario = Union[str, "os.PathLike[str]", Mapping[str, Any]]
+
+#: Ratings in memory, and the overrides that name them.
+Given = tuple[_native.Ratings, list[tuple[str, str]]]
 
 
 def plain(value: Any) -> Any:
@@ -28,7 +32,7 @@ def plain(value: Any) -> Any:
     for convert in ("tolist", "item"):
         if hasattr(value, convert):
             return getattr(value, convert)()
-    raise _native.ScenarioError(f"{value!r} is no value of a scenario")
+    raise ScenarioError(f"{value!r} is no value of a scenario")
 
 
 def json_of(value: Any) -> str:
@@ -36,7 +40,7 @@ def json_of(value: Any) -> str:
     try:
         return json.dumps(value, default=plain, allow_nan=False)
     except (TypeError, ValueError) as reason:
-        raise _native.ScenarioError(f"{value!r} is no value of a scenario: {reason}") from None
+        raise ScenarioError(f"{value!r} is no value of a scenario: {reason}") from None
 
 
 def is_path(text: str) -> bool:
@@ -54,7 +58,7 @@ def overrides(changes: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     if changes is None:
         return []
     if not isinstance(changes, Mapping):
-        raise _native.ScenarioError(f"`set` must be a dictionary from keys like training.rounds to values, not {changes!r}")
+        raise WrongTypeError(f"`set` must be a dictionary from keys like training.rounds to values, not {changes!r}")
     return [(str(key), json_of(value)) for key, value in changes.items()]
 
 
@@ -64,8 +68,9 @@ def given(
     seed: int | None = None,
     data_dir: str | os.PathLike[str] | None = None,
     name: str | None = None,
+    ratings: Given | None = None,
 ) -> dict[str, Any]:
-    """Returns a scenario with its overrides."""
+    """Returns a scenario with its overrides, and with ratings in memory if there are some."""
     path, text = f"{name or 'scenario'}.toml", None
     if isinstance(scenario, Mapping):
         text = _native.toml_of_json(json_of(dict(scenario)))
@@ -74,26 +79,29 @@ def given(
     elif isinstance(scenario, (str, os.PathLike)) and isinstance(os.fspath(scenario), str):
         path = os.fspath(scenario)
         if not path:
-            raise _native.ScenarioError("the path of the scenario is empty")
+            raise ScenarioError("the path of the scenario is empty")
     else:
         kind = type(scenario).__name__
-        raise _native.ScenarioError(f"a scenario must be a path, TOML text or a dictionary, not {kind}: {scenario!r:.80}")
+        raise WrongTypeError(f"a scenario must be a path, TOML text or a dictionary, not {kind}: {scenario!r:.80}")
     chosen = overrides(changes)
     if seed is not None:
-        chosen.append(("seed", json_of(seed)))
+        chosen.append(("seed", json_of(seed_of(seed))))
+    kept, named = ratings or (None, [])
+    chosen += named
     return {
         "path": path,
         "text": text,
         "set": chosen,
         "data_dir": None if data_dir is None else Path(data_dir),
         "methods": method.entries(),
+        "ratings": kept,
     }
 
 
 def count_of(name: str, number: int | None) -> None:
     """Refuses what is no number from 1 to 1,000,000 and not left out."""
-    if number is not None and (isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= 10**6):
-        raise _native.ScenarioError(f"`{name}` must be a whole number from 1 to 1000000, not {number!r}")
+    if number is not None and not _is_whole(number, 1, 10**6):
+        raise _wrong(number)(f"`{name}` must be a whole number from 1 to 1000000, not {number!r}")
 
 
 def seed_of(seed: Any) -> int:
@@ -103,14 +111,22 @@ def seed_of(seed: Any) -> int:
     except TypeError:
         number = -1
     if isinstance(seed, bool) or not 0 <= number < 2**63:
-        raise _native.ScenarioError(f"a seed must be a whole number from 0 to 2^63 - 1, not {seed!r}")
+        raise _wrong(seed)(f"a seed must be a whole number from 0 to 2^63 - 1, not {seed!r}")
     return number
 
 
 def threads_of(threads: int | None) -> int | None:
     """Returns a number of threads that the native module takes."""
-    if threads is None:
-        return None
-    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= 1024:
-        raise _native.ScenarioError(f"`threads` must be a whole number from 1 to 1024, not {threads!r}")
+    if threads is not None and not _is_whole(threads, 1, 1024):
+        raise _wrong(threads)(f"`threads` must be a whole number from 1 to 1024, not {threads!r}")
     return threads
+
+
+def _is_whole(number: Any, least: int, most: int) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and least <= number <= most
+
+
+def _wrong(number: Any) -> type[ScenarioError]:
+    """Returns the error of a number that cannot be used, which is also one of its type if it is no whole number."""
+    is_whole = hasattr(number, "__index__") and not isinstance(number, bool)
+    return ScenarioError if is_whole else WrongTypeError

@@ -41,6 +41,8 @@ class Order:
     memory_gb: float | None
     progress: bool
     ray_options: dict[str, Any]
+    #: Ratings in memory, which are there as long as this is.
+    ratings: _native.Ratings | None = None
 
     @property
     def limits(self) -> list[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import html
 import os
 from pathlib import Path
 from typing import Any, Iterable, Sequence
 
 from . import _native, method
 from .run import Picture, Run
+from .table import Table
 
 
 #: The columns whose cells are names, also where they look like numbers.
@@ -36,10 +38,26 @@ def number(text: str | None) -> Any:
     return text
 
 
+def table_of(path: Path) -> Table:
+    """Returns the table of a CSV file. A column has counts, numbers, or texts if one of its cells is a text."""
+    with open(path, newline="", encoding="utf-8") as file:
+        names, *rows = csv.reader(file)
+
+    def column(name: str, cells: Sequence[str]) -> tuple[str, str, list[str | None]]:
+        kinds = {type(number(cell)) for cell in cells if cell}
+        is_count = kinds == {int} and not any(cell.startswith("-") for cell in cells)
+        kind = "text" if str in kinds or name in _TEXTS else "count" if is_count else "number"
+        return name, kind, [cell or None for cell in cells]
+
+    columns = list(zip(*rows)) or [()] * len(names)
+    return Table(_native.Table.of_cells([column(name, cells) for name, cells in zip(names, columns)]))
+
+
 class Comparison:
     """The tables and pictures in a folder, which a study or a comparison has made.
 
-    `runs` has a row for every run and figure, `summary` one for every arm and figure, with means over the seeds.
+    `runs` has a row for every run and figure, `summary` one for every arm and figure, with means over the seeds. Both are
+    tables that pandas, polars and pyarrow read. In a notebook a comparison shows its tables and the first picture.
     """
 
     def __init__(self, folder: str | os.PathLike[str], markdown: str, name: str) -> None:
@@ -48,14 +66,14 @@ class Comparison:
         self._name = name
 
     @property
-    def runs(self) -> list[dict[str, Any]]:
+    def runs(self) -> Table:
         """A row for every run and figure."""
-        return rows_of(self.folder / f"{self._name}.csv")
+        return table_of(self.folder / f"{self._name}.csv")
 
     @property
-    def summary(self) -> list[dict[str, Any]]:
-        """A row for every arm and figure."""
-        return rows_of(self.folder / "summary.csv")
+    def summary(self) -> Table:
+        """A row for every arm and figure, with the mean over the seeds as `mean`."""
+        return table_of(self.folder / "summary.csv")
 
     @property
     def pictures(self) -> list[str]:
@@ -70,8 +88,23 @@ class Comparison:
             raise _native.ScenarioError(f"there is no picture `{picture}`; there are {there}")
         return Picture(path.read_text(encoding="utf-8"))
 
-    def _repr_markdown_(self) -> str:
-        return self.markdown
+    def _repr_html_(self) -> str:
+        means: dict[str, dict[str, Any]] = {}
+        for row in self.summary.to_dicts():
+            means.setdefault(row["arm"], {})[row["figure"]] = row["mean"]
+        figures = list(dict.fromkeys(figure for of_arm in means.values() for figure in of_arm))[:8]
+
+        def cells(tag: str, texts: Iterable[str]) -> str:
+            return "<tr>" + "".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in texts) + "</tr>"
+
+        def words(value: Any) -> str:
+            return "" if value is None else f"{value:.4g}"
+
+        head = cells("th", ["arm", *figures])
+        body = "".join(cells("td", [arm, *(words(row.get(name)) for name in figures)]) for arm, row in means.items())
+        picture = "accuracy-by-bytes"
+        shown = f"<div>{self.plot(picture).svg}</div>" if picture in self.pictures else ""
+        return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>{shown}"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.folder)!r})"

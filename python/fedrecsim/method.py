@@ -263,8 +263,3 @@ def _version_of(cls: type[Method]) -> str:
         else:
             texts.append(part.__qualname__)
     return hashlib.blake2b("\n".join(texts).encode(), digest_size=8).hexdigest()
-
-
-def methods() -> dict[str, str]:
-    """Returns the names of all methods that scenarios can name, with a summary of each."""
-    return dict(_native.builtin_methods()) | {name: cls.summary for name, cls in _classes.items()}

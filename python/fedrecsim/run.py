@@ -1,4 +1,4 @@
-"""Runs of scenarios, and what remains of them."""
+"""What remains of a run."""
 
 from __future__ import annotations
 
@@ -6,19 +6,15 @@ import html
 import json
 import os
 import warnings
-from typing import TYPE_CHECKING, Any, Mapping
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
-from . import _inputs, _native, _progress, _track
+from . import _inputs, _native, _saved
 from .table import Table
 
 if TYPE_CHECKING:
     import numpy as np
 
     from .simulation import Simulation
-
-
-class RunStopped(UserWarning):
-    """Says that a run ended before its last round, and why. Its finished rounds are its result."""
 
 
 class Run:
@@ -93,10 +89,15 @@ class Run:
 
     @property
     def users(self) -> Table | None:
-        """A row for every user, with the columns of `users.csv`; `None` if there are more than the scenario has
-        listed."""
+        """A row for every user with its number and its name in the ratings, and the columns of `users.csv`; `None` if
+        there are more than the scenario has listed."""
         users = self._report.users
         return None if users is None else Table(users)
+
+    @property
+    def items(self) -> Table:
+        """A row for every item with its number and its name in the ratings, and the columns of `items.csv`."""
+        return Table(self._report.items)
 
     @property
     def events(self) -> Table:
@@ -134,6 +135,7 @@ class Run:
         # It uses the methods of the run, even if their names now belong to other classes. Another process has only
         # those by name.
         source["methods"] = self._source.get("methods", source["methods"])
+        source["ratings"] = self._source.get("ratings")
         return source
 
     def recommend(self, user: str | int, top: int = 10) -> list[dict[str, Any]]:
@@ -142,11 +144,24 @@ class Run:
         A run does not keep its users' parameters. When they are first asked for, it is trained once more, which a
         warning says. Raises FedrecsimError where that does not end with the same model.
         """
+        return self._trained_once_more().recommend(user, top)
+
+    def scores(self, users: Sequence[str | int] | None = None) -> np.ndarray:
+        """Returns the scores that the trained run has for all items, those included that a user has rated: an array of
+        the shape (users, items) in single precision. Columns are in the order of `items`.
+
+        `users` are the names of users in the ratings; without them, it is all of them in the order of `users`. It is
+        trained once more, as for `recommend`, and raises what that raises.
+        """
+        return self._trained_once_more().scores(users)
+
+    def _trained_once_more(self) -> Simulation:
+        """Returns a simulation that stands at the round that the run is judged by."""
         if self._trained is None:
             from .simulation import Simulation
 
             source = self._again()
-            warnings.warn("the run has not kept its users' parameters, and is trained once more", stacklevel=2)
+            warnings.warn("the run has not kept its users' parameters, and is trained once more", stacklevel=3)
             simulation = Simulation._of(source, _native.Simulation(source))
             # What is shown is what the run's accuracy is of.
             simulation.step_until(round=self.record["selected_round"] or self.record["rounds"])
@@ -157,7 +172,7 @@ class Run:
             if not self._has(simulation.model):
                 self._trained = None
                 raise _native.FedrecsimError("training once more ends with another model than that of the run")
-        return self._trained.recommend(user, top)
+        return self._trained
 
     def _has(self, model: Mapping[str, Any]) -> bool:
         """Returns whether this is the run's model, bit by bit."""
@@ -186,6 +201,18 @@ class Run:
     def write(self, folder: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Writes the report to a folder, as the command does."""
         self._report.write(os.fspath(folder), overwrite)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Saves the run to one file (a zip archive with the files of its report, its tables and its model), for `load`."""
+        _saved.save(self._report, os.fspath(path))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Run:
+        """Returns a run that `save` has saved. It runs no code of the file.
+
+        Raises ScenarioError for another file, and FileNotFoundError if there is none.
+        """
+        return cls(_saved.load(os.fspath(path)), {})
 
     def check(self) -> Run:
         """Returns the run if it is complete.
@@ -224,74 +251,3 @@ class Picture:
         """Writes the chart to a file."""
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.svg)
-
-
-def run(
-    scenario: _inputs.Scenario,
-    *,
-    set: Mapping[str, Any] | None = None,
-    seed: int | None = None,
-    threads: int | None = None,
-    progress: bool = True,
-    data_dir: str | os.PathLike[str] | None = None,
-    out: str | os.PathLike[str] | None = None,
-    track: _track.Track | None = None,
-) -> Run:
-    """Runs a scenario, and returns what remains of it.
-
-    `scenario` is the path of a file, TOML text or a dictionary; `set` replaces values in it, as `{"training.rounds":
-    5}`. `threads` does not affect the result. `data_dir` is the folder with data sets, and `out` one for the report.
-
-    `track` names experiment trackers that follow the run: "mlflow", "tensorboard", "wandb", an object with the methods
-    of `Tracker`, or a list of these. They get the parameters, the figures of every round as it ends, and at the end the
-    accuracy and the report. One that fails costs the run nothing: the warning `TrackerFailed` says so.
-
-    A run that cannot go on, because training diverged say, ends with the warning `RunStopped`, and its finished rounds
-    are its result. Ctrl-C raises KeyboardInterrupt.
-
-    Raises ScenarioError with the place of every fault of a scenario, and for a tracker that is not installed.
-    """
-    source = _inputs.given(scenario, set, seed, data_dir)
-    show, end = (None, lambda: None)
-    if progress and _progress.is_visible():
-        show, end = _progress.shown()
-    with _track.Tracking(_track.chosen(track)) as tracking:
-        try:
-            report = tracking.run(source, _inputs.threads_of(threads), show)
-        finally:
-            end()
-        done = Run(report, source)
-        for text in done.record.get("warnings", []):
-            warnings.warn(text, UserWarning, stacklevel=2)
-        if not done.complete:
-            warnings.warn(f"stopped after round {done.record['rounds']}: {done.stopped_by}", RunStopped, stacklevel=2)
-        if out is not None:
-            done.write(out)
-    return done
-
-
-def resolve(
-    scenario: _inputs.Scenario, *, set: Mapping[str, Any] | None = None, seed: int | None = None
-) -> str:
-    """Returns a scenario as it is resolved, with every preset and default written out, as TOML.
-
-    Raises ScenarioError with the place of every fault.
-    """
-    resolved, found = _native.resolve(_inputs.given(scenario, set, seed))
-    for text in found:
-        warnings.warn(text, UserWarning, stacklevel=2)
-    return resolved
-
-
-def estimate(
-    scenario: _inputs.Scenario,
-    *,
-    set: Mapping[str, Any] | None = None,
-    seed: int | None = None,
-    threads: int | None = None,
-    data_dir: str | os.PathLike[str] | None = None,
-) -> dict[str, Any]:
-    """Rehearses the first rounds of a scenario, and returns what its run is expected to take: bytes, virtual time,
-    wall-clock time and memory."""
-    source = _inputs.given(scenario, set, seed, data_dir)
-    return json.loads(_native.estimate(source, _inputs.threads_of(threads)))

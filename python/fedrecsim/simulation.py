@@ -5,11 +5,11 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import tempfile
 import weakref
-from typing import TYPE_CHECKING, Any, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, Sequence
 
-from . import _inputs, _native
+from . import _inputs, _native, _ratings
+from ._files import write_private
 from .run import Run
 
 if TYPE_CHECKING:
@@ -28,23 +28,11 @@ def _close_all() -> None:
         simulation._native.close()
 
 
-def _write_private(path: str, content: bytes) -> None:
-    """Writes a file that its owner alone can read, whole or not at all. A link at its place is replaced."""
-    descriptor, partial = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=".fedrecsim-")
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(content)
-        os.replace(partial, path)
-    except BaseException:
-        os.unlink(partial)
-        raise
-
-
 class Simulation:
     """A simulated world that is under way, between two rounds or in the middle of one.
 
     It has threads of its own, and lets other threads of Python go on while it works, so that several can be at work at
-    once. Ctrl-C ends a step: the simulation is then over, and `finish` returns the rounds before. Iterating over it
+    once. `ratings` are as `run` takes them. Ctrl-C ends a step: the simulation is then over, and `finish` returns the rounds before. Iterating over it
     steps to the end:
 
     >>> for round in fedrecsim.Simulation("quickstart.toml"):     # doctest: +SKIP
@@ -54,13 +42,14 @@ class Simulation:
     def __init__(
         self,
         scenario: _inputs.Scenario,
+        ratings: _ratings.Ratings | None = None,
         *,
         set: Mapping[str, Any] | None = None,
         seed: int | None = None,
         threads: int | None = None,
         data_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._source = _inputs.given(scenario, set, seed, data_dir)
+        self._source = _inputs.given(scenario, set, seed, data_dir, ratings=_ratings.given(ratings, scenario, set))
         self._native = _native.Simulation(self._source, _inputs.threads_of(threads))
         _alive.add(self)
 
@@ -74,12 +63,14 @@ class Simulation:
         seed: int | None = None,
         threads: int | None = None,
         data_dir: str | os.PathLike[str] | None = None,
+        ratings: _ratings.Ratings | None = None,
     ) -> Simulation:
-        """Restores a simulation of the same scenario, from the bytes or the file that `save` has made."""
+        """Restores a simulation of the same scenario, from the bytes or the file that `save` has made. One of ratings in
+        memory needs the same ratings again."""
         if isinstance(saved, (str, os.PathLike)):
             with open(saved, "rb") as file:
                 saved = file.read()
-        source = _inputs.given(scenario, set, seed, data_dir)
+        source = _inputs.given(scenario, set, seed, data_dir, ratings=_ratings.given(ratings, scenario, set))
         return cls._of(source, _native.Simulation.restore(source, bytes(saved), _inputs.threads_of(threads)))
 
     @classmethod
@@ -108,7 +99,7 @@ class Simulation:
         """Returns the state between two rounds, and writes it to a file if one is named."""
         saved = self._native.save()
         if path is not None:
-            _write_private(os.fspath(path), saved)
+            write_private(os.fspath(path), saved)
         return saved
 
     def recommend(self, user: str | int, top: int = 10) -> list[dict[str, Any]]:
@@ -122,6 +113,15 @@ class Simulation:
             {"item": item, "score": score, "held_out": held_out, "popular": other}
             for (item, score, held_out), other in zip(shown, popular, strict=True)
         ]
+
+    def scores(self, users: Sequence[str | int] | None = None) -> np.ndarray:
+        """Returns the scores that all items have now for each of `users`, those included that a user has rated: an array
+        of the shape (users, items) in single precision. Without `users` it is all of them, by their numbers. Raises
+        ScenarioError for a user who is not there."""
+        if isinstance(users, (str, int)):
+            users = [users]
+        names = self._native.names()[0] if users is None else [str(user) for user in users]
+        return self._native.scores(names)
 
     @property
     def model(self) -> dict[str, np.ndarray]:

@@ -11,7 +11,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, Literal, Mapping, Sequence, overload
 
-from . import _inputs, _native, _ray, _track, method
+from . import _inputs, _native, _ratings, _ray, _track, method
+from ._errors import WrongTypeError
 from ._order import Order, PlannedRun
 from .compare import Comparison
 
@@ -47,6 +48,7 @@ class Study(Comparison):
 @overload
 def study(
     study: str | os.PathLike[str] | Mapping[str, Any],
+    ratings: _ratings.Ratings | None = None,
     *,
     executor: Literal["local", "ray"] = "local",
     out: str | os.PathLike[str] | None = None,
@@ -66,6 +68,7 @@ def study(
 @overload
 def study(
     study: str | os.PathLike[str] | Mapping[str, Any],
+    ratings: _ratings.Ratings | None = None,
     *,
     executor: Literal["slurm"],
     out: str | os.PathLike[str] | None = None,
@@ -83,6 +86,7 @@ def study(
 
 def study(
     study: str | os.PathLike[str] | Mapping[str, Any],
+    ratings: _ratings.Ratings | None = None,
     *,
     executor: str = "local",
     out: str | os.PathLike[str] | None = None,
@@ -108,6 +112,9 @@ def study(
     `out` has to be a folder that every node sees. `threads` are those of a run on a cluster, and of all runs together
     on this machine, where `jobs` run at once. `ray_options` are added to the options of every task.
 
+    `ratings` are ratings in memory as `run` takes them, for the runs of all arms and on this machine only. Whoever goes
+    on with a study that has ended early gives them again.
+
     `track` names experiment trackers as `run` takes them. When the study has ended, each run that it has carried out is
     a run of theirs. A script for Slurm has none.
     """
@@ -117,9 +124,15 @@ def study(
         _inputs.count_of(name, number)
     if memory_gb is not None and not (isinstance(memory_gb, (int, float)) and 0 < memory_gb < 1e9):
         raise _native.ScenarioError(f"`memory_gb` must be a number above 0, not {memory_gb!r}")
+    if ratings is not None and executor != "local":
+        raise _native.ScenarioError(
+            f"the executor {executor!r} has runs in other processes, which do not have these ratings: write them to a file "
+            "that every node sees, and name it with `dataset.path`"
+        )
+    kept, named = _ratings.given(ratings, study.get("base") if isinstance(study, Mapping) else None, set) or (None, [])
     path, folder = _placed(study, out)
     words = ["study", os.fspath(path), "--out", os.fspath(folder)]
-    for key, value in _inputs.overrides(set):
+    for key, value in [*_inputs.overrides(set), *named]:
         words += ["--set", f"{key}={_native.inline_of_json(value)}"]
     if seeds:
         words += ["--seeds", ",".join(str(_inputs.seed_of(seed)) for seed in seeds)]
@@ -127,7 +140,7 @@ def study(
         words += ["--data-dir", os.path.abspath(data_dir)]
     if checkpoint_every is not None:
         words += ["--checkpoint-every", str(checkpoint_every)]
-    order = Order(words, folder, _inputs.threads_of(threads), jobs, memory_gb, progress, dict(ray_options or {}))
+    order = Order(words, folder, _inputs.threads_of(threads), jobs, memory_gb, progress, dict(ray_options or {}), kept)
     if executor == "slurm":
         if track is not None:
             raise _native.ScenarioError("`track` follows runs that this call carries out, and for Slurm it carries out none")
@@ -140,7 +153,7 @@ def _placed(study: Any, out: Any) -> tuple[Path, Path]:
     """Returns the file and the folder of a study, and writes the file if the study is a dictionary."""
     if not isinstance(study, Mapping):
         if not isinstance(study, (str, os.PathLike)) or not os.fspath(study):
-            raise _native.ScenarioError(f"a study must be the path of a file or a dictionary, not {study!r:.80}")
+            raise WrongTypeError(f"a study must be the path of a file or a dictionary, not {study!r:.80}")
         path = Path(study)
         # A file that is not there may be the name of a study that comes with the package.
         return path.absolute() if path.exists() else path, Path(out if out is not None else Path("reports") / path.stem).absolute()

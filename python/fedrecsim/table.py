@@ -46,6 +46,18 @@ class Table:
         """Returns the names of the columns, so that `dict(table)` works."""
         return self.columns
 
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Returns the rows as dictionaries, with `None` for what is not there."""
+        columns = {name: self[name] for name in self.columns}
+        whole = {name for name, kind in zip(self.columns, self._native.types) if kind == "UInt64"}
+
+        def cell(name: str, value: Any) -> Any:
+            if value is None or value != value:
+                return None
+            return value if isinstance(value, str) else int(value) if name in whole else float(value)
+
+        return [{name: cell(name, column[row]) for name, column in columns.items()} for row in range(len(self))]
+
     def to_pyarrow(self) -> pyarrow.Table:
         """Returns the table for pyarrow, which shares its memory."""
         import pyarrow

@@ -1,28 +1,24 @@
 //! Turns the simulator's errors into exceptions.
 
 use fedrecsim_core::{Error, ErrorKind};
-use pyo3::create_exception;
-use pyo3::exceptions::{PyException, PyKeyboardInterrupt};
+use fedrecsim_data::dataset::given::is_given;
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::import_exception;
 use pyo3::prelude::*;
 
-create_exception!(
-    fedrecsim,
-    FedrecsimError,
-    PyException,
-    "What keeps fedrecsim from doing what it was asked for. The message is that of the command."
-);
-create_exception!(
-    fedrecsim,
-    ScenarioError,
-    FedrecsimError,
-    "A scenario, a study or a value that cannot be used, with the place of every fault."
-);
+// They have several bases each, which Python alone can give them.
+import_exception!(fedrecsim._errors, FedrecsimError);
+import_exception!(fedrecsim._errors, ScenarioError);
+import_exception!(fedrecsim._errors, MissingFileError);
 
 /// Returns the exception of an error. An input that was refused before anything ran is a
-/// [`ScenarioError`].
+/// [`ScenarioError`], and a file that is not there a [`MissingFileError`].
 pub fn exception(error: Error) -> PyErr {
     match (&error, error.kind()) {
         (Error::Interrupted, _) => PyKeyboardInterrupt::new_err(()),
+        (Error::Read { path, .. }, _) if !path.exists() && !is_given(path) => {
+            MissingFileError::new_err(error.to_string())
+        }
         (_, ErrorKind::RefusedInput | ErrorKind::UnfitData) => {
             ScenarioError::new_err(error.to_string())
         }

@@ -9,13 +9,15 @@ use std::time::Duration;
 use fedrecsim::cli::{Inputs, data_directories};
 use fedrecsim_methods::Entry;
 use fedrecsim_methods::registry::vocabulary_of;
-use fedrecsim_scenario::{self as scenario, Loaded, Strictness};
+use fedrecsim_scenario::reference::{self, Key};
+use fedrecsim_scenario::{self as scenario, Loaded, REPLACES_SOURCE, Strictness};
 use fedrecsim_sim::{self as sim, RehearsalLength, World};
 use pyo3::prelude::*;
 use serde_json::json;
 
 use crate::error::{OrRaise, refused};
 use crate::method::{MethodEntry, all};
+use crate::ratings::Ratings;
 use crate::watch::watched;
 
 /// The length of a rehearsal for an estimate, which is that of the command.
@@ -37,6 +39,8 @@ pub struct Given {
     set: Vec<(String, String)>,
     data_dir: Option<PathBuf>,
     methods: Vec<Py<MethodEntry>>,
+    /// Ratings in memory, which the overrides name.
+    ratings: Option<Py<Ratings>>,
 }
 
 impl Given {
@@ -61,7 +65,7 @@ impl Given {
             .iter()
             .map(|(key, value)| Ok(format!("{key}={}", inline(value)?)));
         let overrides = overrides.collect::<PyResult<Vec<_>>>()?;
-        watched(py, &Arc::new(AtomicBool::new(false)), None, |_| {
+        let mut loaded = watched(py, &Arc::new(AtomicBool::new(false)), None, |_| {
             let vocabulary = vocabulary_of(&methods);
             match text {
                 Some(text) => {
@@ -78,7 +82,10 @@ impl Given {
                     scenario::load_with_warnings(path, &overrides, &vocabulary, Strictness::Lenient)
                 }
             }
-        })
+        })?;
+        let is_meant = |text: &String| self.ratings.is_some() && text.contains(REPLACES_SOURCE);
+        loaded.warnings.retain(|text| !is_meant(text));
+        Ok(loaded)
     }
 
     /// Reads the scenario and everything that it needs, without the interpreter's lock.
@@ -130,6 +137,39 @@ pub fn toml_of_json(text: &str) -> PyResult<String> {
     let table: toml::Table =
         serde_json::from_str(text).map_err(|reason| refuse(reason.to_string()))?;
     toml::to_string(&table).map_err(|reason| refuse(reason.to_string()))
+}
+
+/// Returns the keys that `asked` may mean, or all of them, as JSON.
+#[pyfunction]
+pub fn explain(methods: Vec<Py<MethodEntry>>, asked: Option<&str>) -> PyResult<String> {
+    let keys = reference::keys(&scenario::schema(&vocabulary_of(&all(&methods))));
+    let found: Vec<&Key> = match asked {
+        None => keys.iter().collect(),
+        Some(asked) => reference::find(&keys, asked).map_err(|nearest| {
+            let hint = nearest.map_or_else(String::new, |key| format!("; did you mean `{key}`?"));
+            refused(format!("there is no key `{asked}`{hint}"))
+        })?,
+    };
+    let described = found.iter().map(|key| {
+        let mut value = serde_json::to_value(key)?;
+        value["unit"] = key.unit().into();
+        // A default is one of TOML.
+        value["default"] = match &key.default {
+            Some(text) => serde_json::to_value(toml_value(text)),
+            None => Ok(serde_json::Value::Null),
+        }?;
+        Ok(value)
+    });
+    let described: Result<Vec<_>, serde_json::Error> = described.collect();
+    serde_json::to_string(&described.map_err(|reason| refused(reason.to_string()))?)
+        .map_err(|reason| refused(reason.to_string()))
+}
+
+/// Returns a value of TOML; a text if it is none.
+fn toml_value(text: &str) -> toml::Value {
+    let parsed = toml::from_str::<toml::Table>(&format!("value = {text}"));
+    let value = parsed.ok().and_then(|mut table| table.remove("value"));
+    value.unwrap_or_else(|| text.into())
 }
 
 /// Returns the scenario as it is resolved, as TOML, with the warnings about it.

@@ -2,18 +2,21 @@
 //! methods in Python, by the types of the simulator.
 //!
 //! What users see is written in Python (`fedrecsim/`); this module has what needs the simulator.
-//! `inputs` reads scenarios. `run` and `simulation` carry them out, and `watch` looks for Ctrl-C
+//! `inputs` reads scenarios, and `ratings` takes ratings in memory, whose values `cells` writes. `run` and `simulation` carry them out, and `watch` looks for Ctrl-C
 //! meanwhile. `report` is what remains, with its tables in `table`. `study` has studies and the
-//! command, and `method` the methods that are written in Python.
+//! command, `method` the methods that are written in Python, and `metrics` measures predictions.
 
 use pyo3::prelude::pymodule;
 
 mod arrays;
 mod attached;
+mod cells;
 mod error;
 mod events;
 mod inputs;
 mod method;
+mod metrics;
+mod ratings;
 mod report;
 mod run;
 mod simulation;
@@ -26,14 +29,18 @@ mod watch;
 mod _native {
     use pyo3::prelude::*;
 
-    #[pymodule_export]
     use super::error::{FedrecsimError, ScenarioError};
+
     #[pymodule_export]
     use super::events::events;
     #[pymodule_export]
-    use super::inputs::{estimate, inline_of_json, resolve, toml_of_json};
+    use super::inputs::{estimate, explain, inline_of_json, resolve, toml_of_json};
     #[pymodule_export]
     use super::method::{MethodEntry, Received, Task, builtin_methods};
+    #[pymodule_export]
+    use super::metrics::{means_of_lists, means_of_scores};
+    #[pymodule_export]
+    use super::ratings::Ratings;
     #[pymodule_export]
     use super::report::Report;
     #[pymodule_export]
@@ -53,6 +60,9 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let py = module.py();
+        module.add("FedrecsimError", py.get_type::<FedrecsimError>())?;
+        module.add("ScenarioError", py.get_type::<ScenarioError>())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

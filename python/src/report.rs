@@ -27,6 +27,7 @@ pub struct Report {
     summary: String,
     rounds: Table,
     users: Option<Table>,
+    items: Table,
     /// The blocks of the model by their names.
     model: Py<PyDict>,
     /// What everything is made of; `None` for a report that was pickled.
@@ -41,6 +42,7 @@ type Pickled<'py> = (
     String,
     Bound<'py, PyBytes>,
     Option<Bound<'py, PyBytes>>,
+    Bound<'py, PyBytes>,
     Bound<'py, PyDict>,
     Bound<'py, PyDict>,
 );
@@ -57,15 +59,16 @@ impl Report {
         wall: Wall,
     ) -> PyResult<Self> {
         let model: Model = outcome.model.clone();
-        let (json, summary, rounds, users, record) = py
+        let (json, summary, [rounds, items], users, record) = py
             .detach(|| {
                 let (mut record, _) =
                     RunRecord::of(scenario, outcome, wall, Vec::new(), &fedrecsim::PROGRAM);
                 record.warnings = warnings;
                 check(&record)?;
                 let (json, summary) = (run_json(&record)?, summary(&record, None, None));
-                let (rounds, users) = (arrow::rounds(&record)?, arrow::users(&record)?);
-                Ok::<_, Error>((json, summary, rounds, users, record))
+                let tables = [arrow::rounds(&record)?, arrow::items(&record)?];
+                let users = arrow::users(&record)?;
+                Ok::<_, Error>((json, summary, tables, users, record))
             })
             .or_raise()?;
         Ok(Self {
@@ -73,6 +76,7 @@ impl Report {
             summary,
             rounds: Table(rounds),
             users: users.map(Table),
+            items: Table(items),
             model: arrays::blocks(py, &model)?.unbind(),
             record: Some(record),
             files: OnceLock::new(),
@@ -129,6 +133,12 @@ impl Report {
     #[getter]
     fn users(&self) -> Option<Table> {
         self.users.as_ref().map(|table| Table(table.0.clone()))
+    }
+
+    /// The items.
+    #[getter]
+    fn items(&self) -> Table {
+        Table(self.items.0.clone())
     }
 
     /// The blocks of the model by their names.
@@ -189,6 +199,7 @@ impl Report {
         summary: String,
         rounds: Vec<u8>,
         users: Option<Vec<u8>>,
+        items: Vec<u8>,
         model: Bound<'_, PyDict>,
         files: Vec<(String, Vec<u8>)>,
     ) -> PyResult<Self> {
@@ -197,6 +208,7 @@ impl Report {
             summary,
             rounds: Table::of_ipc(rounds)?,
             users: users.map(Table::of_ipc).transpose()?,
+            items: Table::of_ipc(items)?,
             model: model.unbind(),
             record: None,
             files: OnceLock::from(files),
@@ -220,6 +232,7 @@ impl Report {
                 summary,
                 rounds,
                 users,
+                PyBytes::new(py, &self.items.to_ipc()?),
                 self.model(py)?,
                 self.files(py)?,
             ),

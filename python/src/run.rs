@@ -13,13 +13,14 @@ use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::{self as sim, RoundObserver, RunControl};
 use pyo3::prelude::*;
 
+use crate::error::exception;
 use crate::inputs::Given;
 use crate::report::Report;
-use crate::watch::{RoundOver, Told, watched};
+use crate::watch::{RoundOver, Told, watched_with_result};
 
 /// Runs a scenario to its end, and returns what remains. `progress` is called with the number of a
 /// round that is over, the number of all rounds, the virtual time, the bytes sent so far, and a
-/// figure of accuracy.
+/// figure of accuracy. If a signal or `progress` ends it, the exception has what remains as `report`.
 #[pyfunction]
 #[pyo3(signature = (scenario, threads=None, progress=None))]
 pub fn run(
@@ -41,7 +42,7 @@ pub fn run(
         interrupted: Arc::new(AtomicBool::new(false)),
     };
     let (headline, rounds) = (checked.evaluation.headline(), checked.training.rounds);
-    let outcome = watched(py, &control.interrupted, progress.as_ref(), |tell| {
+    let watched = watched_with_result(py, &control.interrupted, progress.as_ref(), |tell| {
         let mut watch = Watch {
             tell: tell.clone(),
             headline,
@@ -52,7 +53,13 @@ pub fn run(
         let outcome = sim::run(world, &control, &mut watch)?;
         Ok((outcome, watch.laps))
     });
-    let (outcome, mut laps) = outcome?;
+    let (result, raised) = watched?;
+    let (outcome, mut laps) = match (result, &raised) {
+        (Ok(result), _) => result,
+        (Err(error), None) => return Err(exception(error)),
+        // Nothing had been finished.
+        (Err(_), Some(raised)) => return Err(raised.clone_ref(py)),
+    };
     laps.sort_unstable_by(f64::total_cmp);
     let wall = Wall {
         total_s: started.elapsed().as_secs_f64(),
@@ -60,7 +67,15 @@ pub fn run(
         peak_rss_bytes: None,
         threads: control.threads as u32,
     };
-    Report::of(py, (checked, warnings), outcome, wall)
+    let has_rounds = !outcome.rounds.is_empty();
+    let report = Report::of(py, (checked, warnings), outcome, wall);
+    let Some(raised) = raised else { return report };
+    if let (true, Ok(report)) = (has_rounds, report) {
+        raised
+            .value(py)
+            .setattr("report", Bound::new(py, report)?)?;
+    }
+    Err(raised)
 }
 
 /// Reports rounds and measures their time; neither reaches the result.

@@ -11,6 +11,7 @@ use fedrecsim_report::Wall;
 use fedrecsim_scenario::{Loaded, Scenario};
 use fedrecsim_sim::outcome::RoundRecord;
 use fedrecsim_sim::{self as sim, RunControl, Until, World};
+use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -195,6 +196,35 @@ impl Simulation {
                 (name, shown.score, shown.is_test_item)
             });
             Ok(named.collect())
+        })
+    }
+
+    /// Returns the scores of all items for each of some users: a row for each user.
+    fn scores<'py>(
+        &self,
+        py: Python<'py>,
+        users: Vec<String>,
+    ) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        let (items, scores) = self.look(py, |simulation| {
+            let dataset = &simulation.world().dataset;
+            let mut scores = Vec::with_capacity(users.len() * dataset.items());
+            for user in &users {
+                scores.extend(simulation.scores(dataset.user_named(user)?)?);
+            }
+            Ok((dataset.items(), scores))
+        })?;
+        PyArray1::from_vec(py, scores).reshape([users.len(), items])
+    }
+
+    /// Returns the names of all users and of all items, in the order of their numbers.
+    fn names(&self, py: Python<'_>) -> PyResult<(Vec<String>, Vec<String>)> {
+        self.look(py, |simulation| {
+            let dataset = &simulation.world().dataset;
+            let users =
+                (0..dataset.users()).map(|user| dataset.user_name(user.into()).into_owned());
+            let items =
+                (0..dataset.items() as u32).map(|item| dataset.item_name(item).into_owned());
+            Ok((users.collect(), items.collect()))
         })
     }
 

@@ -4,11 +4,15 @@
 //! (`pyo3-arrow`) is for another major version of `arrow-array` than that of this tree.
 
 use std::io::Cursor;
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::{Float64Type, UInt64Type};
-use arrow_array::{Array, RecordBatch, RecordBatchIterator, RecordBatchReader};
+use arrow_array::{
+    Array, ArrayRef, Float64Array, RecordBatch, RecordBatchIterator, RecordBatchReader,
+    StringArray, UInt64Array,
+};
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
 use numpy::PyArray1;
@@ -126,6 +130,37 @@ impl Table {
         let batches = RecordBatchIterator::new([Ok(self.0.clone())], self.0.schema());
         let reader: Box<dyn RecordBatchReader + Send> = Box::new(batches);
         PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(reader), c"arrow_array_stream")
+    }
+
+    /// Makes a table of columns, each with its name, its cells as texts, and their kind: `count`, `number` or `text`.
+    #[staticmethod]
+    fn of_cells(columns: Vec<(String, String, Vec<Option<String>>)>) -> PyResult<Self> {
+        let mut arrays: Vec<(String, ArrayRef)> = Vec::new();
+        for (name, kind, cells) in columns {
+            let texts = cells.iter().map(Option::as_deref);
+            let array: ArrayRef = match &*kind {
+                "count" => Arc::new(
+                    texts
+                        .map(|cell| cell?.parse().ok())
+                        .collect::<UInt64Array>(),
+                ),
+                "number" => Arc::new(
+                    texts
+                        .map(|cell| cell?.parse().ok())
+                        .collect::<Float64Array>(),
+                ),
+                _ => Arc::new(texts.collect::<StringArray>()),
+            };
+            arrays.push((name, array));
+        }
+        let fields = arrays
+            .iter()
+            .map(|(name, array)| arrow_schema::Field::new(name, array.data_type().clone(), true));
+        let schema = Arc::new(arrow_schema::Schema::new(fields.collect::<Vec<_>>()));
+        let columns = arrays.into_iter().map(|(_, array)| array).collect();
+        RecordBatch::try_new(schema, columns)
+            .map(Self)
+            .map_err(failed)
     }
 
     /// Reads a table from the bytes that pickling made of it.

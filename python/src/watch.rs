@@ -123,6 +123,23 @@ pub fn watched<T: Send>(
     progress: Option<&Bound<'_, PyAny>>,
     work: impl FnOnce(&Sender<Told>) -> Result<T, Error> + Send,
 ) -> PyResult<T> {
+    match watched_with_result(py, interrupted, progress, work)? {
+        (_, Some(raised)) => Err(raised),
+        (result, None) => result.map_err(exception),
+    }
+}
+
+/// Carries out `work` as [`watched`] does, and returns what has become of it beside the exception of a
+/// signal or of `progress`, if there was one.
+///
+/// # Errors
+/// [`FedrecsimError`] for a work that panics.
+pub fn watched_with_result<T: Send>(
+    py: Python<'_>,
+    interrupted: &Arc<AtomicBool>,
+    progress: Option<&Bound<'_, PyAny>>,
+    work: impl FnOnce(&Sender<Told>) -> Result<T, Error> + Send,
+) -> PyResult<(Result<T, Error>, Option<PyErr>)> {
     let progress = progress.map(|function| function.clone().unbind());
     // It is over when this thread has the interpreter's lock again.
     let _work = Work::begin(interrupted)?;
@@ -163,8 +180,8 @@ pub fn watched<T: Send>(
         })
     });
     match outcome {
-        (_, Some(raised)) => Err(raised),
-        (Ok(result), None) => result.map_err(exception),
+        (Ok(result), raised) => Ok((result, raised)),
+        (Err(_), Some(raised)) => Err(raised),
         (Err(_), None) => Err(FedrecsimError::new_err(
             "fedrecsim has a defect: the work panicked, as was printed",
         )),

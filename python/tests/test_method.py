@@ -486,7 +486,23 @@ def test_a_result_can_be_pickled_where_its_method_is_known(in_python) -> None:
 def test_methods_are_listed(numpy_method) -> None:
     """If this fails, nobody learns which methods there are."""
     listed = fedrecsim.methods()
-    assert listed["numpy-fedmf"] == numpy_method.summary and "fedrap" in listed
+    assert listed["numpy-fedmf"].summary == numpy_method.summary and "fedrap" in listed
+    width = listed["numpy-fedmf"].parameters["latent_dimension"]
+    assert (width.name, width.default, width.types) == ("latent_dimension", 16, ("integer",)), width
+    rate = listed["fedmf"].parameters["learning_rate_user"]
+    assert (rate.types, rate.default, rate.above) == (("number",), 0.1, 0.0) and rate.doc
+
+
+def test_keys_are_explained_as_data() -> None:
+    """If this fails, a search over parameters needs its ranges by hand, or a mistyped key is not told."""
+    [rounds] = fedrecsim.explain("training.rounds")
+    assert rounds.types == ("integer",) and rounds.minimum == 1 and rounds.doc
+    [preset] = fedrecsim.explain("network.preset")
+    assert "wifi-2020" in preset.choices
+    assert {key.unit for key in fedrecsim.explain() if key.path.endswith("_ms")} == {"milliseconds"}
+    assert len(fedrecsim.explain()) > 100 and {key.path for key in fedrecsim.explain("dataset.negatives")}
+    with pytest.raises(fedrecsim.ScenarioError, match="did you mean `training.rounds`"):
+        fedrecsim.explain("training.rouns")
 
 
 def test_the_example_in_pytorch(small) -> None:

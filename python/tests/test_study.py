@@ -48,9 +48,14 @@ def test_a_study_has_the_digests_of_the_command(axes, tmp_path: Path) -> None:
 def test_a_study_shows_tables_and_pictures(axes, tmp_path: Path) -> None:
     """If this fails, the results of a study are not shown."""
     study = fedrecsim.study(axes, out=tmp_path / "study", seeds=[1], progress=False)
-    assert "uplink=rows-f32, dropout=0.2" in study.markdown and study._repr_markdown_() == study.markdown
-    assert {row["arm"] for row in study.summary} == {run.arm for run in study.planned}
-    assert study.runs[0]["seed"] == 1
+    assert "uplink=rows-f32, dropout=0.2" in study.markdown
+    page = study._repr_html_()
+    assert "<td>uplink=rows-f32, dropout=0.2</td>" in page and "<th>hr@10</th>" in page and "<svg" in page
+    assert set(study.summary["arm"]) == {run.arm for run in study.planned}
+    assert study.runs["seed"][0] == 1 and study.runs.to_dicts()[0]["seed"] == 1
+    assert {"UInt64", "Float64", "Utf8"} <= set(study.summary._native.types)
+    frame = pytest.importorskip("polars").DataFrame(study.summary)
+    assert frame.height == len(study.summary) and frame["mean"].null_count() < frame.height
     assert "<svg" in study.plot("accuracy-by-bytes")._repr_svg_()
     with pytest.raises(fedrecsim.ScenarioError, match="accuracy-by-bytes"):
         study.plot("nothing")
@@ -156,7 +161,7 @@ def test_an_arm_whose_name_is_a_number_is_a_text(axes, tmp_path: Path) -> None:
     del axes["axes"]
     axes["arms"] = [{"name": name, "set": {"network.dropout": 0.1 * place}} for place, name in enumerate(("10", "20"))]
     study = fedrecsim.study(axes, out=tmp_path / "study", seeds=[1], progress=False)
-    assert {row["arm"] for row in study.runs} == {"10", "20"} == {run.arm for run in study.planned}
+    assert set(study.runs["arm"]) == {"10", "20"} == {run.arm for run in study.planned}
 
 
 def test_ctrl_c_ends_a_study_and_the_same_call_goes_on(axes, tmp_path: Path) -> None:

@@ -41,6 +41,16 @@ pub fn users(record: &RunRecord) -> Result<Option<RecordBatch>> {
         .transpose()
 }
 
+/// Returns the items, with the columns of `items.csv`.
+///
+/// # Errors
+/// Those of [`check::check`].
+pub fn items(record: &RunRecord) -> Result<RecordBatch> {
+    check::check(record)?;
+    let columns = of_rounds::columns(&of_rounds::Has::of(record), Place::Items);
+    batch(&columns, record.per_item.iter().map(of_rounds::tree))
+}
+
 /// Returns a table of some columns.
 fn batch<T>(columns: &[Column<'_, T>], rows: impl Iterator<Item = T>) -> Result<RecordBatch> {
     let array = |(column, values): (&Column<'_, T>, Vec<Value>)| -> ArrayRef {

@@ -3,6 +3,7 @@
 use super::document::Block;
 use super::record::{NoEpsilon, ParticipationTotals, PrivacyRecord, RunRecord, Sampling};
 use super::words::{self, counted, name_of, percent, share, thousands};
+use fedrecsim_data::dataset::given::is_given;
 use fedrecsim_data::dataset::public::known;
 use fedrecsim_scenario::{
     Adjacency, Cut, EvaluationSpec, ItemTable, NegativePool, Policy, Ranking, Scenario, Selection,
@@ -352,9 +353,11 @@ fn data(record: &RunRecord) -> String {
         Some(path) => format!(" from `{}`", path.display()),
         None => String::new(),
     };
+    let is_given = dataset.path.as_deref().is_some_and(is_given);
     let title = match known(dataset.name) {
         Some(set) => &set.title,
         None if dataset.generator.is_some() => "generated population",
+        None if is_given => "ratings in memory, which no file has,",
         None => "delimited file",
     };
     format!(

@@ -49,7 +49,7 @@ pub use keys::*;
 pub use {
     difference::{Difference, differences},
     faults::{Fault, Place, Sources},
-    overrides::REPLACES_METHOD,
+    overrides::{REPLACES_METHOD, REPLACES_SOURCE},
     policy::{Invitations, LateUpdates, Policy, UpdateRule, UpdatesNeeded},
     schema::{schema, unchecked_rules},
     suggest::nearest,

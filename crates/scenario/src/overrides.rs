@@ -105,6 +105,9 @@ fn lost_parameters(replaced: &Node, chosen: &Node, place: &Place) -> Option<Faul
 /// so.
 pub const REPLACES_METHOD: &str = "the override replaces the method and all its parameters";
 
+/// What a warning says of keys of the data set that an override replaces. Who gives ratings means it so.
+pub const REPLACES_SOURCE: &str = "an override names another data set";
+
 /// Removes the file's keys for its own data set, which had the name `before`, if an override names
 /// another one, with a warning for each key. What an override says is never removed.
 pub(super) fn leave_out_the_old_source(
@@ -129,8 +132,7 @@ pub(super) fn leave_out_the_old_source(
             && dataset.get(key).is_some_and(is_of_the_file)
             && let Some(node) = dataset.remove(key)
         {
-            let message =
-                format!("`{key}` is dropped: an override names another data set, `{name}`");
+            let message = format!("`{key}` is dropped: {REPLACES_SOURCE}, `{name}`");
             warnings.push(Fault::new(&node.key, message));
         }
     }

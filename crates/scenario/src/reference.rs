@@ -1,5 +1,6 @@
 //! Lists every key of a scenario file with what may be written there, from the schema.
 
+use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::form::{has_word, is_tagged, keys_of, literals, tag};
@@ -8,18 +9,49 @@ use super::rules::Rules;
 use super::suggest::nearest;
 
 /// Describes a key of a scenario file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Key {
     /// The path, such as `training.mode.fedbuff.buffer`. A list's tables are written `faults[]`.
     pub path: String,
     /// What may be written there, in words, with its range.
     pub kind: String,
+    /// The types of values in JSON's words, such as `number`.
+    pub types: Vec<String>,
+    /// The range of numbers.
+    pub range: Range,
     /// The default as TOML; `None` if there is none, or if it depends on other keys.
     pub default: Option<String>,
     /// What the key does.
     pub description: String,
     /// The names that may be written there, with their meanings.
     pub choices: Vec<(String, String)>,
+}
+
+/// The numbers that a key may have, as the schema says it. There is no limit where nothing is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Range {
+    /// The least number.
+    pub minimum: Option<f64>,
+    /// The number that all others are above.
+    pub above: Option<f64>,
+    /// The greatest number.
+    pub maximum: Option<f64>,
+    /// The number that all others are below.
+    pub below: Option<f64>,
+}
+
+impl Range {
+    /// Returns the range of a form. Limits of the types of integers say nothing to a reader.
+    fn of(json: &Json) -> Self {
+        let limit = |name: &str| json.get(name).and_then(Json::as_f64);
+        let is_whole = json.get("type").and_then(Json::as_str) == Some("integer");
+        Self {
+            minimum: limit("minimum"),
+            above: limit("exclusiveMinimum"),
+            maximum: limit("maximum").filter(|limit| !is_whole || *limit < 4e9),
+            below: limit("exclusiveMaximum"),
+        }
+    }
 }
 
 /// Units by the ends of keys, the longer ones first.
@@ -107,8 +139,14 @@ impl<'a> Walk<'a> {
             .filter_map(|choice| tag(choice).filter(|_| forms.len() > 1))
             .collect();
         let mut choices = Vec::new();
-        let mut kinds = Vec::new();
+        let (mut kinds, mut types, mut range) = (Vec::new(), Vec::new(), Range::default());
         for form in &forms {
+            if let Some(kind) = form.get("type").and_then(Json::as_str) {
+                types.push(kind.to_owned());
+            }
+            if range == Range::default() {
+                range = Range::of(form);
+            }
             let mut meaning = described(form).unwrap_or_default();
             match (&literals(form)[..], tag(form)) {
                 ([_, ..], _) => {
@@ -128,6 +166,7 @@ impl<'a> Walk<'a> {
             }
         }
         kinds.dedup();
+        types.dedup();
         if !choices.is_empty() {
             kinds.insert(0, "one of the names below".to_owned());
         }
@@ -143,6 +182,8 @@ impl<'a> Walk<'a> {
         self.keys.push(Key {
             path: path.to_owned(),
             kind: kinds.join(", or "),
+            types,
+            range,
             default,
             description: described(key)
                 .or_else(|| described(self.rules.target(key)))
@@ -181,7 +222,7 @@ impl<'a> Walk<'a> {
 
 /// Returns in words what a form allows.
 fn kind_of(json: &Json) -> Option<String> {
-    let limit = |name: &str| json.get(name).and_then(Json::as_f64);
+    let range = Range::of(json);
     let kind = match json.get("type")?.as_str()? {
         "boolean" => return Some("true or false".to_owned()),
         "string" => return Some("a text".to_owned()),
@@ -190,12 +231,9 @@ fn kind_of(json: &Json) -> Option<String> {
         "integer" => "an integer",
         _ => "a number",
     };
-    let above = limit("exclusiveMinimum").map(|limit| format!("above {}", plain(limit)));
-    let low = above.or_else(|| limit("minimum").map(|limit| format!("from {}", plain(limit))));
-    let below = limit("exclusiveMaximum").map(|limit| format!("below {}", plain(limit)));
-    // Limits of the types of integers say nothing to a reader.
-    let stated = limit("maximum").filter(|limit| kind == "a number" || *limit < 4e9);
-    let high = below.or_else(|| stated.map(|limit| format!("to {}", plain(limit))));
+    let words = |word: &str, limit: Option<f64>| Some(format!("{word} {}", plain(limit?)));
+    let low = words("above", range.above).or_else(|| words("from", range.minimum));
+    let high = words("below", range.below).or_else(|| words("to", range.maximum));
     let words = [Some(kind.to_owned()), low, high].into_iter().flatten();
     Some(words.collect::<Vec<_>>().join(" "))
 }

@@ -1,9 +1,12 @@
 //! The identity of a world: a simulation that is restored must have been saved in the same one.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use super::world::World;
 use fedrecsim_core::{Error, Result};
+use fedrecsim_data::dataset::given::is_given;
 use fedrecsim_scenario::Policy;
 
 /// The parts of a world that a saved simulation is checked against. A command compares the whole
@@ -15,6 +18,8 @@ pub(crate) struct Identity {
     seed: u64,
     /// The numbers of users, items and training ratings.
     sizes: [u64; 3],
+    /// The name of ratings in memory, which is that of their rows.
+    given: Option<PathBuf>,
 }
 
 impl Identity {
@@ -25,6 +30,12 @@ impl Identity {
             policy: world.policy.clone(),
             method: world.scenario.method.name.clone(),
             seed: world.scenario.seed,
+            given: world
+                .scenario
+                .dataset
+                .path
+                .clone()
+                .filter(|path| is_given(path)),
             sizes: [
                 dataset.users() as u64,
                 dataset.items() as u64,
@@ -52,6 +63,9 @@ impl Identity {
         }
         if self.sizes != ours.sizes {
             return refuse("its users, items or ratings are not as many");
+        }
+        if self.given != ours.given {
+            return refuse("its ratings in memory had other rows");
         }
         if self.policy != ours.policy {
             return refuse(&format!(

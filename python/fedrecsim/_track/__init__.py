@@ -54,14 +54,16 @@ class TrackerFailed(UserWarning):
 class Tracking:
     """A run that trackers follow. Leaving the context ends it at the trackers, however it has ended."""
 
-    def __init__(self, trackers: Sequence[Tracker]) -> None:
+    def __init__(self, trackers: Sequence[Tracker], on_round: Callable[[dict[str, Any]], object] | None = None) -> None:
         self._trackers = trackers
+        self._on_round = on_round
         self._feeds: Feeds | None = None
         self._report: _native.Report | None = None
 
     def run(self, source: dict[str, Any], threads: int | None, show: Show | None) -> _native.Report:
-        """Carries out a run. With trackers it goes round by round, so that they get each as it ends."""
-        if not self._trackers:
+        """Carries out a run. With trackers or a callback it goes round by round, so that they get each as it ends. What
+        ends it early has what remains as `report`, if a round was finished."""
+        if not self._trackers and self._on_round is None:
             return _native.run(source, threads, show)
         from ..simulation import Simulation
 
@@ -76,10 +78,14 @@ class Tracking:
                 self._feeds.round(record["round"], named(row))
                 if show is not None:
                     show(record["round"], *_progress_of(scenario, row))
-        except BaseException:
+                if self._on_round is not None and self._on_round(record) is True:
+                    break
+        except BaseException as reason:
             # After Ctrl-C the finished rounds are what the trackers keep.
             with contextlib.suppress(_native.FedrecsimError):
                 self._report = simulation._native.finish()
+                if json.loads(self._report.json)["rounds"]:
+                    reason.report = self._report  # type: ignore[attr-defined]
             raise
         self._report = simulation._native.finish()
         return self._report
@@ -88,7 +94,7 @@ class Tracking:
         return self
 
     def __exit__(self, kind: object, reason: BaseException | None, trace: object) -> None:
-        if self._feeds is None:
+        if self._feeds is None or not self._trackers:
             return
         try:
             if self._report is None:

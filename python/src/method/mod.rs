@@ -437,11 +437,11 @@ impl MethodEntry {
     }
 }
 
-/// Returns the names and summaries of the simulator's own methods.
+/// Returns the names, summaries and sources of the simulator's own methods.
 #[pyfunction]
-pub fn builtin_methods() -> Vec<(&'static str, &'static str)> {
+pub fn builtin_methods() -> Vec<(&'static str, &'static str, &'static str)> {
     METHODS
         .iter()
-        .map(|entry| (entry.name, entry.summary))
+        .map(|entry| (entry.name, entry.summary, entry.source))
         .collect()
 }

@@ -5,7 +5,7 @@
 //! and actors see only [`Dataset`], [`negatives`] and [`Candidates`].
 //!
 //! In reading order: [`public`] lists the usual data sets and [`registry`] finds where they lie.
-//! `form` tells what a file is, [`delimited`] reads it, and `filters` takes the part that a scenario
+//! `form` tells what a file is, [`delimited`] reads it, or what was [`given`] in memory in its place, and `filters` takes the part that a scenario
 //! keeps. `generator` generates a population, and [`split`] holds out what accuracy is measured on,
 //! without the users whom `unusable` leaves out. `warnings` says what was noticed. A device is given its
 //! [`OwnData`].
@@ -24,6 +24,7 @@ mod filters;
 mod folds;
 mod form;
 mod generator;
+pub mod given;
 mod global_time;
 mod held_out;
 mod load;

@@ -4,6 +4,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use super::given;
 use super::public::{KnownDataset, known};
 use crate::records::as_given_or_below;
 use fedrecsim_core::{Error, Result, shell_word};
@@ -23,7 +24,7 @@ pub struct RatingsFile {
 
 /// Finds the ratings file of `spec`.
 ///
-/// Its `path` names the file, or a folder that holds it under its usual name. A path is absolute,
+/// Its `path` names the file, or a folder that holds it under its usual name, or ratings in memory. A path is absolute,
 /// or relative to the working directory or to one of `data_directories`, tried in this order.
 /// Without it the usual places below each of `data_directories` are tried.
 ///
@@ -32,8 +33,15 @@ pub struct RatingsFile {
 /// can be had; [`Error::Usage`] for a delimited file without a path, and for a generated population.
 pub fn locate(spec: &DatasetSpec, data_directories: &[PathBuf]) -> Result<RatingsFile> {
     let (known, path) = (known(spec.name), spec.path.as_deref());
-    let places = places(known, path, data_directories);
-    if let Some(found) = places.iter().find(|place| place.is_file()) {
+    let places = match path.filter(|path| given::is_given(path)) {
+        Some(path) => {
+            given::find(path)?;
+            vec![path.to_owned()]
+        }
+        None => places(known, path, data_directories),
+    };
+    let is_there = |place: &&PathBuf| given::is_given(place) || place.is_file();
+    if let Some(found) = places.iter().find(is_there) {
         let layout = match (&spec.columns, known) {
             (Some(layout), _) => layout.clone(),
             (None, Some(set)) => set.layout(found)?,
@@ -61,11 +69,12 @@ pub fn locate(spec: &DatasetSpec, data_directories: &[PathBuf]) -> Result<Rating
 }
 
 /// Returns whether all places where [`locate`] looks for the ratings file of `spec` are empty. A
-/// file that is there and cannot be read is not missing, and neither is one of generated ratings.
+/// file that is there and cannot be read is not missing, and neither are generated ratings and those in
+/// memory.
 pub fn is_missing(spec: &DatasetSpec, data_directories: &[PathBuf]) -> bool {
     let (known, path) = (known(spec.name), spec.path.as_deref());
     let is_absent = |place: &PathBuf| matches!(place.try_exists(), Ok(false));
-    (path.is_some() || known.is_some())
+    (path.is_some_and(|path| !given::is_given(path)) || path.is_none() && known.is_some())
         && places(known, path, data_directories).iter().all(is_absent)
 }
 

@@ -216,12 +216,12 @@ fn another_version_and_another_file_are_told() {
     let bench = Bench::new();
     bench.leave(header(), 5);
     let mut bytes = fs::read(bench.file(5)).unwrap();
-    bytes[8] = 20;
+    bytes[8] = 21;
     fs::write(bench.file(5), &bytes).unwrap();
     assert!(
         bench
             .refusal()
-            .contains("is a checkpoint of version 20; this program reads version 19")
+            .contains("is a checkpoint of version 21; this program reads version 20")
     );
     bytes[0] = b'X';
     fs::write(bench.file(5), &bytes).unwrap();

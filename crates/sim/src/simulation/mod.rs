@@ -368,17 +368,25 @@ impl Simulation {
     /// scores that cannot be ranked, and defects of the simulator.
     pub fn recommend(&self, user: UserId, top: usize) -> Result<Vec<Recommended>> {
         let kept = self.items_of(user)?;
-        let scores = self
-            .actors
+        best(self.scores(user)?, &kept, top).ok_or(Error::Unscorable {
+            user: self.world.dataset.who(user),
+            place: "a score".into(),
+        })
+    }
+
+    /// Returns the score that each item of the catalogue has for `user` now, those that it has rated
+    /// included.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a user who is not there, or is in training, and defects of the simulator.
+    pub fn scores(&self, user: UserId) -> Result<Vec<f32>> {
+        self.check_is_there(user)?;
+        self.actors
             .ask(async move |actors| {
                 let (model, download) = actors.server.ask(GetScoring)?;
                 actors.workers.scores(user, download, model).await
             })?
-            .map_err(|error| self.in_full(error))?;
-        best(scores, &kept, top).ok_or(Error::Unscorable {
-            user: self.world.dataset.who(user),
-            place: "a score".into(),
-        })
+            .map_err(|error| self.in_full(error))
     }
 
     /// Returns the `top` items that popularity would show `user`, as [`Self::recommend`] does.

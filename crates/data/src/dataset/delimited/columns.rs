@@ -29,7 +29,7 @@ pub(super) struct Columns {
     pub has_row_names: bool,
     /// What separates them.
     pub separator: String,
-    /// The keys of JSON lines, in the order of the columns.
+    /// The keys of JSON lines, or the names of columns in memory, in the order of the columns.
     keys: Option<Vec<String>>,
     /// The keys of the first of them.
     found: Vec<String>,
@@ -99,7 +99,7 @@ impl Columns {
             count: first.len(),
             has_row_names: false,
             separator: separator.clone(),
-            keys: source.keys().map(|_| {
+            keys: source.has_types().then(|| {
                 first
                     .iter()
                     .map(|key| String::from_utf8_lossy(key).into())

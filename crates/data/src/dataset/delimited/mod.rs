@@ -26,23 +26,24 @@ use std::path::Path;
 
 use csv::ByteRecord;
 
-use crate::dataset::compressed;
 use crate::dataset::ratings::{Interaction, Ratings};
+use crate::dataset::{compressed, given};
 use crate::records::{line_of, malformed, shown};
 use columns::Columns;
 use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::DelimitedSpec;
 use rows::{Keep, Rows};
-use source::Source;
+use source::{Input, Source, Unit};
 use values::Fault;
 
-/// Reads every row of the file at `path`, which may be compressed with gzip or zstd.
+/// Reads every row of the file at `path`, which may be compressed with gzip or zstd, or of the ratings in
+/// memory that it names.
 ///
 /// # Errors
 /// [`Error::Read`] for a file that cannot be opened or is an archive of another kind, and the
 /// errors of [`parse`].
 pub fn read(path: &Path, layout: &DelimitedSpec) -> Result<Ratings> {
-    parse(compressed::open(path)?, path, layout)
+    parse_rows(open(path)?, path, layout, usize::MAX, &mut keep_all)
 }
 
 /// Reads every row of `text`; `path` is the name that faults are reported under.
@@ -53,7 +54,8 @@ pub fn read(path: &Path, layout: &DelimitedSpec) -> Result<Ratings> {
 /// [`Error::Read`] for a text that cannot be read or holds no rating, [`Error::MalformedLine`] for
 /// a line that does not fit `layout`, [`Error::Usage`] for a layout that contradicts itself.
 pub fn parse(text: impl BufRead, path: &Path, layout: &DelimitedSpec) -> Result<Ratings> {
-    parse_rows(Box::new(text), path, layout, usize::MAX, &mut keep_all)
+    let text = Input::Text(Box::new(text));
+    parse_rows(text, path, layout, usize::MAX, &mut keep_all)
 }
 
 pub(super) use own::read_own;
@@ -63,7 +65,18 @@ pub(super) use own::read_own;
 /// # Errors
 /// Those of [`read`].
 pub fn check_first_row(path: &Path, layout: &DelimitedSpec) -> Result<()> {
-    parse_rows(compressed::open(path)?, path, layout, 1, &mut keep_all).map(drop)
+    parse_rows(open(path)?, path, layout, 1, &mut keep_all).map(drop)
+}
+
+/// Opens the file at `path`, or the ratings in memory that it names.
+///
+/// # Errors
+/// [`Error::Read`] if there is neither.
+fn open(path: &Path) -> Result<Input<'static>> {
+    Ok(match given::find(path)? {
+        Some(rows) => Input::Given(rows),
+        None => Input::Text(compressed::open(path)?),
+    })
 }
 
 /// Returns what is kept of a user's row: all of it.
@@ -71,35 +84,44 @@ fn keep_all(user: u32, row: Interaction) -> Option<(u32, Interaction)> {
     Some((user, row))
 }
 
-/// Reads the first `most` rows of `text`, as [`parse`] does, and holds what `keep` makes of a
+/// Reads the first `most` rows of `input`, as [`parse`] does, and holds what `keep` makes of a
 /// user's row. All users and items are named, even those that are not kept.
 fn parse_rows<'a>(
-    text: Box<dyn BufRead + 'a>,
+    input: Input<'a>,
     path: &'a Path,
     layout: &'a DelimitedSpec,
     most: usize,
     keep: &mut Keep<'_>,
 ) -> Result<Ratings> {
-    let mut rows = Rows::new(layout);
-    let mut source = Source::new(text, path, layout)?;
+    let path = input.name_of(path);
+    let mut source = Source::new(input, path, layout)?;
+    let unit = source.unit();
+    let malformed = |path, line, fault| match unit {
+        Unit::Line => malformed(path, line, fault),
+        Unit::Row => Error::Dataset(format!("{} of {}: {fault}", unit.at(line), given::NAME)),
+    };
+    let mut rows = Rows::new(layout, unit);
     let mut record = ByteRecord::new();
     if !source.read_first(&mut record)? {
         return Err(Error::read(path, nothing_in(&source)));
     }
     let mut columns = Columns::resolve(layout, path, (&record, &source))?;
     let wrong_header = header::refusal(layout, &columns, (&record, source.has_header));
-    if let Some(fault) = wrong_header {
+    if let Some(fault) = wrong_header.filter(|_| !source.has_types()) {
         return Err(malformed(path, line_of(&record), fault));
     }
     let first = record.clone();
     if source.has_header && !source.read(&mut record)? {
         return Err(Error::read(
             path,
-            "the file holds a header line but no ratings",
+            match unit {
+                Unit::Line => "the file holds a header line but no ratings",
+                Unit::Row => "there are none",
+            },
         ));
     }
     if source.has_header
-        && source.keys().is_none()
+        && !source.has_types()
         && header::is_rating(layout, &columns, (&first, &record))
     {
         let fault = header::rating_as_header(&first);

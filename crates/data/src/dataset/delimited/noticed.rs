@@ -4,6 +4,7 @@ use csv::ByteRecord;
 
 use super::dates::is_rounded;
 use super::encoding;
+use super::source::Unit;
 use crate::records::{line_of, shown};
 
 /// A number of lines, and the first of them.
@@ -77,11 +78,12 @@ impl Noticed {
     }
 
     /// Returns what is wrong with names that stand for several others.
-    pub(super) fn refusal(&self) -> Option<String> {
+    pub(super) fn refusal(&self, unit: Unit) -> Option<String> {
         let Counted { lines, first } = self.rounded;
+        let first = unit.at(first);
         (lines > 0).then(|| {
             format!(
-                "names of users or items that a spreadsheet has rounded: {lines}, the first in line {first}: {}; several \
+                "names of users or items that a spreadsheet has rounded: {lines}, the first in {first}: {}; several \
                  users or items may have become one of them, so export the file anew, and open it with this column as \
                  text if at all",
                 self.first_rounded
@@ -90,7 +92,7 @@ impl Noticed {
     }
 
     /// Returns a warning for each kind.
-    pub(super) fn warnings(&self) -> Vec<String> {
+    pub(super) fn warnings(&self, unit: Unit) -> Vec<String> {
         let kinds = [
             (
                 &self.foreign,
@@ -113,7 +115,8 @@ impl Noticed {
         ];
         let told = kinds.into_iter().filter(|(counted, ..)| counted.lines > 0);
         told.map(|(Counted { lines, first }, what, rest)| {
-            format!("names of users or items that {what}: {lines}, the first in line {first}{rest}")
+            let first = unit.at(*first);
+            format!("names of users or items that {what}: {lines}, the first in {first}{rest}")
         })
         .collect()
     }

@@ -6,8 +6,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use super::parse_rows;
-use crate::dataset::compressed;
+use super::{open, parse_rows};
 use crate::dataset::ratings::{Interaction, Numbering, Ratings, nobody_left};
 use fedrecsim_core::Result;
 use fedrecsim_scenario::DelimitedSpec;
@@ -55,13 +54,7 @@ pub(crate) fn read_own(
         digest.update(&row.time.to_le_bytes());
         None
     };
-    let all = parse_rows(
-        compressed::open(path)?,
-        path,
-        layout,
-        usize::MAX,
-        &mut count,
-    )?;
+    let all = parse_rows(open(path)?, path, layout, usize::MAX, &mut count)?;
     if rounds {
         return Ok(None);
     }
@@ -91,7 +84,7 @@ pub(crate) fn read_own(
         own.contains(&user)
             .then_some((user, Interaction { item, ..row }))
     };
-    let read = parse_rows(compressed::open(path)?, path, layout, usize::MAX, &mut keep)?;
+    let read = parse_rows(open(path)?, path, layout, usize::MAX, &mut keep)?;
     let ratings = Ratings {
         user_names,
         item_names: items.names(all.item_names),

@@ -5,6 +5,7 @@ use csv::ByteRecord;
 use super::columns::Columns;
 use super::names::{self, Names};
 use super::noticed::{Counted, Noticed};
+use super::source::Unit;
 use super::times::Times;
 use super::values::{Fault, NOTHING, wrong};
 use super::{number, trimmed};
@@ -21,6 +22,8 @@ pub(super) type Keep<'a> = dyn FnMut(u32, Interaction) -> Option<(u32, Interacti
 pub(super) struct Rows {
     /// How many there were.
     pub count: usize,
+    /// What messages count.
+    unit: Unit,
     /// What is kept of them.
     ratings: Ratings,
     users: Names,
@@ -38,8 +41,9 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    pub(super) fn new(layout: &DelimitedSpec) -> Self {
+    pub(super) fn new(layout: &DelimitedSpec, unit: Unit) -> Self {
         Self {
+            unit,
             times: Times::new(layout),
             on_incomplete: Some(layout.on_incomplete),
             ..Self::default()
@@ -171,7 +175,7 @@ impl Rows {
         if self.lists > 0 && 2 * self.lists >= self.count {
             return Err(LISTS.to_owned());
         }
-        if let Some(fault) = self.noticed.refusal() {
+        if let Some(fault) = self.noticed.refusal(self.unit) {
             return Err(fault);
         }
         self.ratings.warnings.extend(self.times.warnings());
@@ -187,20 +191,23 @@ impl Rows {
             .told
             .extend(self.times.finish(&mut self.ratings.interactions)?);
         let Counted { lines, first } = self.incomplete;
+        let first = self.unit.at(first);
         if self.count == 0 && lines > 0 {
             return Err(format!(
-                "none of the {lines} rows is complete; in line {first}: {}",
+                "none of the {lines} rows is complete; in {first}: {}",
                 self.first_incomplete
             ));
         }
         if lines > 0 {
             self.ratings.warnings.push(format!(
-                "incomplete rows that are left out: {lines} of {}, the first in line {first} \
+                "incomplete rows that are left out: {lines} of {}, the first in {first} \
                  (dataset.columns.on_incomplete)",
                 self.count as u64 + lines
             ));
         }
-        self.ratings.warnings.extend(self.noticed.warnings());
+        self.ratings
+            .warnings
+            .extend(self.noticed.warnings(self.unit));
         Ok(self.ratings)
     }
 }

@@ -2,18 +2,55 @@
 
 use std::io::BufRead;
 use std::path::Path;
+use std::sync::Arc;
 
-use csv::ByteRecord;
+use csv::{ByteRecord, Position};
 
 use super::json_lines::JsonLines;
 use super::trimmed;
 use crate::dataset::form::{COMMENT, Form, form_of, is_comment, separator_of};
+use crate::dataset::given::{self, GivenRows};
 use crate::lines::Lines;
 use crate::records::Records;
 use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::{ColumnRef, DelimitedSpec};
 
-/// The rows of a text.
+/// Where rows come from.
+pub(super) enum Input<'a> {
+    Text(Box<dyn BufRead + 'a>),
+    /// Ratings in memory.
+    Given(Arc<dyn GivenRows>),
+}
+
+impl Input<'_> {
+    /// Returns the name in messages of what a scenario names by `path`.
+    pub(super) fn name_of<'p>(&self, path: &'p Path) -> &'p Path {
+        match self {
+            Self::Text(_) => path,
+            Self::Given(_) => Path::new(given::NAME),
+        }
+    }
+}
+
+/// What messages count: lines of a text from 1, or rows in memory from 0, as data frames do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Unit {
+    #[default]
+    Line,
+    Row,
+}
+
+impl Unit {
+    /// Returns the place of a record in words. Records count lines, from 1.
+    pub(super) fn at(self, line: u64) -> String {
+        match self {
+            Self::Line => format!("line {line}"),
+            Self::Row => format!("row {}", line.saturating_sub(1)),
+        }
+    }
+}
+
+/// The rows of a text, or of a table in memory.
 pub(super) struct Source<'a> {
     rows: Rows<'a>,
     /// The columns that the layout names.
@@ -31,19 +68,30 @@ pub(super) struct Source<'a> {
 enum Rows<'a> {
     Delimited(Records<'a>),
     Json(JsonLines<'a>),
+    /// Ratings in memory, and the number of the next row.
+    Given(Arc<dyn GivenRows>, usize),
 }
 
 impl<'a> Source<'a> {
-    /// Starts with the first row of `text`.
+    /// Starts with the first row of `input`.
     ///
     /// # Errors
     /// [`Error::Read`] if it cannot be read or is of a form that is not, [`Error::Usage`] for a layout
     /// that contradicts itself.
-    pub(super) fn new(
-        text: Box<dyn BufRead + 'a>,
-        path: &'a Path,
-        layout: &'a DelimitedSpec,
-    ) -> Result<Self> {
+    pub(super) fn new(input: Input<'a>, path: &'a Path, layout: &'a DelimitedSpec) -> Result<Self> {
+        let text = match input {
+            Input::Text(text) => text,
+            Input::Given(rows) => {
+                return Ok(Self {
+                    rows: Rows::Given(rows, 0),
+                    names: Vec::new(),
+                    commented_header: None,
+                    separator: String::new(),
+                    has_header: true,
+                    told: Vec::new(),
+                });
+            }
+        };
         let lines = Lines::new(text, path)?;
         let form =
             form_of(lines.head(), lines.first()).map_err(|fault| Error::read(path, fault))?;
@@ -114,6 +162,10 @@ impl<'a> Source<'a> {
             *record = header;
             return Ok(true);
         }
+        if let Rows::Given(rows, _) = &self.rows {
+            *record = rows.columns().iter().collect();
+            return Ok(true);
+        }
         if !self.read(record)? {
             return Ok(false);
         }
@@ -144,13 +196,38 @@ impl<'a> Source<'a> {
         match &mut self.rows {
             Rows::Delimited(records) => records.read(record),
             Rows::Json(lines) => lines.read(record),
+            Rows::Given(rows, next) => {
+                record.clear();
+                if *next >= rows.count() {
+                    return Ok(false);
+                }
+                rows.read(*next, &mut |field| record.push_field(field));
+                let mut position = Position::new();
+                *next += 1;
+                position.set_line(*next as u64);
+                record.set_position(Some(position));
+                Ok(true)
+            }
+        }
+    }
+
+    /// Returns whether every value has its type, so that a text is never nothing, and columns go by names.
+    pub(super) fn has_types(&self) -> bool {
+        !matches!(self.rows, Rows::Delimited(_))
+    }
+
+    /// Returns what messages count.
+    pub(super) fn unit(&self) -> Unit {
+        match self.rows {
+            Rows::Given(..) => Unit::Row,
+            Rows::Delimited(_) | Rows::Json(_) => Unit::Line,
         }
     }
 
     /// Returns the keys of the first object, if the rows are objects.
     pub(super) fn keys(&self) -> Option<&[String]> {
         match &self.rows {
-            Rows::Delimited(_) => None,
+            Rows::Delimited(_) | Rows::Given(..) => None,
             Rows::Json(lines) => Some(lines.found()),
         }
     }
@@ -164,7 +241,7 @@ impl<'a> Source<'a> {
     pub(super) fn comments(&self) -> (u64, u64) {
         match &self.rows {
             Rows::Delimited(records) => records.comments(),
-            Rows::Json(_) => (0, 0),
+            Rows::Json(_) | Rows::Given(..) => (0, 0),
         }
     }
 
@@ -172,7 +249,7 @@ impl<'a> Source<'a> {
     pub(super) fn swallowed(&self) -> (u64, u64) {
         match &self.rows {
             Rows::Delimited(records) => records.swallowed(),
-            Rows::Json(_) => (0, 0),
+            Rows::Json(_) | Rows::Given(..) => (0, 0),
         }
     }
 
@@ -180,7 +257,7 @@ impl<'a> Source<'a> {
     pub(super) fn comments_like_rows(&self) -> usize {
         match &self.rows {
             Rows::Delimited(records) => records.comments_like_records(),
-            Rows::Json(_) => 0,
+            Rows::Json(_) | Rows::Given(..) => 0,
         }
     }
 }

@@ -1,0 +1,69 @@
+"""Saves runs to one file, and reads them. The file has no code, so that one from somebody else can be read."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+import zlib
+from typing import Any
+
+import numpy as np
+
+from . import _native
+from ._bridge import restore_report
+from ._errors import MissingFileError, ScenarioError
+from ._files import write_private
+
+#: The folder in the archive of what is no file of the report.
+_OWN = "run"
+
+
+def save(report: _native.Report, path: str) -> None:
+    """Writes a report with its tables and its model to a file, whole or not at all."""
+    parts: Any = report.__reduce__()
+    text, summary, rounds, users, items, model, files = parts[1]
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(f"{_OWN}/record.json", text)
+        archive.writestr(f"{_OWN}/summary.txt", summary)
+        for name, table in (("rounds", rounds), ("users", users), ("items", items)):
+            if table is not None:
+                archive.writestr(f"{_OWN}/{name}.arrow", table)
+        archive.writestr(f"{_OWN}/files.json", json.dumps(list(files)))
+        archive.writestr(f"{_OWN}/model.json", json.dumps(list(model)))
+        for place, block in enumerate(model.values()):
+            bytes_of = io.BytesIO()
+            np.save(bytes_of, block, allow_pickle=False)
+            archive.writestr(f"{_OWN}/model/{place}.npy", bytes_of.getvalue())
+        for name, content in files.items():
+            archive.writestr(name, content)
+    write_private(path, packed.getvalue())
+
+
+def load(path: str) -> _native.Report:
+    """Reads what `save` has written.
+
+    Raises ScenarioError for another file, and MissingFileError if there is none.
+    """
+    if not os.path.exists(path):
+        raise MissingFileError(f"cannot read {path}: there is no such file")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            inside = set(archive.namelist())
+
+            def table(name: str) -> bytes | None:
+                member = f"{_OWN}/{name}.arrow"
+                return archive.read(member) if member in inside else None
+
+            blocks = json.loads(archive.read(f"{_OWN}/model.json"))
+            model = {
+                name: np.load(io.BytesIO(archive.read(f"{_OWN}/model/{place}.npy")), allow_pickle=False)
+                for place, name in enumerate(blocks)
+            }
+            files = {name: archive.read(name) for name in json.loads(archive.read(f"{_OWN}/files.json"))}
+            text, summary = (archive.read(f"{_OWN}/{name}").decode() for name in ("record.json", "summary.txt"))
+            return restore_report(text, summary, table("rounds"), table("users"), table("items"), model, files)
+    except (zipfile.BadZipFile, KeyError, TypeError, ValueError, zlib.error) as reason:
+        raise ScenarioError(f"cannot read {path}: it is no run that `Run.save` has saved ({reason})") from None
