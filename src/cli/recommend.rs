@@ -105,7 +105,7 @@ fn run_of(folder: &Path) -> Result<SavedRun> {
         .min();
     let example = within.map_or_else(String::new, |path| {
         let path = path.to_string_lossy().into_owned();
-        format!(", as in `fedrecsim recommend {}`", shell_word(&path))
+        format!(", as {}", shell_word(&path))
     });
     let what = match folder.exists() {
         true => format!(

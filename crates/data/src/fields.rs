@@ -51,7 +51,8 @@ struct Field<'t> {
 
 fn first_of<'t>(text: &'t [u8], separator: &[u8], has_escapes: bool) -> Field<'t> {
     let mut read = quoted(text, separator, has_escapes);
-    if !has_escapes && !matches!(read, Quoted::Closed(..)) && has_escape(text) {
+    let is_torn = matches!(read, Quoted::Open | Quoted::Torn);
+    if is_torn && !has_escapes && has_escape(text) {
         let escaped = quoted(text, separator, true);
         if matches!(escaped, Quoted::Closed(..)) {
             read = escaped;
@@ -109,7 +110,9 @@ enum Quoted<'t> {
     Closed(Vec<u8>, Option<&'t [u8]>),
     /// A quotation mark that is not closed in this text.
     Open,
-    /// An unquoted field, to which a quotation mark may belong.
+    /// A quotation mark that is closed before no separator, so that it belongs to its field.
+    Torn,
+    /// An unquoted field.
     No,
 }
 
@@ -152,7 +155,7 @@ fn quoted<'t>(text: &'t [u8], separator: &[u8], has_escapes: bool) -> Quoted<'t>
             return Quoted::Closed(field, (!is_end).then_some(after));
         }
         let Some(after) = rest.strip_prefix(b"\"") else {
-            return Quoted::No;
+            return Quoted::Torn;
         };
         rest = after;
         field.push(b'"');

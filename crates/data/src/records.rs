@@ -198,11 +198,8 @@ impl<'a> Records<'a> {
                     return Ok(());
                 }
                 if rows > 0 {
-                    self.swallowed.1 = match self.swallowed {
-                        (0, _) => self.number,
-                        (_, first) => first,
-                    };
-                    self.swallowed.0 += 1;
+                    let (fields, first) = self.swallowed;
+                    self.swallowed = (fields + 1, if fields == 0 { self.number } else { first });
                 }
                 *record = whole;
                 self.ahead.drain(..count);
@@ -230,14 +227,13 @@ impl<'a> Records<'a> {
             numbers.contains(&true) && both.all(|(field, _)| is_number(field))
         };
         let lines = self.ahead.iter().take(count);
-        let rows = lines
-            .filter(|line| !line.trim_ascii().is_empty())
-            .map(|line| {
-                let mut row = ByteRecord::new();
-                split(line, &self.separator, false, &mut row);
-                row
-            });
-        let rows: Vec<ByteRecord> = rows.collect();
+        let split = |line: &Vec<u8>| {
+            let mut row = ByteRecord::new();
+            split(line, &self.separator, false, &mut row);
+            row
+        };
+        let lines = lines.filter(|line| !line.trim_ascii().is_empty());
+        let rows: Vec<ByteRecord> = lines.map(split).collect();
         let has_all = |row: &&ByteRecord| row.len() == columns && first.len() == columns;
         let whole = || rows.iter().filter(has_all);
         let like = whole().filter(|row| is_like(row)).count();

@@ -8,7 +8,7 @@
 use serde_json::Value;
 
 use super::central::{AtServer, Central};
-use super::declare::{Declare, Declared};
+use super::declare::{Declare, Declared, Kept};
 use super::{Method, Parameters, Placement, Problem};
 use fedrecsim_core::{Error, Result};
 use fedrecsim_model::{BlockLayout, Layout};
@@ -24,22 +24,6 @@ type TrafficWith = dyn Fn(&Value) -> Option<Traffic> + Send + Sync;
 
 /// Names what a device keeps for itself with these parameters.
 type KeptWith = dyn Fn(&Value) -> Option<Vec<Kept>> + Send + Sync;
-
-/// Names something that a device keeps for itself from one participation to the next.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kept {
-    /// A private block.
-    Block {
-        /// The name of the block.
-        name: String,
-        /// Whether each row belongs to an item.
-        has_item_rows: bool,
-    },
-    /// The device's own version of the shared item table of this name.
-    OwnVersion(String),
-    /// Anything else, in words.
-    Other(&'static str),
-}
 
 /// Builds a method from checked parameters.
 type Build = dyn Fn(&Value, &Problem) -> Result<Box<dyn Method>> + Send + Sync;

@@ -121,7 +121,8 @@ pub mod third_party;
 mod user_vector;
 
 pub use averager::Averager;
-pub use entry::{Entry, Kept, parameters, sizes_by, sizes_of};
+pub use declare::Kept;
+pub use entry::{Entry, parameters, sizes_by, sizes_of};
 pub use fedrecsim_model::magnitude::largest_magnitude;
 pub use keys::Parameters;
 pub(crate) use keys::without_effect;

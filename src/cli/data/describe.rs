@@ -331,7 +331,7 @@ timestamp = 4
                 < place("after all of this, on_unusable_user leaves out 1 user"),
             "{told}"
         );
-        place("4 of which are positives");
+        place("3 of them to train on, after the split, 2 of which are positives");
     }
 
     /// If this fails, a user seems to have too few ratings, and the blank that makes it two is not told.

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use super::blocks::{Block, Start};
 use super::own::{Own, Plan};
 use super::tuned_table::TunedTable;
-use super::{Declare, Memory, layout_of, table_of};
+use super::{Declare, Kept, Memory, layout_of, table_of};
 use crate::averager::{Averager, upload_use};
 use crate::row_counts::{COUNTS, Counts, said_layouts, said_of};
 use crate::third_party::{Exchange, Message, ThirdParty};
 use crate::{
-    Client, Kept, LocalTask, Method, NO_PERSONAL_TABLE, OwnNoise, PersonalTable, Phase, Problem,
-    Scoring, ScoringContext, Scratch, Server, Trained,
+    Client, LocalTask, Method, NO_PERSONAL_TABLE, OwnNoise, PersonalTable, Phase, Problem, Scoring,
+    ScoringContext, Scratch, Server, Trained,
 };
 use fedrecsim_core::{Error, Result, Streams, UserId};
 use fedrecsim_model::row_table::RowTable;

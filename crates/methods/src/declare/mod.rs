@@ -41,6 +41,22 @@ pub(crate) mod score;
 pub(crate) mod tests;
 mod tuned_table;
 
+/// Names something that a device keeps for itself from one participation to the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// A private block.
+    Block {
+        /// The name of the block.
+        name: String,
+        /// Whether each row belongs to an item.
+        has_item_rows: bool,
+    },
+    /// The device's own version of the shared item table of this name.
+    OwnVersion(String),
+    /// Anything else, in words.
+    Other(&'static str),
+}
+
 /// Declares a federated method. [`Entry::of`](super::Entry::of) makes an entry of it.
 pub trait Declare: Send + Sync + Sized + 'static {
     /// The keys of the method's table in scenario files.

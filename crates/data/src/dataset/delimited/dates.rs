@@ -48,7 +48,8 @@ pub(super) fn has_last_year(number: i64) -> bool {
 
 /// Returns whether a number is written with fewer digits than it has, as in `1.57E+09`.
 pub(super) fn is_rounded(text: &str) -> bool {
-    let parts = text.split_once(['E', 'e']);
+    let place = text.bytes().position(|byte| byte | 0x20 == b'e');
+    let parts = place.map(|place| (&text[..place], &text[place + 1..]));
     let Some((digits, Ok(exponent))) = parts.map(|(d, e)| (d, e.parse::<usize>())) else {
         return false;
     };
