@@ -58,7 +58,7 @@ pub(super) fn is_rounded(text: &str) -> bool {
 }
 
 /// Returns a timestamp as it is written. To a date belongs the time of day in the next column, and the
-/// offset behind that, if these columns are free.
+/// offset or the half of the day behind that, if these columns are free.
 pub(super) fn with_time_of_day(
     record: &ByteRecord,
     place: usize,
@@ -71,10 +71,10 @@ pub(super) fn with_time_of_day(
     }
     let offset = text(place + 2);
     let is_offset = is_free(place + 2)
-        && (["UTC", "GMT", "Z"].contains(&offset)
+        && (["UTC", "GMT", "Z", "AM", "PM", "am", "pm"].contains(&offset)
             || offset.len() > 4 && offset.starts_with(['+', '-']));
     let offset = if is_offset { offset } else { "" };
-    format!("{date} {} {offset}", text(place + 1))
+    format!("{date} {} {offset}", with_two_digits(text(place + 1)))
         .trim_end()
         .to_owned()
         .into()
@@ -93,5 +93,14 @@ fn is_day(text: &str) -> bool {
 
 /// Returns whether a text is a time without a date, as in `23:59` or `23:59:59.5`.
 fn is_time_of_day(text: &str) -> bool {
-    text.contains(':') && Timestamp::parse(&format!("2000-01-01T{text}")).is_some()
+    text.contains(':')
+        && Timestamp::parse(&format!("2000-01-01T{}", with_two_digits(text))).is_some()
+}
+
+/// Returns a time of day with two digits of the hour.
+fn with_two_digits(time: &str) -> Cow<'_, str> {
+    match time.as_bytes().get(1) {
+        Some(b':') => format!("0{time}").into(),
+        _ => time.into(),
+    }
 }

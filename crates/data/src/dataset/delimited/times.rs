@@ -78,7 +78,14 @@ impl Times {
                 let text = with_time_of_day(record, place, |place| !columns.is_used(place));
                 self.has_time_of_day |= matches!(text, Cow::Owned(_));
                 let instant = self.instant(&text, before);
-                Timestamp(instant.map_err(|expected| (expected, place))?)
+                let whole = |expected| match &text {
+                    Cow::Borrowed(_) => expected,
+                    Cow::Owned(text) => format!(
+                        "a date that reads, with the time in the next columns, as \"2000-12-31 23:59:59\" and \
+                         not as {text:?}"
+                    ),
+                };
+                Timestamp(instant.map_err(|expected| (whole(expected), place))?)
             }
             None => Timestamp::UNKNOWN,
         };
