@@ -104,6 +104,9 @@ def _without_names(ratings: Any) -> dict[str, Any] | None:
             )
         return _by_places(ratings.T)
     if isinstance(ratings, (tuple, list)) and 2 <= len(ratings) <= 4 and all(map(_is_column, ratings)):
+        if isinstance(ratings, list) and not all(hasattr(column, "dtype") for column in ratings):
+            # A list of lists may have rows as well as columns.
+            return None
         return _by_places(ratings)
     return None
 
@@ -142,10 +145,16 @@ def _is_column(values: Any) -> bool:
 def _of_matrix(matrix: Any) -> dict[str, Any]:
     """Returns what a sparse matrix stores, row by row. The numbers of rows and columns are the names of users and
     items."""
-    rows = matrix.tocsr()
-    columns = {"user": np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), "item": rows.indices}
+    if matrix.format == "coo":
+        # Conversion would add up the ratings of a pair that is there twice.
+        order = np.argsort(matrix.row, kind="stable")
+        users, items, values = matrix.row[order], matrix.col[order], matrix.data[order]
+    else:
+        rows = matrix.tocsr()
+        users, items, values = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), rows.indices, rows.data
+    columns = {"user": users, "item": items}
     # A matrix of yes and no has no ratings.
-    return columns if rows.data.dtype == bool else columns | {"rating": rows.data}
+    return columns if values.dtype == bool else columns | {"rating": values}
 
 
 def _names_of(table: Any) -> list[str]:
@@ -172,6 +181,8 @@ def _of_table(table: Any, names: list[str], wanted: list[str]) -> _native.Rating
         table = table.iloc[:, [names.index(name) for name in wanted]].set_axis(wanted, axis=1)
         try:
             return _native.Ratings.of_stream(table.reset_index(drop=True).__arrow_c_stream__(), wanted)
+        except ScenarioError:
+            raise
         except (AttributeError, ImportError, TypeError, ValueError):
             # Without pyarrow pandas hands nothing out, and with it no column of several types.
             return _of_arrays({name: table[name].to_numpy() for name in wanted})
@@ -197,7 +208,12 @@ def _array(name: str, values: Any) -> tuple[Any, bool]:
     if kind == "M":
         return np.ascontiguousarray(array.astype("datetime64[ns]").view(np.int64)), True
     if kind == "f" and name in ("user", "item") and array.size and np.all(array == np.floor(array)):
-        # Numbers of users beside ratings become floats in one array.
+        # Numbers of users beside ratings become floats in one array. Large ones are rounded there.
+        if np.abs(array).max() >= 2.0 ** (24 if array.dtype.itemsize == 4 else 53):
+            raise ScenarioError(
+                f"the column `{name}` of the ratings has numbers that {array.dtype} rounds, so that several become one: "
+                "give it as integers or texts"
+            )
         return np.ascontiguousarray(array, dtype=np.int64), False
     if kind in "iufb":
         wide = {"i": np.int64, "u": np.uint64, "b": bool, "f": np.float32 if array.dtype.itemsize == 4 else np.float64}

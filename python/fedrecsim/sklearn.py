@@ -149,13 +149,13 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         held_out = defaultdict(set)
-        # The number of no item, which is ranked nowhere.
-        unseen = len(self.items_)
+        # Numbers of no item, which are ranked nowhere.
+        unseen: dict[Any, int] = {}
         for user, item in zip(*_ratings.pairs(X, self.columns or {})):
             if (number := self._users.get(user)) is not None:
                 place = self._items.get(item)
                 if place is None:
-                    place, unseen = unseen, unseen + 1
+                    place = unseen.setdefault(item, len(self.items_) + len(unseen))
                 held_out[number].add(place)
         for number, own in held_out.items():
             own.difference_update(self._rated[number])
@@ -185,6 +185,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
 
 def _ids(names: Sequence[str], values: Sequence[Any]) -> np.ndarray:
     """Returns ids in the order of the simulator's names: integers if the column has them, else texts."""
-    if values and isinstance(values[0], int):
-        return np.array([int(name) for name in names], dtype=np.int64)
+    # An id that is missing is an empty text.
+    if any(isinstance(value, int) for value in values):
+        return np.array([int(name) for name in names])
     return np.array(names, dtype=object)

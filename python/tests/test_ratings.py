@@ -313,3 +313,23 @@ def test_a_split_of_ones_own_is_a_column_of_dates() -> None:
         assert {row["item"] for row in shown if row["held_out"]} == own
         train = {str(item) for item in columns["movie_id"][~is_test & (columns["userId"] == user)]}
         assert not train & {row["item"] for row in shown} and len(shown) + len(train) == 50
+
+
+def test_what_would_be_read_as_something_else_is_refused() -> None:
+    """If this fails, rows are taken for columns, or rounding makes one user of several, without a word."""
+    with pytest.raises(TypeError, match="table of rows"):
+        in_memory([[1, 10, 5], [2, 11, 3], [3, 12, 4]])
+    users = np.array([76561198000000001, 76561198000000003], dtype=float)
+    with pytest.raises(ValueError, match="rounds"):
+        in_memory({"user": users, "item": np.array([1, 2])})
+
+
+def test_a_pair_that_a_matrix_has_twice_is_two_rows() -> None:
+    """If this fails, two ratings of a pair are added up, and `repeated_pairs` never sees them."""
+    sparse = pytest.importorskip("scipy.sparse")
+    names = ("userId", "movie_id", "Rating")
+    users, items, values = (np.append(rows()[name], rows()[name][0]) for name in names)
+    twice = in_memory(sparse.coo_matrix((values, (users, items))))
+    order = np.argsort(users, kind="stable")
+    assert twice.digest == in_memory((users[order], items[order], values[order])).digest
+    assert twice.digest != in_memory(sparse.coo_matrix((values, (users, items))).tocsr()).digest

@@ -41,6 +41,9 @@ impl Timestamp {
                 return of(instant);
             }
             // A text with an offset or a zone that was not read above is no local time.
+            if text.contains('[') {
+                return None;
+            }
             let local = text.parse::<DateTime>().ok()?;
             of(local
                 .to_zoned(TimeZone::fixed(Offset::UTC))
@@ -126,6 +129,8 @@ mod tests {
                 Some(Timestamp(978_307_199_250_000_000)),
             ),
             ("Sun, 31 Dec 2000 23:59:59 +0000", second(978_307_199)),
+            ("2001-01-01T08:59:59+09:00[Asia/Tokyo]", second(978_307_199)),
+            ("2001-01-01T08:59:59[Asia/Tokyo]", None),
             ("31 Dec 2000 23:59:59 GMT", second(978_307_199)),
             ("2000-12-31t23:59:59z", second(978_307_199)),
             ("2000-12-31 23:59:59+00:00", second(978_307_199)),

@@ -237,7 +237,7 @@ fn remedy(first: &ByteRecord, (role, name): (&str, &str), separator: &str) -> St
     if names().filter(|name| name.len() > 2).count() > 0
         && names().all(|name| name.starts_with('\'') && name.ends_with('\''))
     {
-        return "; take off the single quotes, as with `tr -d \"'\" < FILE > ratings.csv`"
+        return "; take off the single quotes, as with `tr -d \"'\" < FILE > mended.csv`"
             .to_owned();
     }
     let line = first.iter().collect::<Vec<_>>().join(&b' ');

@@ -53,6 +53,7 @@ pub(super) fn is_rounded(text: &str) -> bool {
     let Some((digits, Ok(exponent))) = parts.map(|(d, e)| (d, e.parse::<usize>())) else {
         return false;
     };
+    let digits = digits.replace(',', ".");
     let decimals = digits.split_once('.').map_or("", |(_, decimals)| decimals);
     exponent > decimals.len() && digits.parse::<f64>().is_ok_and(|digits| digits != 0.0)
 }
@@ -71,7 +72,8 @@ pub(super) fn with_time_of_day(
     }
     let offset = text(place + 2);
     let is_offset = is_free(place + 2)
-        && (["UTC", "GMT", "Z", "AM", "PM", "am", "pm"].contains(&offset)
+        && (["UTC", "GMT", "Z"].contains(&offset)
+            || is_half_or_zone(offset)
             || offset.len() > 4 && offset.starts_with(['+', '-']));
     let offset = if is_offset { offset } else { "" };
     format!("{date} {} {offset}", with_two_digits(text(place + 1)))
@@ -95,6 +97,16 @@ fn is_day(text: &str) -> bool {
 fn is_time_of_day(text: &str) -> bool {
     text.contains(':')
         && Timestamp::parse(&format!("2000-01-01T{}", with_two_digits(text))).is_some()
+}
+
+/// Returns whether a text is a half of the day, as in `p.m.`, or an abbreviated zone. Neither is read, so that
+/// a date with it is refused.
+fn is_half_or_zone(text: &str) -> bool {
+    const ZONES: [&str; 12] = [
+        "EST", "EDT", "CST", "CDT", "MST", "MDT", "PST", "PDT", "CET", "CEST", "BST", "JST",
+    ];
+    let letters = text.replace(['.', ' '], "").to_uppercase();
+    ["AM", "PM"].contains(&letters.as_str()) || ZONES.contains(&text)
 }
 
 /// Returns a time of day with two digits of the hour.

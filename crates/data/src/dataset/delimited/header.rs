@@ -14,7 +14,7 @@ const NAMES: &str = "there is no number in this line, and there are numbers in t
 
 /// What is said of a first line that counts the columns.
 const NUMBERS: &str = "this line counts the columns, as a frame without names is written: leave it out, as with \
-                       `tail -n +2 FILE > ratings.csv`";
+                       `tail -n +2 FILE > mended.csv`";
 
 /// Names that columns have, and that no user has.
 const USUAL_NAMES: [&[u8]; 8] = [

@@ -92,12 +92,12 @@ impl<'a> JsonLines<'a> {
         if values.len() > 1 && values.iter().all(is_array) {
             return format!(
                 "; if each array is a column, write one object in a line, as with `jq -c '. as $all | .{key} | keys[] \
-                 as $row | $all | map_values(.[$row])' FILE > ratings.jsonl`"
+                 as $row | $all | map_values(.[$row])' FILE > mended.jsonl`"
             );
         }
         if found == AN_ARRAY {
             return format!(
-                "; write one item in a line, as with `jq -c '.{key}[] as $i | .{key} = $i' FILE > ratings.jsonl`"
+                "; write one item in a line, as with `jq -c '.{key}[] as $i | .{key} = $i' FILE > mended.jsonl`"
             );
         }
         let place = self.wanted.iter().position(|wanted| wanted == key);

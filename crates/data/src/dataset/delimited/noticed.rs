@@ -49,7 +49,7 @@ impl Noticed {
         let is_digit = |byte: &u8| byte.is_ascii_digit();
         !name.iter().all(is_plain)
             || name.starts_with(b"\"")
-            || name.contains(&b'+') && name.first().is_some_and(is_digit)
+            || name.first().is_some_and(is_digit) && has_point_or_sign(name)
     }
 
     /// Looks at a name that has not been read before.
@@ -69,7 +69,7 @@ impl Noticed {
                 self.first_hidden = shown(name);
             }
             self.hidden.add(record);
-        } else if text.contains('+') && is_rounded(text) {
+        } else if has_point_or_sign(name) && is_rounded(text) {
             if self.rounded.lines == 0 {
                 self.first_rounded = shown(name);
             }
@@ -120,6 +120,11 @@ impl Noticed {
         })
         .collect()
     }
+}
+
+/// Returns whether a name with an `e` may be a number: `1.2e17` and `1e+17` are, and `12e4` may be any name.
+fn has_point_or_sign(name: &[u8]) -> bool {
+    name.iter().any(|byte| b"+.,".contains(byte))
 }
 
 /// Returns whether a character cannot be seen, such as a blank that does not break or one without width.

@@ -27,7 +27,7 @@ const TEXTS: [(Refusal, Test); 8] = [
     (
         (
             "a table for Excel, whose first line has the separator alone",
-            "leave out that line, as with `tail -n +2 FILE > ratings.csv`",
+            "leave out that line, as with `tail -n +2 FILE > mended.csv`",
         ),
         |first, _| begins(first, "sep=") || begins(first, "\"sep="),
     ),
@@ -52,7 +52,7 @@ const TEXTS: [(Refusal, Test); 8] = [
         (
             "a list of ratings in blocks, one for each item as Netflix has them",
             "write the item into each line, as with `awk -F, '{ sub(/\\r$/, \"\") } /:$/ { item = substr($1, 1, \
-             length($1) - 1); next } { print $1 \",\" item \",\" $2 \",\" $3 }' FILE > ratings.csv`",
+             length($1) - 1); next } { print $1 \",\" item \",\" $2 \",\" $3 }' FILE > mended.csv`",
         ),
         |first, second| is_block(first) && !second.is_empty() && !is_block(second),
     ),
@@ -92,7 +92,7 @@ const JSON: [(&str, Refusal); 12] = [
         "{\"0\":{\"k\":",
         (
             "a JSON document of numbered rows",
-            "write one object in a line, as with `jq -c '.[]' FILE > ratings.jsonl`",
+            "write one object in a line, as with `jq -c '.[]' FILE > mended.jsonl`",
         ),
     ),
     (
@@ -103,7 +103,7 @@ const JSON: [(&str, Refusal); 12] = [
         "{\"schema\":{\"fields\":",
         (
             "a JSON document with a table",
-            "write one object in a line, as with `jq -c '.data[]' FILE > ratings.jsonl`",
+            "write one object in a line, as with `jq -c '.data[]' FILE > mended.jsonl`",
         ),
     ),
     ("[{'", PYTHON_LIST),
@@ -115,7 +115,7 @@ const JSON: [(&str, Refusal); 12] = [
         "[[",
         (
             "a JSON array of arrays",
-            "write them as CSV, as with `jq -r '.[] | @csv' FILE > ratings.csv`",
+            "write them as CSV, as with `jq -r '.[] | @csv' FILE > mended.csv`",
         ),
     ),
     ("[{", JSON_ARRAY),
@@ -124,21 +124,21 @@ const JSON: [(&str, Refusal); 12] = [
 
 const JSON_ARRAY: Refusal = (
     "a JSON array",
-    "write one object in a line, as with `jq -c '.[]' FILE > ratings.jsonl`",
+    "write one object in a line, as with `jq -c '.[]' FILE > mended.jsonl`",
 );
 const OF_COLUMNS: &str = "write one object in a line, as with `jq -c '. as $all | .[keys_unsorted[0]] | keys_unsorted[] as $row | $all | \
-                          map_values(.[$row])' FILE > ratings.jsonl`";
+                          map_values(.[$row])' FILE > mended.jsonl`";
 const OF_DATA: &str =
-    "write it as CSV, as with `jq -r '.columns, .data[] | @csv' FILE > ratings.csv`";
+    "write it as CSV, as with `jq -r '.columns, .data[] | @csv' FILE > mended.csv`";
 const PYTHON: Refusal = (
     "a list of Python dictionaries, and not JSON",
     "write each as JSON, as with `python3 -c 'import ast, json, sys; [print(json.dumps(ast.literal_eval(line))) for line \
-     in sys.stdin]' < FILE > ratings.jsonl`",
+     in sys.stdin]' < FILE > mended.jsonl`",
 );
 const PYTHON_LIST: Refusal = (
     "a list of Python dictionaries, and not JSON",
     "write each as JSON, as with `python3 -c 'import ast, json, sys; [print(json.dumps(row)) for row in \
-     ast.literal_eval(sys.stdin.read())]' < FILE > ratings.jsonl`",
+     ast.literal_eval(sys.stdin.read())]' < FILE > mended.jsonl`",
 );
 
 /// Returns the form of a text that begins with `head`, whose first lines are `lines`.
@@ -166,7 +166,7 @@ pub(crate) fn form_of<'h>(
     if first.starts_with(b"[") && first.ends_with(b"]") && second.starts_with(b"[") {
         return refused((
             "a JSON array in each line",
-            "write them as CSV, as with `jq -r '@csv' FILE > ratings.csv`",
+            "write them as CSV, as with `jq -r '@csv' FILE > mended.csv`",
         ));
     }
     let beginning = skeleton(&lines.concat());
@@ -181,7 +181,7 @@ pub(crate) fn form_of<'h>(
     if first == b"{" {
         return refused((
             "a JSON document over several lines",
-            "write one object in a line, as with `jq -c . FILE > ratings.jsonl`",
+            "write one object in a line, as with `jq -c . FILE > mended.jsonl`",
         ));
     }
     if beginning.starts_with("{\"") || beginning.starts_with("{}") {

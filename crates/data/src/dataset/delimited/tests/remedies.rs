@@ -314,8 +314,16 @@ fn ids_that_a_spreadsheet_has_rounded_are_refused() {
             && told.contains("as text"),
         "{told}"
     );
+    for name in ["1,23451E+11", "1.23e17", "7.65e16"] {
+        let layout = four_columns(";");
+        assert!(
+            fault(format!("7;{name};5;1\n"), &layout).contains("has rounded"),
+            "{name}"
+        );
+    }
     for name in [
         "123456789012",
+        "12e4",
         "1.230000000000000000e+02",
         "1E",
         "C++",

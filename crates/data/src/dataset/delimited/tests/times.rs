@@ -60,7 +60,7 @@ fn a_time_of_day_in_the_next_column_belongs_to_its_date() {
 fn halves_of_the_day_are_refused_and_hours_of_one_digit_are_read() {
     let read = |time: &str| instants(&[&format!("2000-12-31,{time}")]);
     assert_eq!(read("9:05:00").unwrap(), ["2000-12-31 09:05:00"]);
-    for half in ["PM", "am"] {
+    for half in ["PM", "am", "p.m.", "EST"] {
         let fault = read(&format!("1:00:00,{half}")).unwrap_err().to_string();
         let text = format!("not as \"2000-12-31 01:00:00 {half}\"");
         assert!(fault.contains(&text), "{fault}");
