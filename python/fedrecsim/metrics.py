@@ -30,7 +30,8 @@ def measure(
 ) -> dict[str, float]:
     """Returns metrics by their names, as means over the users who have something held out.
 
-    `predictions` are scores of the shape (users, items), or lists of item numbers for each user, the best first.
+    `predictions` are scores, an array of floats of the shape (users, items), which are ranked in single precision. Or they
+    are lists of item numbers for each user, the best first; an array of integers has a list in each row.
     `held_out` are the items of each user that count as hits, and `exclude` those that are not ranked, such as those that it
     was trained on; each is a sequence of item numbers for each user, or a sparse matrix of SciPy or a boolean
     one of NumPy, of the shape (users, items). Of equal scores, that of a held-out item comes last. Lists need no `exclude`.

@@ -32,8 +32,8 @@ class Simulation:
     """A simulated world that is under way, between two rounds or in the middle of one.
 
     It has threads of its own, and lets other threads of Python go on while it works, so that several can be at work at
-    once. `ratings` are as `run` takes them. Ctrl-C ends a step: the simulation is then over, and `finish` returns the rounds before. Iterating over it
-    steps to the end:
+    once. `ratings` are as `run` takes them. Ctrl-C ends a step: the simulation is then over, and `finish` returns the
+    rounds before. Iterating over it steps to the end:
 
     >>> for round in fedrecsim.Simulation("quickstart.toml"):     # doctest: +SKIP
     ...     print(round["round"], round["virtual_time_s"])

@@ -88,16 +88,23 @@ impl<'a> JsonLines<'a> {
 
     /// Returns what to do about an array or an object under a key.
     fn hint(&self, (found, key): (&str, &str), values: &[Option<&RawValue>]) -> String {
+        // A part of a key may have a hyphen, which jq takes for a minus.
+        let of_jq = |key: &str| {
+            key.split('.')
+                .map(|part| format!(".\"{part}\""))
+                .collect::<String>()
+        };
+        let at = of_jq(key);
         let is_array = |value: &Option<&RawValue>| value.is_some_and(|v| v.get().starts_with('['));
         if values.len() > 1 && values.iter().all(is_array) {
             return format!(
-                "; if each array is a column, write one object in a line, as with `jq -c '. as $all | .{key} | keys[] \
+                "; if each array is a column, write one object in a line, as with `jq -c '. as $all | {at} | keys[] \
                  as $row | $all | map_values(.[$row])' FILE > mended.jsonl`"
             );
         }
         if found == AN_ARRAY {
             return format!(
-                "; write one item in a line, as with `jq -c '.{key}[] as $i | .{key} = $i' FILE > mended.jsonl`"
+                "; write one item in a line, as with `jq -c '{at}[] as $i | {at} = $i' FILE > mended.jsonl`"
             );
         }
         let place = self.wanted.iter().position(|wanted| wanted == key);

@@ -214,7 +214,8 @@ impl Rows {
 
 /// What is said of rows whose items are lists.
 const LISTS: &str = "the rows have lists of items: write one item in a row, as with \
-                     `frame.assign(item=frame[\"item\"].str.strip(\"[]\").str.split(\",\")).explode(\"item\")` of pandas";
+                     `frame.assign(item=frame[\"item\"].str.strip(\"[] \").str.split(r\"[,;|\\s]+\", regex=True)).explode(\"item\")` \
+                     of pandas, where `item` is their column";
 
 /// Returns whether the name of an item is a list: in brackets, or of whole numbers.
 fn is_list(name: &[u8]) -> bool {

@@ -163,12 +163,14 @@ fn a_list_of_items_in_one_field_is_refused() {
         separator: None,
         header: None,
         user: named("user"),
-        item: named("items"),
+        item: named("item-ids"),
         ..pairs
     };
-    let told = fault("{\"user\": 1, \"items\": [1, 2]}\n", &json);
+    // A hyphen without quotation marks is a minus to jq.
+    let told = fault("{\"user\": 1, \"item-ids\": [1, 2]}\n", &json);
     assert!(
-        told.contains("found an array; write one item in a line") && told.contains(".items[]"),
+        told.contains("found an array; write one item in a line")
+            && told.contains(".\"item-ids\"[]"),
         "{told}"
     );
 }
