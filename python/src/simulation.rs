@@ -3,10 +3,12 @@
 use std::io::Cursor;
 use std::mem;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fedrecsim_core::{Error, SimDuration, SimTime};
+use fedrecsim_data::dataset::with_reason;
 use fedrecsim_report::Wall;
 use fedrecsim_scenario::{Loaded, Scenario};
 use fedrecsim_sim::outcome::RoundRecord;
@@ -28,6 +30,8 @@ pub struct Simulation {
     /// `None` after the end.
     inner: Mutex<Option<sim::Simulation>>,
     scenario: Scenario,
+    /// The folders that the ratings were looked for in.
+    directories: Vec<PathBuf>,
     warnings: Vec<String>,
     control: RunControl,
     /// The process whose threads carry the simulation out.
@@ -60,6 +64,7 @@ impl Simulation {
         Ok(Self {
             inner: Mutex::new(Some(inner)),
             scenario,
+            directories: given.directories(),
             warnings,
             control,
             process: std::process::id(),
@@ -91,7 +96,8 @@ impl Simulation {
         look: impl FnOnce(&sim::Simulation) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
         self.check_process()?;
-        py.detach(|| look(self.lock().as_ref().ok_or_else(finished)?))
+        let reason = |error| with_reason(error, &self.scenario, &self.directories);
+        py.detach(|| look(self.lock().as_ref().ok_or_else(finished)?).map_err(reason))
             .or_raise()
     }
 

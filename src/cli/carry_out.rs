@@ -13,7 +13,7 @@ use super::{Finished, Session, memory, screen};
 use crate::UserId;
 use crate::scenario::Scenario;
 use fedrecsim_core::{Error, ErrorKind, Result, shell_word};
-use fedrecsim_data::dataset::{Dataset, KeptItems};
+use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_ranks::{self as ranks, Crew};
 use fedrecsim_report::progress::{LINES_EVERY, Progress, Show};
 use fedrecsim_report::{self as report, ReportFolder, RunRecord, UserArrays, Wall};
@@ -30,6 +30,8 @@ pub(crate) struct Job<'a> {
     pub folder: Option<ReportFolder>,
     /// The file for the parameters, if they are asked for.
     pub model_file: Option<(OutputFile, File)>,
+    /// The users whose private parameters that file has.
+    pub saved: Vec<UserId>,
     /// The command that the report shows.
     pub command: Vec<String>,
     /// The warnings about the scenario that the report shows.
@@ -73,7 +75,6 @@ pub(crate) fn carry_out(
         folder,
         ..
     } = job;
-    let saved = users_named(&options.save_users, &world.dataset)?;
     let mut watch = Watch::new(&scenario, options.progress, session);
     let control = RunControl {
         threads,
@@ -83,7 +84,7 @@ pub(crate) fn carry_out(
         None => sim::run_to_end(world, &control, &mut watch, checkpoints, None)?,
         Some(crew) => on_ranks(world, &control, &mut watch, checkpoints, crew)?,
     };
-    let users = saved_users(&saved, &simulation)?;
+    let users = saved_users(&job.saved, &simulation)?;
     let outcome = simulation.finish_watched(&mut watch)?;
     watch.progress.finish();
     let model = outcome.model.clone();
@@ -266,25 +267,6 @@ fn median(laps: &[Duration]) -> Duration {
     let mut sorted = laps.to_vec();
     sorted.sort_unstable();
     sorted.get(sorted.len() / 2).copied().unwrap_or_default()
-}
-
-/// Returns the users of these names. What is no name is a list of names.
-///
-/// # Errors
-/// [`Error::Usage`] for a user who is not there.
-fn users_named(names: &[String], dataset: &Dataset) -> Result<Vec<UserId>> {
-    let mut users = Vec::new();
-    for name in names {
-        match dataset.user_named(name) {
-            Err(_) if name.contains(',') => {
-                for name in name.split(',') {
-                    users.push(dataset.user_named(name.trim())?);
-                }
-            }
-            found => users.push(found?),
-        }
-    }
-    Ok(users)
 }
 
 /// Returns the arrays of `users` for the model's file, at the end of `simulation`. After a run that

@@ -36,7 +36,8 @@ impl Inputs {
         methods: &[Entry],
     ) -> Result<Self> {
         let traces = Traces::load(scenario, &dataset, directories)?;
-        let world = World::with_traces(check(scenario.clone(), methods)?, dataset, &traces)?;
+        let world = World::with_traces(check(scenario.clone(), methods)?, dataset, &traces)
+            .map_err(|error| dataset::with_reason(error, scenario, directories))?;
         Ok(Self {
             world: Arc::new(world),
             traces,

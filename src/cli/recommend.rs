@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::Session;
 use super::args::{InputArgs, ProgressArg, RecommendArgs};
 use super::carry_out::Watch;
-use super::inputs::{Inputs, data_directories, threads_of};
+use super::inputs::{Inputs, threads_of};
 use super::screen::in_column;
 use super::task::Task;
 use crate::{Error, Result};
 use fedrecsim_core::shell_word;
-use fedrecsim_data::dataset::{Dataset, left_out_by};
+use fedrecsim_data::dataset::{Dataset, with_reason};
 use fedrecsim_report::SavedRun;
 use fedrecsim_report::words::{counted, thousands};
 use fedrecsim_scenario::{Scenario, Strictness};
@@ -48,10 +48,11 @@ pub(crate) fn recommend(arguments: &RecommendArgs, session: &Session) -> Result<
     };
     let task = Task::of(&input, Strictness::Lenient, session)?;
     let inputs = task.inputs(None, session.methods)?;
-    let dataset = &inputs.world.dataset;
-    let user = dataset
+    let user = inputs
+        .world
+        .dataset
         .user_named(&arguments.user)
-        .map_err(|unknown| absence(unknown, arguments, &task.scenario))?;
+        .map_err(|unknown| with_reason(unknown, &task.scenario, &task.directories))?;
     // What is shown is what the accuracy is of.
     let shown = run.selected_round.unwrap_or(run.rounds);
     let mut watch = Watch::new(&task.scenario, ProgressArg::Auto, session);
@@ -117,19 +118,6 @@ fn run_of(folder: &Path) -> Result<SavedRun> {
     Err(Error::Usage(format!(
         "{what}: name the folder that `fedrecsim run` has written{example}"
     )))
-}
-
-/// Returns why a user of this name is not there: its file may have one that a filter leaves out.
-fn absence(unknown: Error, arguments: &RecommendArgs, scenario: &Scenario) -> Error {
-    let directories = data_directories(arguments.data_dir.as_deref());
-    match left_out_by(scenario, &arguments.user, &directories) {
-        Ok(Some(key)) => Error::Usage(format!(
-            "user {:?} of the ratings file was left out by dataset.{key}: name another one, or run the scenario \
-             without it",
-            arguments.user
-        )),
-        _ => unknown,
-    }
 }
 
 /// Returns the simulation of a run, at the round of its checkpoint or, without one of a round up to that

@@ -68,6 +68,7 @@ pub(crate) fn resume(
     header.every = options.checkpoint_every.unwrap_or(header.every);
     let job = Job {
         options,
+        saved: task.users_named(&options.save_users, &inputs)?,
         threads: threads_of(arguments.threads),
         model_file: options.model_file(true)?,
         command: header.command.clone(),

@@ -67,6 +67,7 @@ pub(crate) fn run(
     }
     let job = Job {
         options,
+        saved: task.users_named(&options.save_users, &inputs)?,
         threads: threads_of(arguments.input.threads),
         folder,
         model_file,

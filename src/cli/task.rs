@@ -8,6 +8,8 @@ use super::inputs::{Inputs, data_directories};
 use super::ranks::{Side, contents, load, named};
 use crate::method::Entry;
 use crate::{Error, Result};
+use fedrecsim_core::UserId;
+use fedrecsim_data::dataset::with_reason;
 use fedrecsim_ranks::{self as ranks, Crew, Identity};
 use fedrecsim_scenario::{self as scenario, Loaded, Scenario, Strictness};
 use fedrecsim_sim::checkpoint::Build;
@@ -83,5 +85,21 @@ impl Task {
             .ok_or_else(|| Error::Usage("the data of process 0 are incomplete".to_owned()))?;
         crew.agree(&contents(&inputs), true)?;
         Ok(inputs)
+    }
+
+    /// Returns the users of these names. What is no name is a list of names.
+    ///
+    /// # Errors
+    /// [`Error::UnknownUser`] for a user who is not there.
+    pub(crate) fn users_named(&self, names: &[String], inputs: &Inputs) -> Result<Vec<UserId>> {
+        let user = |name: &str| inputs.world.dataset.user_named(name);
+        let users_of = |name: &String| match user(name) {
+            Err(_) if name.contains(',') => name.split(',').map(|name| user(name.trim())).collect(),
+            found => found.map(|user| vec![user]),
+        };
+        let users: Result<Vec<Vec<UserId>>> = names.iter().map(users_of).collect();
+        users
+            .map(|users| users.concat())
+            .map_err(|unknown| with_reason(unknown, &self.placed, &self.directories))
     }
 }

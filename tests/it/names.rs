@@ -196,10 +196,26 @@ fn who_and_what_is_not_there_is_said_with_the_reason() {
         &(ratings.replace("Film 00", odd) + "eve,Film 01,99\n"),
     );
     run(&workshop, &[]);
-    let error = recommended(&workshop, "eve").unwrap_err();
-    let expected =
-        "user \"eve\" of the ratings file was left out by dataset.minimum_interactions = 3";
-    assert_refusal(&error, &[expected]);
+    let fault = "faults=[{ effect = \"drop\", users = { names = [\"eve\"] } }]";
+    let with = |overrides: &[&str], more: &[&str]| {
+        let arguments = workshop.arguments(workshop.path("named.toml"), overrides);
+        arguments.and(more).carry_out().unwrap_err()
+    };
+    let model = workshop.path("model.npz").display().to_string();
+    let saving = [
+        "--overwrite",
+        "--save-model",
+        &model,
+        "--save-users",
+        "42,eve",
+    ];
+    let expected = "there is no user \"eve\": the ratings file has one, whom dataset.minimum_interactions = 3 leaves out";
+    assert_refusal(&recommended(&workshop, "eve").unwrap_err(), &[expected]);
+    assert_refusal(&with(&[], &saving), &[expected]);
+    assert_refusal(
+        &with(&[fault], &["--overwrite"]),
+        &["faults[0].users.names: ", expected],
+    );
     let shown = Words::new(&["recommend", "--top", "20", "--user", "42"]);
     let shown = shown.path(&workshop.report()).carry_out().unwrap().output;
     assert!(!shown.contains(['\t', '\u{202e}']), "{shown}");

@@ -435,7 +435,7 @@ fn with_numbers(rules: &[FaultSpec], dataset: &Dataset) -> Result<Vec<FaultSpec>
         if let Some(FaultUsers::Names(names)) = &rule.users {
             let number = |name: &String| dataset.user_named(name).map(|user| user.0);
             let numbers: Result<_> = names.iter().map(number).collect();
-            let of_rule = |error| Error::Usage(format!("faults[{place}].users.names: {error}"));
+            let of_rule = |error: Error| error.within(format!("faults[{place}].users.names"));
             rule.users = Some(FaultUsers::Numbers(numbers.map_err(of_rule)?));
         }
         Ok(rule)

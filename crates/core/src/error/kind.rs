@@ -25,6 +25,7 @@ impl Error {
             | Self::Usage(_)
             | Self::Read { .. }
             | Self::MalformedLine { .. }
+            | Self::UnknownUser { .. }
             | Self::Unrestorable(_) => ErrorKind::RefusedInput,
             Self::Dataset(_) => ErrorKind::UnfitData,
             Self::Ended(_)

@@ -70,6 +70,16 @@ pub enum Error {
         /// The reason.
         message: String,
     },
+    /// A name that no user of the run has.
+    #[error("{place}there is no user {name:?}: {remark}")]
+    UnknownUser {
+        /// Where the name stands, with a colon; nothing if that is plain.
+        place: String,
+        /// The name.
+        name: String,
+        /// Who may be meant, or what has left the user out.
+        remark: String,
+    },
     /// A data set that is readable but does not allow the requested evaluation or training.
     #[error("{0}")]
     Dataset(String),
@@ -244,13 +254,14 @@ impl Error {
     }
 
     /// Returns the error with `whole` added to its place, if it is about a value that a codec
-    /// cannot represent: a block becomes the block of an upload.
+    /// cannot represent (a block becomes the block of an upload), or with `whole` as the key that has the
+    /// name of an unknown user.
     pub fn within(mut self, whole: impl std::fmt::Display) -> Self {
-        if let Self::Unrepresentable { place, .. } = &mut self {
-            *place = match place.is_empty() {
-                true => whole.to_string(),
-                false => format!("{place} of {whole}"),
-            };
+        match &mut self {
+            Self::Unrepresentable { place, .. } if place.is_empty() => *place = whole.to_string(),
+            Self::Unrepresentable { place, .. } => *place = format!("{place} of {whole}"),
+            Self::UnknownUser { place, .. } => *place = format!("{whole}: "),
+            _ => {}
         }
         self
     }

@@ -111,12 +111,26 @@ fn read(
     Ok((ratings, [told, warnings]))
 }
 
+/// Returns the error of a user who is not there with the key of the scenario that leaves out the one of
+/// this name in the ratings file, if there is one. Any other error is returned as it is. It reads the file
+/// once more.
+pub fn with_reason(mut error: Error, scenario: &Scenario, data_directories: &[PathBuf]) -> Error {
+    if let Error::UnknownUser { name, remark, .. } = &mut error
+        && let Ok(Some(key)) = left_out_by(scenario, name, data_directories)
+    {
+        *remark = format!(
+            "the ratings file has one, whom dataset.{key} leaves out; name another user, or run the scenario without it"
+        );
+    }
+    error
+}
+
 /// Returns the key of the scenario that leaves out a user of its ratings file; `None` if nobody is called
-/// so there. It reads the file once more.
+/// so there.
 ///
 /// # Errors
 /// Those of [`load`].
-pub fn left_out_by(
+fn left_out_by(
     scenario: &Scenario,
     user: &str,
     data_directories: &[PathBuf],

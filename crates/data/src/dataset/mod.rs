@@ -50,7 +50,7 @@ pub use {
     column::{Ranks, Values},
     filters::filtered,
     held_out::{HeldOutItems, KeptItems, TestRatings},
-    load::{left_out_by, load, load_for, look_for},
+    load::{load, load_for, look_for, with_reason},
     own_data::OwnData,
     ratings::{Interaction, Ratings},
     scale::RatingScale,
@@ -252,7 +252,8 @@ impl Dataset {
     /// Returns the user of this name.
     ///
     /// # Errors
-    /// [`Error::Usage`] if there is none, with a name that is like it.
+    /// [`Error::UnknownUser`] if there is none, with a name that is like it. [`with_reason`] finds out
+    /// whether the file has one.
     pub fn user_named(&self, wanted: &str) -> Result<UserId> {
         let users = 0..self.totals.users;
         let names: Vec<Cow<'_, str>> = users.map(|user| self.user_name(UserId(user))).collect();
@@ -273,9 +274,11 @@ impl Dataset {
             (None, Some(first)) => format!("the first of the {} users is {first:?}", known.len()),
             (None, None) => "there are no users".to_owned(),
         };
-        Err(Error::Usage(format!(
-            "there is no user {wanted:?}: {meant}"
-        )))
+        Err(Error::UnknownUser {
+            place: String::new(),
+            name: wanted.to_owned(),
+            remark: meant,
+        })
     }
 
     /// Returns the user as messages name it: the number here and, where there is a file, the name
