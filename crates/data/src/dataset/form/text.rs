@@ -169,6 +169,15 @@ pub(crate) fn form_of<'h>(
             "write them as CSV, as with `jq -r '@csv' FILE > mended.csv`",
         ));
     }
+    if [r#""{\""#, r#""[{\""#]
+        .iter()
+        .any(|start| begins(first, start))
+    {
+        return refused((
+            "JSON within a JSON text",
+            "write one object in a line, as with `jq -c 'fromjson | (arrays | .[]), objects' FILE > mended.jsonl`",
+        ));
+    }
     let beginning = skeleton(&lines.concat());
     if let Some((_, refusal)) = JSON.iter().find(|(start, _)| beginning.starts_with(start)) {
         return refused(*refusal);

@@ -109,6 +109,16 @@ fn a_file_in_another_form_reads_after_the_command_that_its_refusal_names() {
             "[\n{\"user\": \"a\", \"item\": \"x\", \"rating\": 5},\n{\"user\": \"b\", \"item\": \"y\", \"rating\": 3.5}, {\"user\": \"a\", \"item\": \"y\", \"rating\": 1}]",
         ),
         (
+            "JSON within a JSON text",
+            true,
+            r#""[{\"user\":\"a\",\"item\":\"x\",\"rating\":5},{\"user\":\"b\",\"item\":\"y\",\"rating\":3.5},{\"user\":\"a\",\"item\":\"y\",\"rating\":1}]""#,
+        ),
+        (
+            "JSON within a JSON text",
+            true,
+            "\"{\\\"user\\\":\\\"a\\\",\\\"item\\\":\\\"x\\\",\\\"rating\\\":5}\"\n\"{\\\"user\\\":\\\"b\\\",\\\"item\\\":\\\"y\\\",\\\"rating\\\":3.5}\"\n\"{\\\"user\\\":\\\"a\\\",\\\"item\\\":\\\"y\\\",\\\"rating\\\":1}\"\n",
+        ),
+        (
             "array of arrays",
             false,
             r#"[["a", "x", 5], ["b", "y", 3.5], ["a", "y", 1]]"#,
