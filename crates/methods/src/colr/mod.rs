@@ -15,7 +15,8 @@
 //! hands every client the whole model, while it counts A alone; here `download` says which of the
 //! two travels.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::ptr;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use super::declare::{learn, orthonormal_columns};
 use super::prelude::*;
@@ -94,9 +95,26 @@ pub(crate) struct Colr {
     parameters: ColrParameters,
     streams: Streams,
     start: OnceLock<SharedTable>,
-    /// The newest table that a device has brought up to date, with its step. The tables of all
-    /// devices have the same bits, so that one of them works it out for all.
-    newest: Mutex<Option<(u64, SharedTable)>>,
+    /// The newest table that a device has brought up to date. Most devices hold and receive the same
+    /// tables, so that one of them works it out for all.
+    newest: Mutex<Option<Advanced>>,
+}
+
+/// A table that a device has brought up to date, with what that followed from. Nothing else tells
+/// tables apart: several simulations of one world have steps of the same numbers.
+#[derive(Debug)]
+struct Advanced {
+    held: Weak<Table>,
+    mean: Weak<Table>,
+    table: SharedTable,
+}
+
+impl Advanced {
+    /// Returns the table, if it follows from these.
+    fn of(&self, held: &SharedTable, mean: &SharedTable) -> Option<SharedTable> {
+        let is = |weak: &Weak<Table>, shared| ptr::eq(weak.as_ptr(), Arc::as_ptr(shared));
+        (is(&self.held, held) && is(&self.mean, mean)).then(|| Arc::clone(&self.table))
+    }
 }
 
 /// Returns B (r x k, row-major) of a step.
@@ -171,15 +189,20 @@ impl Colr {
                 ),
             });
         }
+        let mean = download.table(0);
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, table)) = newest.as_ref().filter(|(at, _)| *at == step) {
-            return Ok(Arc::clone(table));
+        if let Some(known) = newest.as_ref().and_then(|newest| newest.of(&table, mean)) {
+            return Ok(known);
         }
-        let (mut advanced, mean) = (Table::clone(&table), download.table(0));
+        let mut advanced = Table::clone(&table);
         let (basis, rows) = (basis([seed, held], &self.parameters), 0..mean.shape().rows);
         add_product(&mut advanced, &basis, mean, rows);
         let advanced = Arc::new(advanced);
-        *newest = Some((step, Arc::clone(&advanced)));
+        *newest = Some(Advanced {
+            held: Arc::downgrade(&table),
+            mean: Arc::downgrade(mean),
+            table: Arc::clone(&advanced),
+        });
         Ok(advanced)
     }
 

@@ -1,12 +1,15 @@
 //! Checks of whole runs.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use crate::testing::breach::{Seen, alike, ensure};
 use crate::testing::outcome::difference;
 use crate::testing::{Contract, check_balance, check_figures, check_resumed_runs};
-use crate::{self as sim, Outcome, RunControl, World};
+use crate::{self as sim, Outcome, RehearsalLength, RunControl, World};
 
 /// Runs the world to its end and checks its outcome.
-fn run(world: World, threads: usize) -> Result<Outcome, Seen> {
+fn run(world: impl Into<Arc<World>>, threads: usize) -> Result<Outcome, Seen> {
     let outcome = sim::run(world, &RunControl::with_threads(threads), &mut ())?;
     if let Some(error) = &outcome.stopped_by {
         return Err(Seen(format!("the run stopped: {error}")));
@@ -21,7 +24,8 @@ fn same(one: &Outcome, other: &Outcome, what: &str) -> Result<(), Seen> {
     alike(difference(one, other), &format!("{what} differ in "))
 }
 
-/// Checks that a run repeats its digest, on as many threads and on more.
+/// Checks that a run repeats its digest, on as many threads, on more, and in a world that other
+/// simulations were in before.
 pub(crate) fn repeat_their_digest(contract: &Contract<'_>) -> Result<(), Seen> {
     let run_on = |threads| run(contract.world(&[])?, threads);
     let once = run_on(1)?;
@@ -30,8 +34,22 @@ pub(crate) fn repeat_their_digest(contract: &Contract<'_>) -> Result<(), Seen> {
         format!("{rounds} of 3 rounds were finished")
     })?;
     same(&once, &run_on(1)?, "two runs on one thread each")?;
-    same(&once, &run_on(3)?, "a run on one thread and one on three")
+    same(&once, &run_on(3)?, "a run on one thread and one on three")?;
+    let world = Arc::new(contract.world(&[])?);
+    sim::estimate(&world, 1, REHEARSAL)?;
+    same(
+        &once,
+        &run(world, 2)?,
+        "a run and one in a world that was rehearsed in",
+    )
 }
+
+/// A rehearsal of all rounds, which trains a few users for all.
+const REHEARSAL: RehearsalLength = RehearsalLength {
+    rounds: 3,
+    at_least: Duration::ZERO,
+    at_most: Duration::from_secs(60),
+};
 
 /// What may differ from world to world: network and devices, codecs, cohorts, negatives and
 /// evaluation.
