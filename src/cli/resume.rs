@@ -192,6 +192,7 @@ fn placed(scenario: &Scenario, directory: &Path, data_directories: &[PathBuf]) -
     if let RatesSpec::Trace { path, .. } = &mut placed.network.rates {
         paths.push(path);
     }
+    paths.extend(&mut placed.carbon.path);
     for path in paths {
         let data = data_directories.iter().map(PathBuf::as_path);
         // An absolute path that is joined to a folder stays as it is.

@@ -38,7 +38,7 @@ use proptest::test_runner::TestRunner;
 use serde_json::Value as Json;
 use toml::{Table, Value};
 
-use self::device_work::{DeviceWork, Watch, assert_energy};
+use self::device_work::{Watch, assert_energy};
 use self::rules::Draft;
 use crate::fuzz_case;
 use crate::support::{Workshop, assert_balanced, assert_finite};
@@ -210,7 +210,9 @@ fn random_scenarios_use_every_key_and_every_choice() {
 /// Makes the world of a scenario from ratings and traces in the workshop.
 fn world_of(workshop: &Workshop, scenario: &Scenario) -> Result<World> {
     let folders = [workshop.path("")];
-    let dataset = dataset::load(&scenario.dataset, &folders, Streams::new(scenario.seed)).unwrap();
+    // Whom the run cannot serve follows from its method as well.
+    let draws = registry::find(METHODS, &scenario.method)?.draws_negatives;
+    let dataset = dataset::load_for((scenario, draws), &folders).unwrap();
     let traces = Traces::load(scenario, &dataset, &folders).unwrap();
     World::with_traces(
         registry::check(scenario.clone(), METHODS)?,
@@ -224,12 +226,12 @@ fn run(workshop: &Workshop, scenario: &Scenario) -> Outcome {
     run_from(workshop, scenario, Checkpoints::none())
 }
 
-/// Runs a scenario, and returns its outcome and the work of its devices.
-fn watched(workshop: &Workshop, scenario: &Scenario) -> (Outcome, DeviceWork) {
+/// Runs a scenario, and returns its outcome and what its devices did.
+fn watched(workshop: &Workshop, scenario: &Scenario) -> (Outcome, Watch) {
     let mut watch = Watch::default();
     let world = world_of(workshop, scenario).unwrap();
     let outcome = sim::run(world, &RunControl::with_threads(1), &mut watch).unwrap();
-    (outcome, watch.device_work)
+    (outcome, watch)
 }
 
 fn run_from(workshop: &Workshop, scenario: &Scenario, checkpoints: Checkpoints) -> Outcome {
@@ -384,6 +386,7 @@ fn prepare(file: &File) -> Option<(Workshop, Scenario)> {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, ratings).unwrap();
     }
+    workshop.write(files::CARBON, &files::carbon());
     for (name, trace) in files::TRACES {
         workshop.write(name, trace);
     }
@@ -401,7 +404,7 @@ fn check(file: &File) {
     let Some((workshop, scenario)) = prepare(file) else {
         return;
     };
-    let (outcome, device_work) = watched(&workshop, &scenario);
+    let (outcome, watch) = watched(&workshop, &scenario);
     assert_well_ended(&outcome, &scenario);
     assert_balanced(&outcome);
     assert_finite(&outcome);
@@ -469,7 +472,7 @@ fn check(file: &File) {
         ),
     }
     assert_report(&workshop, &outcome);
-    assert_energy(&workshop, &scenario, device_work);
+    assert_energy(&workshop, &scenario, &watch);
 }
 
 /// Returns what became of bytes, of participations and of the run, by name.

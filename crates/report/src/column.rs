@@ -31,6 +31,8 @@ pub enum Unit {
     Seconds,
     /// Joules.
     Joules,
+    /// Grams.
+    Grams,
     /// A metric.
     Accuracy,
     /// A part of a whole, from 0 to 1.
@@ -61,6 +63,7 @@ impl Unit {
             Self::BytesPerSecond => format!("{}/s", words::bytes(value)),
             Self::Seconds => words::duration(value),
             Self::Joules => words::energy(value),
+            Self::Grams => words::mass(value),
             Self::Accuracy => words::accuracy(value),
             Self::Share => format!("{:.2} %", 100.0 * value),
             Self::Epsilon => words::epsilon(value, 3),

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use super::load::NetworkSummary;
-use fedrecsim_scenario::{DevicesSpec, FaultSpec, Policy, Scenario};
+use fedrecsim_scenario::{CarbonSpec, FaultSpec, Policy, Scenario};
 use fedrecsim_sim::outcome::Losses;
 pub(crate) use fedrecsim_sim::outcome::{
-    Accuracy, AuditRecord, ByDirection, DeviceBytes, Distribution, Flow, ItemRecord, NoEpsilon,
-    PrivacyRecord, ProblemSize, RoundRecord, SPARSITY_THRESHOLDS, Sampling, SplitAccuracy,
-    UserRecord, VersionsCost, WorkTotals,
+    Accuracy, AuditRecord, ByDirection, DeviceBytes, Distribution, Energy, Flow, ItemRecord,
+    NoEpsilon, PrivacyRecord, ProblemSize, RoundRecord, SPARSITY_THRESHOLDS, Sampling,
+    SplitAccuracy, UserRecord, VersionsCost, WorkTotals,
 };
 
 /// The version of the layout of `run.json` and `rounds.csv`. Version 1 had keys of the scenario at
@@ -89,12 +89,19 @@ pub struct RunRecord<S = Scenario> {
     /// Bytes of single devices.
     #[serde(default)]
     pub device_bytes: DeviceBytes,
-    /// Training work of the whole run.
+    /// What devices did in the whole run.
     #[serde(default)]
     pub work: WorkTotals,
-    /// Energy of the clients; absent where the scenario states none.
+    /// Energy of the devices; absent where the scenario states none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy: Option<Energy>,
+    /// Energy of the server over the finished rounds, in joules; absent where the scenario does not
+    /// state its power.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_energy_j: Option<f64>,
+    /// Carbon dioxide of the electricity for both; absent where the scenario does not say what it emits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub carbon: Option<CarbonRecord>,
     /// Virtual time at the end of the last finished round.
     pub virtual_time_s: f64,
     /// Distribution of virtual durations, by phase: `download`, `compute`, `upload`, `round`, and
@@ -235,70 +242,37 @@ impl LossTotals {
     }
 }
 
-/// Energy that the clients spent, in joules.
+/// Carbon dioxide of the electricity of a run, in grams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Energy {
-    /// Energy spent on bytes sent and received.
-    pub transfer_j: f64,
-    /// Energy spent on training.
-    pub training_j: f64,
-    /// The part of both that was of no use: transfers that did not arrive or were not used, and
-    /// trainings that were lost.
-    #[serde(alias = "wasted_j")]
-    pub unused_j: f64,
+pub struct CarbonRecord {
+    /// That of all devices.
+    pub devices_g: f64,
+    /// That of the server; 0 if the scenario does not state its power.
+    pub server_g: f64,
 }
 
-impl Energy {
-    /// Returns the energy that clients with these devices spent on `bytes` and `work`; `None` if
-    /// the scenario states none. A device spends energy on every byte that it sends and on every
-    /// byte that it receives. The unused part is what was spent on updates that were not used, their
-    /// downloads and trainings included.
+impl CarbonRecord {
+    /// Returns what was emitted in `rounds` and by devices in all; `None` if `scenario` does not say
+    /// what electricity emits.
     pub(crate) fn of(
-        devices: &DevicesSpec,
-        bytes: &ByDirection<Flow>,
+        scenario: &Scenario,
         work: WorkTotals,
+        rounds: &[RoundRecord],
     ) -> Option<Self> {
-        if !Self::is_stated(devices) {
+        if scenario.carbon == CarbonSpec::default() {
             return None;
         }
-        let joules = |nanojoules: Option<f64>| nanojoules.unwrap_or(0.0) / 1e9;
-        let per_byte_j = joules(devices.energy_nj_per_byte);
-        let training_j = |row_visits: u64, multiply_adds: u64| {
-            row_visits as f64 * joules(devices.energy_nj_per_row_visit)
-                + multiply_adds as f64 * joules(devices.energy_nj_per_multiply_add)
-        };
-        let handled = bytes.up.sent + (bytes.down.sent - bytes.down.unreceived);
-        let useful = bytes.up.useful + bytes.down.useful;
-        // Downloads that a round finds to be unused may have been sent in an earlier one.
-        let unused = (handled - useful.min(handled)) + work.unused_download_bytes;
-        let lost_multiply_adds = work.lost_multiply_adds;
+        let of_server: u64 = rounds.iter().map(|round| round.server_co2_ng).sum();
         Some(Self {
-            transfer_j: handled as f64 * per_byte_j,
-            training_j: training_j(
-                work.finished + work.lost,
-                work.finished_multiply_adds + lost_multiply_adds,
-            ),
-            unused_j: unused as f64 * per_byte_j
-                + training_j(
-                    work.lost + work.unused,
-                    lost_multiply_adds + work.unused_multiply_adds,
-                ),
+            devices_g: grams(work.co2_ng),
+            server_g: grams(of_server),
         })
     }
+}
 
-    /// Returns whether a scenario with these devices states any energy.
-    pub(crate) fn is_stated(devices: &DevicesSpec) -> bool {
-        devices
-            .energy_nj_per_byte
-            .or(devices.energy_nj_per_row_visit)
-            .or(devices.energy_nj_per_multiply_add)
-            .is_some()
-    }
-
-    /// Returns the energy of transfers and training together.
-    pub(crate) fn total_j(&self) -> f64 {
-        self.transfer_j + self.training_j
-    }
+/// Returns nanograms in grams.
+pub(crate) fn grams(nanograms: u64) -> f64 {
+    nanograms as f64 / 1e9
 }
 
 /// Figures of the host that ran the simulation; outside the digest.
@@ -319,6 +293,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::tests::records as sample;
+    use fedrecsim_scenario::RadioTailSpec;
 
     #[test]
     fn energy_is_bytes_and_row_visits_times_their_price_and_absent_without_one() {
@@ -366,6 +341,22 @@ mod tests {
         record.scenario.devices.energy_nj_per_row_visit = Some(2.0);
         let spent = Energy::of(&record.scenario.devices, &bytes, work).unwrap();
         assert_eq!((spent.total_j(), spent.unused_j), (25.0, 1.5));
+        record.scenario.devices.power_mw = Some(500.0);
+        record.scenario.devices.radio_tail = Some(RadioTailSpec {
+            power_mw: 1000.0,
+            length_s: 10.0,
+        });
+        let waited = WorkTotals {
+            taking_part_us: 8_000_000,
+            unused_taking_part_us: 2_000_000,
+            radio_tail_us: 3_000_000,
+            ..work
+        };
+        let spent = Energy::of(&record.scenario.devices, &bytes, waited).unwrap();
+        assert_eq!(
+            (spent.total_j(), spent.unused_j),
+            (25.0 + 4.0 + 3.0, 1.5 + 1.0)
+        );
         let work = WorkTotals {
             unused: 1_000_000_000,
             unused_download_bytes: 600_000_000,

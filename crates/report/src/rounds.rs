@@ -12,7 +12,7 @@ use super::column::{self, Column, Place};
 use super::frame::Frame;
 use super::load::NetworkSummary;
 use super::metrics;
-use super::record::{ByDirection, Energy, RoundRecord, RunRecord, SPARSITY_THRESHOLDS};
+use super::record::{ByDirection, Energy, RoundRecord, RunRecord, SPARSITY_THRESHOLDS, grams};
 use super::words::threshold;
 use fedrecsim_core::Result;
 use fedrecsim_sim::outcome::Waits;
@@ -28,6 +28,7 @@ struct Row<'a> {
     /// Participations lost to each fault rule.
     faults: Vec<u64>,
     energy_j: Option<f64>,
+    co2_g: f64,
     load: Option<NetworkSummary>,
     began_s: f64,
     ended_s: f64,
@@ -50,7 +51,8 @@ impl Has {
     pub(crate) fn of(record: &RunRecord) -> Self {
         let any = |has: fn(&RoundRecord) -> bool| record.per_round.iter().any(has);
         let others = [
-            ("energy", Energy::is_stated(&record.scenario.devices)),
+            ("energy", record.energy.is_some()),
+            ("carbon", record.carbon.is_some()),
             ("sparsity", any(|round| round.sparsity.is_some())),
             ("third party", record.third_party_bytes.is_some()),
             (
@@ -73,6 +75,8 @@ impl Has {
             fault_rules: 1,
             others: vec![
                 "energy",
+                "server energy",
+                "carbon",
                 "sparsity",
                 "third party",
                 "epsilon",
@@ -155,6 +159,7 @@ pub(crate) fn rows(record: &RunRecord) -> impl Iterator<Item = Tree> {
             sent,
             faults: rules.map(|rule| round.losses.by_fault(rule)).collect(),
             energy_j: energy.map(|energy| energy.total_j()),
+            co2_g: grams(round.work.co2_ng + round.server_co2_ng),
             load: NetworkSummary::of(network, &record.scenario.network),
             began_s: network.began.as_secs_f64(),
             ended_s: network.ended.as_secs_f64(),

@@ -1,7 +1,7 @@
 //! Makes the record of a run from what the simulation leaves.
 
 use super::record::{
-    Energy, FORMAT, LossTotals, NetworkSummary, ParticipationTotals, RunRecord, Wall,
+    CarbonRecord, Energy, FORMAT, LossTotals, NetworkSummary, ParticipationTotals, RunRecord, Wall,
 };
 use super::setup;
 use fedrecsim_core::Error;
@@ -24,6 +24,7 @@ impl RunRecord {
         program: &Program,
     ) -> (Self, Option<Error>) {
         let selected = outcome.selected.map(|position| &outcome.rounds[position]);
+        let last = outcome.rounds.last();
         let record = Self {
             format: FORMAT,
             name: scenario.name.clone(),
@@ -49,6 +50,9 @@ impl RunRecord {
             per_item: outcome.items,
             work: outcome.work,
             energy: Energy::of(&scenario.devices, &outcome.bytes, outcome.work),
+            server_energy_j: (scenario.server.power_w)
+                .map(|power_w| power_w * last.map_or(0.0, |round| round.virtual_time_s)),
+            carbon: CarbonRecord::of(&scenario, outcome.work, &outcome.rounds),
             bytes: outcome.bytes,
             third_party_bytes: outcome.third_party_bytes,
             inference_bytes: selected.and_then(|round| round.inference_bytes),

@@ -41,6 +41,9 @@ pub fn summary(record: &RunRecord, report: Option<&Path>, columns: Option<usize>
             format!("{total}, {unused} of it for updates that were not used"),
         );
     }
+    if let Some(carbon) = record.carbon {
+        entry("CO2", words::mass(carbon.devices_g + carbon.server_g));
+    }
     if let Some(used) = server_link(record) {
         entry("server link", used);
     }

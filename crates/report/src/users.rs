@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::check;
 use super::column::{self, Column, Place};
-use super::record::{ByDirection, Energy, Flow, RunRecord, UserRecord};
+use super::record::{ByDirection, Energy, Flow, RunRecord, UserRecord, grams};
 use super::rounds::{self, Has};
 use super::words::thousands;
 use fedrecsim_core::{Result, UserId};
@@ -24,6 +24,7 @@ struct Row<'r> {
     taking_part_s: f64,
     energy_j: Option<f64>,
     unused_energy_j: Option<f64>,
+    co2_g: f64,
     held_out: Option<u64>,
     /// The values of metrics by their names.
     test: BTreeMap<&'r str, f64>,
@@ -59,6 +60,7 @@ pub(crate) fn rows<'r>(
             taking_part_s: account.taking_part_ns as f64 / 1e9,
             energy_j: energy.map(|energy| energy.total_j()),
             unused_energy_j: energy.map(|energy| energy.unused_j),
+            co2_g: grams(account.work.co2_ng),
             held_out: test.as_ref().map(|test| test.held_out),
             test: values
                 .filter_map(|(name, value)| Some((name.as_str(), (*value)?)))

@@ -88,6 +88,19 @@ pub(crate) fn energy(joules: f64) -> String {
     format!("{} {unit}", three_digits(value))
 }
 
+/// Returns a mass in the unit that leaves the fewest digits.
+pub(crate) fn mass(grams: f64) -> String {
+    let (value, unit) = match grams {
+        0.0 => return "0 g".to_owned(),
+        g if g < 0.9995e-3 => (g * 1e6, "µg"),
+        g if g < 0.9995 => (g * 1e3, "mg"),
+        g if g < 999.5 => (g, "g"),
+        g if g < 999.5e3 => (g / 1e3, "kg"),
+        g => (g / 1e6, "t"),
+    };
+    format!("{} {unit}", three_digits(value))
+}
+
 /// Returns a non-negative number with three significant digits, or all digits of its integral part.
 pub(crate) fn three_digits(value: f64) -> String {
     let decimals = match value {
@@ -250,6 +263,11 @@ mod tests {
 
     #[test]
     fn energies_take_the_unit_that_a_reader_would_take() {
+        let masses = [0.0, 2e-5, 0.35, 12.34, 999.6, 2.5e6].map(mass);
+        assert_eq!(
+            masses,
+            ["0 g", "20.0 µg", "350 mg", "12.3 g", "1.00 kg", "2.50 t"]
+        );
         let printed = [0.0, 2e-5, 0.35, 12.34, 999.6, 2.5e6].map(energy);
         assert_eq!(
             printed,

@@ -1,11 +1,12 @@
 use std::collections::BTreeMap;
 
 use fedrecsim_core::legs::{Job, Route};
-use fedrecsim_core::{Direction, UserId};
+use fedrecsim_core::{Direction, SimTime, UserId};
 use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::RoundObserver;
 use fedrecsim_sim::outcome::{Booking, ByDirection, Flow, LinkEvent, RoundRecord, RoundSpan};
 
+use super::files;
 use crate::support::Workshop;
 
 /// What the devices of a run did, by its events: bytes that they sent or received, rows that they
@@ -15,6 +16,8 @@ pub struct DeviceWork {
     pub bytes: u64,
     pub row_visits: u64,
     pub multiply_adds: u64,
+    /// Microseconds that activities took, each of them rounded.
+    pub taking_part_us: u64,
 }
 
 /// Records what devices do, event by event, from the beginning of a run.
@@ -23,6 +26,20 @@ pub struct Watch {
     pub device_work: DeviceWork,
     /// Lengths of the frames on their way.
     lengths: BTreeMap<(UserId, Route), u64>,
+    /// When each user's last transfer ended, and the nanoseconds to the next one of all before.
+    last_transfers: BTreeMap<UserId, SimTime>,
+    pub gaps_ns: Vec<u64>,
+}
+
+impl Watch {
+    /// Returns the microseconds in which radios were awake after transfers, each for `longest_ns` at most.
+    pub fn radio_tail_us(&self, longest_ns: u64) -> u64 {
+        let gaps = self
+            .gaps_ns
+            .iter()
+            .map(|gap| rounded(*gap.min(&longest_ns)));
+        gaps.sum::<u64>() + rounded(longest_ns) * self.last_transfers.len() as u64
+    }
 }
 
 impl RoundObserver for Watch {
@@ -30,9 +47,21 @@ impl RoundObserver for Watch {
 
     fn happened(&mut self, _round: Option<RoundSpan>, bookings: &[Booking]) {
         let device_work = &mut self.device_work;
-        for &Booking { user, event, .. } in bookings {
+        for &Booking {
+            at, user, event, ..
+        } in bookings
+        {
+            if let LinkEvent::TransferEnded { took_ns, .. } | LinkEvent::WorkEnded { took_ns, .. } =
+                event
+            {
+                device_work.taking_part_us =
+                    device_work.taking_part_us.saturating_add(rounded(took_ns));
+            }
             match event {
                 LinkEvent::Sent(route, parts) => {
+                    let last = self.last_transfers.remove(&user);
+                    self.gaps_ns
+                        .extend(last.map(|last| at.since(last).as_nanos()));
                     self.lengths.insert((user, route), parts.total());
                 }
                 LinkEvent::TransferEnded {
@@ -46,6 +75,7 @@ impl RoundObserver for Watch {
                         carried <= self.lengths[&(user, route)]
                             && (received || !ending.is_arrival())
                     );
+                    self.last_transfers.insert(user, at);
                     // A frame that does not reach its receiver has still been sent.
                     device_work.bytes += if route.direction == Direction::Down && !received {
                         0
@@ -67,46 +97,76 @@ impl RoundObserver for Watch {
     }
 }
 
-/// Checks that the energy of the report is what the devices did times its price, up to rounding.
-pub fn assert_energy(workshop: &Workshop, scenario: &Scenario, device_work: DeviceWork) {
-    let report = workshop.run_json();
+/// Returns nanoseconds in microseconds.
+fn rounded(nanoseconds: u64) -> u64 {
+    ((u128::from(nanoseconds) + 500) / 1000) as u64
+}
+
+/// Checks that the energy of the report is what the devices did times its price, and that the carbon is
+/// that of the energy, up to rounding.
+pub fn assert_energy(workshop: &Workshop, scenario: &Scenario, watch: &Watch) {
+    let (report, device_work) = (workshop.run_json(), watch.device_work);
     let devices = &scenario.devices;
-    let prices = [
+    let figure = |place: &str| report.pointer(place).and_then(serde_json::Value::as_f64);
+    let tail = devices.radio_tail;
+    let prices_nj = [
         devices.energy_nj_per_byte,
         devices.energy_nj_per_row_visit,
         devices.energy_nj_per_multiply_add,
+        // A milliwatt is a nanojoule for a microsecond.
+        devices.power_mw,
+        tail.map(|tail| tail.power_mw),
     ];
-    if prices.iter().all(Option::is_none) {
-        return assert!(report.get("energy").is_none());
-    }
-    let energy = |key: &str| report["energy"][key].as_f64().unwrap();
-    let close = |found: f64, parts: &[(Option<f64>, u64)]| {
-        let expected: f64 = parts
-            .iter()
-            .map(|(price_nj, amount)| price_nj.unwrap_or(0.0) * *amount as f64 * 1e-9)
-            .sum();
-        assert!(
-            (found - expected).abs() <= 1e-12 * expected,
-            "{found} J, not {expected} J"
-        );
-    };
-    close(
-        energy("transfer_j"),
-        &[(devices.energy_nj_per_byte, device_work.bytes)],
-    );
-    let training = [
-        (devices.energy_nj_per_row_visit, device_work.row_visits),
+    let joules = |place: usize, amount: u64| prices_nj[place].unwrap_or(0.0) * amount as f64 * 1e-9;
+    let longest_ns = tail.map_or(0, |tail| (tail.length_s * 1e9).round() as u64);
+    let expected = [
+        ("transfer_j", joules(0, device_work.bytes)),
         (
-            devices.energy_nj_per_multiply_add,
-            device_work.multiply_adds,
+            "training_j",
+            joules(1, device_work.row_visits) + joules(2, device_work.multiply_adds),
         ),
+        ("taking_part_j", joules(3, device_work.taking_part_us)),
+        ("radio_tail_j", joules(4, watch.radio_tail_us(longest_ns))),
     ];
-    close(energy("training_j"), &training);
-    // If all of the energy is wasted, the last digit depends on rounding.
-    let total = (energy("transfer_j") + energy("training_j")) * (1.0 + 1e-12);
-    assert!(
-        (0.0..=total).contains(&energy("unused_j")),
-        "{} J of {total} J are wasted",
-        energy("unused_j")
-    );
+    let mut total_j = 0.0;
+    if prices_nj.iter().all(Option::is_none) {
+        assert!(report.get("energy").is_none());
+    } else {
+        for (name, expected) in expected {
+            let found = figure(&format!("/energy/{name}")).unwrap();
+            assert!(
+                (found - expected).abs() <= 1e-12 * expected,
+                "{name}: {found} J, not {expected} J"
+            );
+            total_j += found;
+        }
+        // If all of the energy is wasted, the last digit depends on rounding.
+        let unused = figure("/energy/unused_j").unwrap();
+        assert!(
+            (0.0..=total_j * (1.0 + 1e-12)).contains(&unused),
+            "{unused} J of {total_j} J are wasted"
+        );
+    }
+    let server_j = figure("/server_energy_j");
+    assert_eq!(server_j.is_some(), scenario.server.power_w.is_some());
+    let carbon = &scenario.carbon;
+    let g_per_kwh = carbon
+        .g_per_kwh
+        .or(carbon.path.as_ref().map(|_| files::G_PER_KWH));
+    for (name, joules) in [
+        ("devices_g", total_j),
+        ("server_g", server_j.unwrap_or(0.0)),
+    ] {
+        let found = figure(&format!("/carbon/{name}"));
+        let expected = g_per_kwh.map(|g_per_kwh| joules / 3.6e6 * g_per_kwh);
+        // Every event is rounded to a nanogram, and no sum goes beyond 18,000 tonnes.
+        match expected.zip(found) {
+            Some((expected, found)) if expected < 1.8e10 => assert!(
+                (found - expected).abs() <= 1e-9 * expected + 1e-3,
+                "{name}: {found} g, not {expected} g"
+            ),
+            Some(_) => {}
+            None => assert_eq!(found, expected),
+        }
+    }
 }

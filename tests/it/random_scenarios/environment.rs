@@ -13,6 +13,7 @@ pub fn keys() -> Vec<Key> {
     [
         network(),
         devices(),
+        carbon(),
         availability(),
         vec![maybe("faults", faults())],
     ]
@@ -98,6 +99,21 @@ fn devices() -> Vec<Key> {
         maybe("devices.energy_nj_per_byte", zero_or(1e-3, 1e12)),
         maybe("devices.energy_nj_per_row_visit", zero_or(1e-3, 1e12)),
         maybe("devices.energy_nj_per_multiply_add", zero_or(1e-3, 1e12)),
+        maybe("devices.power_mw", zero_or(1e-3, 1e9)),
+        maybe("devices.radio_tail.power_mw", zero_or(1e-3, 1e9)),
+        maybe("devices.radio_tail.length_s", zero_or(1e-6, 1e6)),
+    ]
+}
+
+fn carbon() -> Vec<Key> {
+    vec![
+        maybe("server.power_w", zero_or(1e-3, 1e9)),
+        maybe("carbon.g_per_kwh", zero_or(1e-3, 1e6)),
+        maybe("carbon.path", one_of(&[files::CARBON])),
+        maybe(
+            "carbon.server_utc_offset",
+            Just(Value::Float(files::CARBON_ZONE)).boxed(),
+        ),
     ]
 }
 

@@ -26,6 +26,20 @@ pub const LAST_OFF_S: f64 = 90.0;
 pub const LINKS: &str = "links.csv";
 /// The last time in that trace, in seconds.
 pub const LAST_CHANGE_S: f64 = 30.0;
+/// Name of the file of carbon intensities, of offset 0 and of another time zone.
+pub const CARBON: &str = "carbon.csv";
+/// The other time zone, as hours ahead of offset 0.
+pub const CARBON_ZONE: f64 = -3.5;
+/// The grams at any hour in that file.
+pub const G_PER_KWH: f64 = 321.0;
+
+/// Returns the file of carbon intensities.
+pub fn carbon() -> String {
+    let hours = |zone: f64| (0..24).map(move |hour| format!("{zone},{hour},{G_PER_KWH}\n"));
+    "utc_offset,hour,g_per_kwh\n".to_owned()
+        + &hours(0.0).chain(hours(CARBON_ZONE)).collect::<String>()
+}
+
 /// The traces by name, with their text.
 pub const TRACES: [(&str, &str); 3] = [
     (

@@ -49,6 +49,7 @@ impl Draft {
         self.keep_chosen("evaluation.ranking");
         self.keep_chosen("network.rates");
         self.mend_devices();
+        self.mend_energy();
         self.mend_availability();
         self.mend_faults(population.users);
         self.mend_overheads();
@@ -365,6 +366,24 @@ impl Draft {
     }
 
     /// Leaves a memory of devices only with its median, and only if some class has none.
+    /// Leaves a radio's tail with both of its keys, and one way to say what electricity emits, whose file
+    /// has the time zone of all users.
+    fn mend_energy(&mut self) {
+        let tail = ["power_mw", "length_s"].map(|key| format!("devices.radio_tail.{key}"));
+        if tail.iter().any(|key| !self.0.contains_key(&**key)) {
+            self.remove_below("devices.radio_tail");
+        }
+        let may_have_zones = self.is("availability.pattern", "daily")
+            || self.has_below("availability.pattern.daily")
+            || self.0.contains_key("availability.preset");
+        if self.0.contains_key("carbon.g_per_kwh") || may_have_zones {
+            self.0.remove("carbon.path");
+        }
+        if !self.0.contains_key("carbon.path") && !self.0.contains_key("carbon.g_per_kwh") {
+            self.remove_below("carbon");
+        }
+    }
+
     fn mend_devices(&mut self) {
         let preset_of_classes = ["phone-classes", "phone-classes-all-times"]
             .iter()

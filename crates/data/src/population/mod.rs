@@ -11,6 +11,7 @@ use fedrecsim_core::{Bytes, Error, InvitationId, Result, Streams, UserId};
 use fedrecsim_scenario::{AvailabilityPattern, Scenario};
 
 mod availability;
+mod carbon;
 mod columns;
 mod device;
 mod device_trace;
@@ -24,6 +25,7 @@ mod tests;
 
 pub use {
     availability::{Availability, AvailabilityClock},
+    carbon::Carbon,
     device::Device,
     faults::{FaultRules, Hit, Verdict},
     link::{Link, LinkShare, shared_capacity},
@@ -45,6 +47,8 @@ pub struct Population {
     pub availability: Arc<Availability>,
     /// What goes wrong with transfers.
     pub faults: FaultRules,
+    /// What electricity emits, if the scenario says that.
+    pub carbon: Option<Carbon>,
 }
 
 /// The properties of one participation before training: speeds, and when a dropout ends it.
@@ -77,10 +81,13 @@ impl Population {
         let users = users as u32;
         let (spec, trace) = (&scenario.availability, traces.availability.clone());
         let devices = Devices::new(&scenario.devices, traces.devices.clone(), streams)?;
-        let daily = match &spec.pattern {
-            AvailabilityPattern::Daily(daily) => Some(Daily::new(daily, streams)),
-            _ => None,
+        let (daily, offsets) = match &spec.pattern {
+            AvailabilityPattern::Daily(daily) => {
+                (Some(Daily::new(daily, streams)), daily.offsets())
+            }
+            _ => (None, vec![0.0]),
         };
+        let zones = (daily.clone(), offsets);
         let groups = Arc::new(Groups {
             devices: devices.clone(),
             daily,
@@ -93,6 +100,7 @@ impl Population {
             devices,
             availability: Arc::new(availability),
             faults: FaultRules::new(faults, users, &groups, streams)?,
+            carbon: Carbon::new(&scenario.carbon, traces.carbon.clone(), zones)?,
         })
     }
 

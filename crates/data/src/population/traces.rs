@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::availability::AvailabilityTrace;
+use super::carbon::CarbonTrace;
 use super::columns::Users;
 use super::device_trace::DeviceTrace;
 use super::link::LinkTrace;
@@ -25,6 +26,7 @@ pub struct Traces {
     pub(super) devices: Option<Arc<DeviceTrace>>,
     pub(super) availability: Option<Arc<AvailabilityTrace>>,
     pub(super) links: Option<Arc<LinkTrace>>,
+    pub(super) carbon: Option<Arc<CarbonTrace>>,
 }
 
 impl Traces {
@@ -67,6 +69,10 @@ impl Traces {
                 *period_s,
             )?));
         }
+        if let Some(path) = &scenario.carbon.path {
+            let (path, text) = open(path, data_directories)?;
+            traces.carbon = Some(Arc::new(CarbonTrace::parse(text, &path)?));
+        }
         Ok(traces)
     }
 
@@ -80,6 +86,9 @@ impl Traces {
             trace.visit_bytes(sink);
         }
         if let Some(trace) = &self.links {
+            trace.visit_bytes(sink);
+        }
+        if let Some(trace) = &self.carbon {
             trace.visit_bytes(sink);
         }
     }

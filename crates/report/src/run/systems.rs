@@ -220,35 +220,59 @@ fn devices(record: &RunRecord) -> String {
     )
 }
 
-/// Returns the section on what the clients' energy was spent on; nothing if the scenario states no
-/// energy.
+/// Returns the section on what energy was spent on, and what its electricity emits; nothing if the
+/// scenario states no energy.
 pub(super) fn energy(record: &RunRecord) -> Vec<Block> {
-    let Some(energy) = record.energy else {
-        return Vec::new();
-    };
-    let mut rows = vec![
-        ("bytes sent and received".to_owned(), energy.transfer_j),
-        ("training".to_owned(), energy.training_j),
-        ("in all".to_owned(), energy.total_j()),
-        (
-            "of it for updates that were not used".to_owned(),
-            energy.unused_j,
-        ),
-    ];
-    if record.rounds > 0 {
-        let name = format!("per finished round (of {})", record.rounds);
-        rows.push((name, energy.total_j() / f64::from(record.rounds)));
+    let mut rows: Vec<(String, Cell)> = Vec::new();
+    let mut row = |name: &str, cell: Cell| rows.push((name.to_owned(), cell));
+    let joules = |joules: f64| Unit::Joules.cell(joules);
+    if let Some(energy) = record.energy {
+        row("bytes sent and received", joules(energy.transfer_j));
+        row("training", joules(energy.training_j));
+        let devices = &record.scenario.devices;
+        if devices.power_mw.is_some() {
+            row(
+                "taking part, waiting included",
+                joules(energy.taking_part_j),
+            );
+        }
+        if devices.radio_tail.is_some() {
+            row("radios until they rest", joules(energy.radio_tail_j));
+        }
+        row("devices in all", joules(energy.total_j()));
+        row(
+            "of it for updates that were not used",
+            joules(energy.unused_j),
+        );
+        if record.rounds > 0 {
+            let name = format!("devices, per finished round (of {})", record.rounds);
+            row(&name, joules(energy.total_j() / f64::from(record.rounds)));
+        }
     }
-    let row = |(name, joules): (String, f64)| vec![name.into(), Unit::Joules.cell(joules)];
-    let text = "The sum over all clients, from the scenario's energies per byte and per row visit. \
+    if let Some(server_j) = record.server_energy_j {
+        row("server", joules(server_j));
+    }
+    if let Some(carbon) = record.carbon {
+        row("CO2 of the devices", Unit::Grams.cell(carbon.devices_g));
+        if record.server_energy_j.is_some() {
+            row("CO2 of the server", Unit::Grams.cell(carbon.server_g));
+        }
+    }
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let text = "The sum over all devices, from the energies and powers that the scenario states. \
                 Updates were not used if they were late, stale, lost, cancelled or in flight at \
                 the end.";
-    let rows = rows.into_iter().map(row).collect();
+    let rows = rows
+        .into_iter()
+        .map(|(name, cell)| vec![name.into(), cell])
+        .collect();
     vec![
         Block::heading("Energy"),
         Block::text(text),
         Block::Table(Table::new(
-            "Energy of all clients.",
+            "Energy of all devices.",
             ["what", "energy"],
             rows,
         )),

@@ -28,6 +28,8 @@ struct Row<'a> {
     /// With what it takes to score if clients download only the rows that they need.
     down_bytes: u64,
     unused: ByDirection<u64>,
+    energy_j: Option<f64>,
+    co2_g: Option<f64>,
     up_to_selected_round: Option<f64>,
     down_to_selected_round_and_score: Option<f64>,
     guess: Option<AuditFigures>,
@@ -59,6 +61,8 @@ impl Run<'_> {
                     up: run.bytes.up.unused(),
                     down: run.bytes.down.unused() + run.work.unused_download_bytes,
                 },
+                energy_j: run.energy.map(|energy| energy.total_j()),
+                co2_g: run.carbon.map(|carbon| carbon.devices_g + carbon.server_g),
                 up_to_selected_round: at_selected(rounds::UP),
                 down_to_selected_round_and_score: at_selected(rounds::DOWN)
                     .map(|down| down + run.inference_bytes.unwrap_or_default() as f64),

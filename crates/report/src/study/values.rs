@@ -8,7 +8,7 @@ use super::statistics::Summary;
 use crate::chart::Cost;
 use crate::column::{Cell, Column, Place, Unit};
 use crate::metrics;
-use crate::read::SavedReport;
+use crate::read::{SavedReport, SavedRun};
 use crate::rounds::{self, Has};
 
 impl Results {
@@ -58,9 +58,9 @@ impl Results {
         columns
     }
 
-    /// Returns what the runs have: their metrics, the first one on the validation part as well, and
-    /// how sparse the shared table is if that was published. Nearly every method shares a table, and
-    /// few readers want to know it.
+    /// Returns what the runs have: their metrics, the first one on the validation part as well, energy
+    /// and carbon, and how sparse the shared table is if that was published. Nearly every method shares
+    /// a table, and few readers want to know it.
     fn has(&self) -> Has {
         let splits = || {
             let reports = self.arms.iter().flat_map(ArmResults::reports);
@@ -74,14 +74,25 @@ impl Results {
         let validated = self.metrics.first().filter(is_validated);
         let mut references = self.references.iter();
         let is_sparse = references.any(|of| rounds::is_sparsity(&of.figure));
+        let has = |has: fn(&SavedRun) -> bool| {
+            let mut runs = self.arms.iter().flat_map(ArmResults::reports);
+            runs.any(|report| has(&report.run))
+        };
+        let others = [
+            ("published sparsity", is_sparse),
+            ("energy", has(|run| run.energy.is_some())),
+            ("server energy", has(|run| run.server_energy_j.is_some())),
+            ("carbon", has(|run| run.carbon.is_some())),
+        ];
         Has {
             metrics: names
                 .map(|name| format!("test_{name}"))
                 .chain(validated.map(|name| format!("validation_{name}")))
                 .collect(),
-            others: is_sparse
-                .then_some("published sparsity")
+            others: others
                 .into_iter()
+                .filter(|(_, is_there)| *is_there)
+                .map(|(name, _)| name)
                 .collect(),
             ..Has::default()
         }

@@ -14,10 +14,10 @@ use crate::record::{
 use fedrecsim_core::{SimDuration, SimTime, UserId, math};
 use fedrecsim_data::dataset::SplitFacts;
 use fedrecsim_scenario::{
-    Aggregation, AvailabilitySpec, ClientSelection, CodecSpec, DatasetName, DatasetSpec,
-    DevicesSpec, EvaluationSpec, LognormalRatesSpec, LognormalSpeedSpec, MethodSpec, Mode,
-    NegativePool, NegativesSpec, NetworkSpec, OverSelectionSpec, Participants, Policy, RatesSpec,
-    ReportSpec, Scenario, Selection, ServerSpec, SpeedSpec, SplitSpec, TrainingSpec,
+    Aggregation, AvailabilitySpec, CarbonSpec, ClientSelection, CodecSpec, DatasetName,
+    DatasetSpec, DevicesSpec, EvaluationSpec, LognormalRatesSpec, LognormalSpeedSpec, MethodSpec,
+    Mode, NegativePool, NegativesSpec, NetworkSpec, OverSelectionSpec, Participants, Policy,
+    RatesSpec, ReportSpec, Scenario, Selection, ServerSpec, SpeedSpec, SplitSpec, TrainingSpec,
 };
 use fedrecsim_sim::outcome::UserTest;
 use fedrecsim_sim::outcome::{Gauges, Level, Losses, NetworkRecord, Sparsity, UserAccount, Waits};
@@ -276,6 +276,8 @@ fn empty(rounds: u32) -> RunRecord {
         network: None,
         device_bytes: DeviceBytes { users: USERS.into(), never_took_part: USERS.into(), ..DeviceBytes::default() },
         work: WorkTotals::default(),
+        server_energy_j: None,
+        carbon: None,
         energy: None,
         virtual_time_s: 0.0,
         durations: BTreeMap::from([
@@ -368,6 +370,7 @@ fn scenario(rounds: u32) -> Scenario {
             ..DevicesSpec::default()
         },
         server: ServerSpec::default(),
+        carbon: CarbonSpec::default(),
         availability: AvailabilitySpec::default(),
         faults: Vec::new(),
         report: ReportSpec {
@@ -468,6 +471,7 @@ fn round(round: u32) -> RoundRecord {
         cancelled: 0,
         late: 0,
         stale: 0,
+        server_co2_ng: 0,
         losses: Losses {
             dropouts: u64::from(USERS / 20),
             ..Losses::default()

@@ -34,6 +34,22 @@ keys! {
         /// Energy that a device needs for a multiplication with an addition, in nanojoules; not
         /// reported if absent.
         energy_nj_per_multiply_add: Option<f64> = None, >= 0.0, <= 1e12;
+        /// Power that a device needs while it takes part, waiting included, beside what bytes and
+        /// operations need, in milliwatts; not reported if absent.
+        power_mw: Option<f64> = None, >= 0.0, <= 1e9;
+        /// What the radio needs after a transfer until it rests; not reported if absent.
+        radio_tail: Option<RadioTailSpec> = None;
+    }
+}
+
+keys! {
+    /// The tail of a radio, which stays awake after a transfer in case that another one follows.
+    #[derive(Copy)]
+    pub struct RadioTailSpec with required keys {
+        /// Power meanwhile, in milliwatts.
+        power_mw: f64, >= 0.0, <= 1e9;
+        /// Its length in seconds, unless the next transfer begins before.
+        length_s: f64, >= 0.0, <= 1e6;
     }
 }
 
@@ -105,18 +121,31 @@ keys! {
 }
 
 keys! {
-    /// The server as a computer, for methods that run there. The defaults are assumptions: one core
-    /// at the speed of this project's own kernels.
+    /// The server as a computer. Its speed is that of methods that run there, and the defaults are
+    /// assumptions: one core at the speed of this project's own kernels.
     #[derive(Copy)]
     pub struct ServerSpec {
         /// Time that the server needs for one row visit.
         ns_per_row_visit: f64 = 10.0, >= 0.0, <= 1e9;
         /// Time that the server needs for one multiplication with an addition outside row visits.
         ns_per_multiply_add: f64 = 0.1, >= 0.0, <= 1e9;
+        /// Power of the server for as long as the run takes in virtual time, in watts; its energy is
+        /// not reported if absent.
+        power_w: Option<f64> = None, >= 0.0, <= 1e9;
     }
 }
 
 impl DevicesSpec {
+    /// Returns whether it states any energy.
+    pub fn states_energy(&self) -> bool {
+        self.energy_nj_per_byte
+            .or(self.energy_nj_per_row_visit)
+            .or(self.energy_nj_per_multiply_add)
+            .or(self.power_mw)
+            .is_some()
+            || self.radio_tail.is_some()
+    }
+
     /// Returns whether the times per multiply-add and per participation are those that the preset
     /// assumes.
     pub fn assumes_times(&self) -> bool {
@@ -152,11 +181,13 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
         check_classes(classes, checker);
     }
     let method = checker.method;
-    checker.idle_if(
-        method.trains && !method.server_computes,
-        "server",
-        "the method computes on the devices, and what its server does takes no virtual time",
-    );
+    for key in ["server.ns_per_row_visit", "server.ns_per_multiply_add"] {
+        checker.idle_if(
+            method.trains && !method.server_computes,
+            key,
+            "the method computes on the devices, and what its server does takes no virtual time",
+        );
+    }
 }
 
 fn check_classes(classes: &[DeviceClassSpec], checker: &mut Checker<'_>) {

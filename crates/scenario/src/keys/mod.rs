@@ -10,6 +10,7 @@ use super::traffic::Traffic;
 
 mod audit;
 mod availability;
+mod carbon;
 mod codec;
 mod columns;
 mod dataset;
@@ -26,8 +27,9 @@ mod training;
 
 pub use super::policy::{StalenessWeight, Stragglers};
 pub use {
-    audit::*, availability::*, codec::*, columns::*, dataset::*, devices::*, evaluation::*,
-    faults::*, modes::*, network::*, overheads::*, privacy::*, report::*, training::*,
+    audit::*, availability::*, carbon::*, codec::*, columns::*, dataset::*, devices::*,
+    evaluation::*, faults::*, modes::*, network::*, overheads::*, privacy::*, report::*,
+    training::*,
 };
 
 // A checked scenario is complete, within its ranges, and consistent as far as the file alone can
@@ -65,9 +67,17 @@ pub struct Scenario {
     /// `uniform`.
     #[serde(default, serialize_with = "present")]
     pub devices: DevicesSpec,
-    /// The server as a computer, for methods that run there.
+    /// The server as a computer.
     #[serde(default, skip_serializing_if = "is_default")]
     pub server: ServerSpec,
+    /// The carbon dioxide that the electricity of devices and server stands for; not reported if
+    /// absent.
+    #[serde(
+        default,
+        skip_serializing_if = "is_default",
+        serialize_with = "present"
+    )]
+    pub carbon: CarbonSpec,
     /// When users can take part; at any time if absent.
     #[serde(
         default,
@@ -130,6 +140,7 @@ impl Scenario {
             codec::check,
             network::check,
             devices::check,
+            carbon::check,
             availability::check,
             faults::check,
             overheads::check,

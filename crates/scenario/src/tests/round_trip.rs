@@ -236,6 +236,11 @@ fn devices() -> impl Strategy<Value = DevicesSpec> {
             energy_nj_per_byte: energy,
             energy_nj_per_row_visit: energy.map(|energy| energy / 3.0),
             energy_nj_per_multiply_add: energy.map(|energy| energy / 5.0),
+            power_mw: energy.map(|energy| energy / 1e4),
+            radio_tail: energy.map(|energy| RadioTailSpec {
+                power_mw: energy / 1e5,
+                length_s: energy / 1e7,
+            }),
             speed,
             preset: None,
         }
@@ -421,6 +426,12 @@ fn scenario() -> impl Strategy<Value = Scenario> {
                 server: ServerSpec {
                     ns_per_row_visit: 0.5,
                     ns_per_multiply_add: 0.0,
+                    power_w: Some(40.0),
+                },
+                carbon: CarbonSpec {
+                    path: Some("carbon.csv".into()),
+                    server_utc_offset: -3.5,
+                    ..CarbonSpec::default()
                 },
                 availability,
                 faults,

@@ -11,6 +11,7 @@ use std::slice;
 use serde::{Deserialize, Serialize};
 
 use super::MetricsActor;
+use super::meter::microseconds;
 use crate::by_user::ByUser;
 use crate::outcome::{Booking, Ending, LinkEvent, WorkTotals};
 use fedrecsim_core::legs::{Job, Route};
@@ -32,6 +33,7 @@ const USERS_AHEAD: usize = 4;
 pub(crate) struct Spent {
     download_bytes: u64,
     work: Work,
+    taking_part_us: u64,
 }
 
 /// Links the bookings of each user, in their order, within a list that has those of many users.
@@ -134,14 +136,19 @@ impl MetricsActor {
             .as_mut()
             .map(|accounts| accounts.remove(&user).unwrap_or_default());
         let mut done = WorkTotals::default();
-        for &Booking {
-            invitation_id,
-            event,
-            ..
-        } in bookings
-        {
+        for booking in bookings {
+            let &Booking {
+                invitation_id,
+                event,
+                ..
+            } = booking;
             if let Some(own) = &mut own {
                 own.book(&event);
+            }
+            self.meter.measure(booking, &mut done);
+            let took_us = microseconds(event.took_ns());
+            if took_us > 0 {
+                spent.get_or_insert_default().taking_part_us += took_us;
             }
             match event {
                 LinkEvent::Sent(route, parts) => account.sent(invitation_id, route, parts)?,
@@ -230,6 +237,7 @@ fn book_end(done: &mut WorkTotals, spent: Option<Spent>, ending: Ending) {
         done.unused += spent.work.row_visits;
         done.unused_multiply_adds += spent.work.multiply_adds;
         done.unused_download_bytes += spent.download_bytes;
+        done.unused_taking_part_us += spent.taking_part_us;
     }
 }
 

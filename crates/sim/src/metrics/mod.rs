@@ -30,10 +30,12 @@ use fedrecsim_model::magnitude::MagnitudeCounts;
 use fedrecsim_model::{Archive, Model};
 
 mod bookings;
+mod meter;
 mod saved;
 mod users;
 
 use bookings::{Chains, Has, ROUND, Spent, TIMED};
+use meter::Meter;
 use users::Accounts;
 
 /// The metrics' actor, with everything that has been recorded so far.
@@ -41,8 +43,9 @@ pub(crate) struct MetricsActor {
     world: Arc<World>,
     workers: Rc<dyn Workers>,
     ledger: Ledger,
-    /// The work of the open round.
+    /// What devices did in the open round.
     work: WorkTotals,
+    meter: Meter,
     /// The costs so far of each participation under way.
     under_way: ByUser<Spent>,
     /// The memory for bringing bookings into the order of users.
@@ -80,6 +83,7 @@ impl MetricsActor {
         Ok(Self {
             ledger: Ledger::default(),
             work: WorkTotals::default(),
+            meter: Meter::new(Arc::clone(&world)),
             under_way: ByUser::default(),
             chains: Chains::default(),
             accounts: keeps_accounts.then(Accounts::default),
@@ -262,6 +266,7 @@ impl MetricsActor {
             bytes: bytes.all,
             third_party_bytes: world.has_third_party().then_some(bytes.third_party),
             work: std::mem::take(&mut self.work),
+            server_co2_ng: meter::server_co2_ng(&world, (record.network.began, ended)),
             sparsity: (averaged.values > 0).then(|| Sparsity {
                 uploads: made.uploads.shares(),
                 averaged: averaged.shares(),
@@ -316,7 +321,7 @@ impl MetricsActor {
             numbers.extend(bytes.up.counts_for_digest());
             numbers.extend(bytes.down.counts_for_digest());
         }
-        numbers.extend(record.work.counts());
+        numbers.extend(record.work.counts_for_digest());
         numbers.push(record.inference_bytes.unwrap_or(u64::MAX));
         numbers.extend(uploads.above);
         if let Some(SplitAccuracy { validation, test }) = &record.accuracy {
@@ -334,6 +339,12 @@ impl MetricsActor {
     /// Returns everything that was recorded, as the outcome of a run that nothing has stopped.
     fn collect(&mut self, private_digests: &[blake3::Hash]) -> Result<Outcome> {
         self.ledger.check_closed()?;
+        for (user, tail) in self.meter.last_tails() {
+            self.work += tail;
+            if let Some(own) = self.accounts.as_mut().and_then(|all| all.get_mut(&user)) {
+                own.work += tail;
+            }
+        }
         let digest = self.digest_with(|digest| {
             for private in private_digests {
                 digest.update(private.as_bytes());

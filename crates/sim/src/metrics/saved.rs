@@ -13,7 +13,7 @@ type SavedAccuracy = Option<(Option<Accuracy>, Accuracy)>;
 impl MetricsActor {
     /// Appends everything recorded to `archive`.
     pub(super) fn save(&self, archive: &mut Archive) {
-        archive.put(&(&self.ledger, &self.under_way));
+        archive.put(&(&self.ledger, &self.under_way, &self.meter.awake_since));
         archive.put(&(&self.accounts, &self.tests));
         self.durations
             .iter()
@@ -42,7 +42,7 @@ impl MetricsActor {
     /// # Errors
     /// As [`ArchiveReader::take`].
     pub(crate) fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
-        (self.ledger, self.under_way) = archive.take()?;
+        (self.ledger, self.under_way, self.meter.awake_since) = archive.take()?;
         let (accounts, tests) = archive.take()?;
         self.restore_accounts(accounts)?;
         self.tests = tests;

@@ -60,6 +60,16 @@ pub enum LinkEvent {
     },
 }
 
+impl LinkEvent {
+    /// Returns how long the transfer or the work took that ended, in nanoseconds; 0 if nothing ended.
+    pub(crate) fn took_ns(&self) -> u64 {
+        match self {
+            Self::TransferEnded { took_ns, .. } | Self::WorkEnded { took_ns, .. } => *took_ns,
+            Self::Sent(..) | Self::InLine(_) | Self::Connected(_) | Self::WorkBegan(_) => 0,
+        }
+    }
+}
+
 /// How a transfer or work ended. The last of them ends its participation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Ending {

@@ -15,6 +15,7 @@ use fedrecsim_model::Model;
 use fedrecsim_scenario::Policy;
 
 mod audit;
+mod energy;
 mod events;
 mod flow;
 mod losses;
@@ -24,6 +25,7 @@ mod users;
 
 pub use self::{
     audit::{AuditFigures, AuditRecord},
+    energy::Energy,
     events::{Booking, Ending, LinkEvent, RoundSpan},
     flow::{ByDirection, Flow},
     losses::Losses,
@@ -31,6 +33,7 @@ pub use self::{
     network::{Gauges, GaugesSince, Level, NetworkRecord, Waits},
     users::{DeviceBytes, ItemRecord, UserAccount, UserRecord, UserTest, handled_bytes},
 };
+pub(crate) use energy::{Prices, nanograms};
 pub(crate) use losses::LossCause;
 pub use {
     crate::privacy::{NoEpsilon, PrivacyRecord, Sampling},
@@ -140,10 +143,10 @@ pub struct ProblemSize {
     pub training_ends: Option<Timestamp>,
 }
 
-/// The training work in row visits (one item row in one local epoch), and what was spent on updates
-/// that were not used because they were late, stale, lost, cancelled or not there when the run
-/// ended. The latter is booked when it becomes known, which may be rounds after the download and
-/// the training.
+/// What devices did: the training work in row visits (one item row in one local epoch), the time, and
+/// what was spent on updates that were not used because they were late, stale, lost, cancelled or not
+/// there when the run ended. The latter is booked when it becomes known, which may be rounds after the
+/// download and the training.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkTotals {
     /// Row visits of trainings that were finished.
@@ -166,17 +169,36 @@ pub struct WorkTotals {
     /// not used.
     #[serde(default)]
     pub unused_multiply_adds: u64,
+    /// The time that participations took, from each invitation to its end, in microseconds: those of a
+    /// million devices fit. It counts when a leg ends.
+    #[serde(default)]
+    pub taking_part_us: u64,
+    /// The time of participations without an update that was used, in microseconds.
+    #[serde(default)]
+    pub unused_taking_part_us: u64,
+    /// The time after transfers until radios rested, in microseconds; 0 unless the scenario states a
+    /// tail. It counts when the next transfer begins, or the run ends.
+    #[serde(default)]
+    pub radio_tail_us: u64,
+    /// The carbon dioxide of the electricity for all of it, in nanograms; 0 unless the scenario says
+    /// what electricity emits.
+    #[serde(default)]
+    pub co2_ng: u64,
 }
 
 impl WorkTotals {
-    /// Returns every count, for the digest of a run.
-    pub(crate) fn counts(&self) -> [u64; 7] {
+    /// Returns the counts for the digest of a run. The others follow from what happened.
+    pub(crate) fn counts_for_digest(&self) -> impl Iterator<Item = u64> {
+        self.counts().into_iter().take(7)
+    }
+
+    fn counts(&self) -> [u64; 11] {
         let mut copy = *self;
         copy.counts_mut().map(|count| *count)
     }
 
     /// Returns every count, to be changed. This is the only list of the counts.
-    fn counts_mut(&mut self) -> [&mut u64; 7] {
+    fn counts_mut(&mut self) -> [&mut u64; 11] {
         // The value is destructured, so that a field added later cannot be forgotten here.
         let Self {
             finished,
@@ -186,6 +208,10 @@ impl WorkTotals {
             finished_multiply_adds,
             lost_multiply_adds,
             unused_multiply_adds,
+            taking_part_us,
+            unused_taking_part_us,
+            radio_tail_us,
+            co2_ng,
         } = self;
         [
             finished,
@@ -195,6 +221,10 @@ impl WorkTotals {
             finished_multiply_adds,
             lost_multiply_adds,
             unused_multiply_adds,
+            taking_part_us,
+            unused_taking_part_us,
+            radio_tail_us,
+            co2_ng,
         ]
     }
 }
@@ -204,7 +234,7 @@ impl AddAssign for WorkTotals {
         self.counts_mut()
             .into_iter()
             .zip(other.counts())
-            .for_each(|(count, more)| *count += more);
+            .for_each(|(count, more)| *count = count.saturating_add(more));
     }
 }
 
@@ -248,9 +278,13 @@ pub struct RoundRecord {
     /// simulated world.
     #[serde(default)]
     pub inference_bytes: Option<u64>,
-    /// The training work that ended in this round.
+    /// What devices did that ended in this round.
     #[serde(default)]
     pub work: WorkTotals,
+    /// The carbon dioxide of the server's electricity, in nanograms; 0 unless the scenario states its
+    /// power and what electricity emits.
+    #[serde(default)]
+    pub server_co2_ng: u64,
     /// The server's link, the line for connections and the users who were waited for.
     #[serde(default)]
     pub network: NetworkRecord,
@@ -273,9 +307,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// If this fails, two runs that differ in one of these counts have one digest.
+    /// If this fails, two runs that differ in one of the first counts have one digest, or a sum leaves a
+    /// count out.
     #[test]
-    fn the_digest_has_every_count() {
+    fn the_digest_has_every_count_that_does_not_follow_from_others() {
         let sum = |json: serde_json::Value| -> u64 {
             json.as_object()
                 .unwrap()
@@ -291,10 +326,14 @@ mod tests {
             finished_multiply_adds: 16,
             lost_multiply_adds: 32,
             unused_multiply_adds: 64,
+            taking_part_us: 128,
+            unused_taking_part_us: 256,
+            radio_tail_us: 512,
+            co2_ng: 1024,
         };
-        assert_eq!(
-            work.counts().iter().sum::<u64>(),
-            sum(serde_json::to_value(work).unwrap())
-        );
+        assert_eq!(work.counts_for_digest().sum::<u64>(), 127);
+        let mut twice = work;
+        twice += work;
+        assert_eq!(sum(serde_json::to_value(twice).unwrap()), 2 * 2047);
     }
 }

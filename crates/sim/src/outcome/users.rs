@@ -68,7 +68,7 @@ pub struct UserAccount {
     /// The bytes that the device would download in order to score after the last evaluation. They
     /// are no part of the bytes, since evaluation is not part of the simulated world.
     pub inference_bytes: u64,
-    /// The training work.
+    /// What the device did.
     pub work: WorkTotals,
 }
 
