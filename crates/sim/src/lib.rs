@@ -25,10 +25,10 @@
 //!                          ledger [bytes], durations [ns], accuracy     evaluate, digests
 //! ```
 //!
-//! The modules in the order of a round: `simulation` starts the actors and lets time run;
+//! The modules in the order of a round: `simulation` starts the actors (`cast`) and lets time run;
 //! `messages` has what they say to each other; `server` decides (its `steps` are the rules of each
 //! mode, `cohort` and `oort` pick users, `averages` makes the step), and `download` is what it
-//! sends; `network` (`invitations`, `transfers`, `server_link`, `event_handlers`, `watch`) has the
+//! sends; `rounds` has what is open and counted; `network` (`invitations`, `transfers`, `server_link`, `event_handlers`, `watch`) has the
 //! clock, with its `calendar` and the `fair_link` that all transfers share; `client` is a user,
 //! with `training`, `consultation` and the `workers` that compute for it; `third_party` answers
 //! requests; `metrics` measures, with its `ledger` and `evaluation`. `run` drives a simulation to
@@ -74,6 +74,7 @@ mod audit;
 mod baselines;
 mod by_user;
 mod calendar;
+mod cast;
 mod catalogue;
 mod checkpoints;
 mod client;
@@ -97,6 +98,7 @@ mod overheads;
 mod phases;
 mod protection;
 mod resident;
+mod rounds;
 mod run;
 mod selection;
 mod server;
