@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use actix::prelude::*;
 
@@ -18,7 +17,7 @@ use super::resident::Resident;
 use super::rounds::Peers;
 use super::server::ServerActor;
 use super::third_party::ThirdPartyActor;
-use super::workers::{MakeWorkers, Pool, Workers};
+use super::workers::{Pool, Workers};
 use super::world::World;
 use fedrecsim_core::Result;
 use fedrecsim_model::ArchiveReader;
@@ -49,15 +48,14 @@ impl Cast {
     pub(crate) async fn start(
         world: &Arc<World>,
         threads: usize,
-        interrupted: &Arc<AtomicBool>,
-        workers: MakeWorkers,
+        workers: impl FnOnce(Arc<World>, Pool) -> Rc<dyn Workers>,
         archive: &mut Option<ArchiveReader>,
     ) -> Result<Self> {
         let pool = Pool::start(threads)?;
         // A checkpoint is read in the order of the network's writes.
         let mut downloads = RestoredDownloads::default();
         let mut server = ServerActor::new(Arc::clone(world), pool.clone());
-        let workers = workers(Arc::clone(world), pool.clone(), Arc::clone(interrupted));
+        let workers = workers(Arc::clone(world), pool.clone());
         if let Some(archive) = archive {
             server.restore(archive, &mut downloads)?;
             workers.restore(archive)?;

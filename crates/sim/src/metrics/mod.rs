@@ -334,10 +334,17 @@ impl MetricsActor {
     /// Returns everything that was recorded, as the outcome of a run that nothing has stopped.
     fn collect(&mut self, private_digests: &[blake3::Hash]) -> Result<Outcome> {
         self.ledger.check_closed()?;
-        let digest = self.digest_with(|digest| {
+        let digest_devices = |digest: &mut blake3::Hasher| {
             for private in private_digests {
                 digest.update(private.as_bytes());
             }
+        };
+        let digest = self.digest_with(digest_devices);
+        let state_digest = (!private_digests.is_empty()).then(|| {
+            let mut digest = blake3::Hasher::new();
+            digest_model(&self.model, &mut digest);
+            digest_devices(&mut digest);
+            digest.finalize().to_hex().to_string()
         });
         let world = &self.world;
         let is_there = |has| match has {
@@ -380,6 +387,7 @@ impl MetricsActor {
             rounds: std::mem::take(&mut self.rounds),
             model: self.model.clone(),
             digest: digest.to_hex().to_string(),
+            state_digest,
             stopped_by: None,
             learned_nothing: false,
             uploads_were_empty: false,

@@ -109,7 +109,9 @@ impl Actors {
         workers: MakeWorkers,
     ) -> Result<(Self, Started)> {
         let (threads, interrupted) = (control.threads, control.interrupted);
-        let cast = Cast::start(&world, threads, &interrupted, workers, &mut archive).await?;
+        let flag = Arc::clone(&interrupted);
+        let workers = |world, pool| workers(world, pool, flag);
+        let cast = Cast::start(&world, threads, workers, &mut archive).await?;
         let Cast {
             pool,
             server,
