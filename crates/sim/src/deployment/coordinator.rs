@@ -283,7 +283,7 @@ impl Coordinator {
         let watched = (Gauges::default(), None);
         let booked = self.rounds.end(now, watched, bookings).await?;
         self.is_settled = booked.is_settled;
-        orders.push(Order::RoundOver(Box::new(booked.record?)));
+        orders.push(Order::RoundOver(Box::new(booked.record?), booked.total));
         Ok(())
     }
 

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::invitation::Participant;
-use super::outcome::RoundRecord;
+use super::outcome::{ByDirection, Flow, RoundRecord};
 use super::world::World;
 use fedrecsim_core::legs::Peer;
 use fedrecsim_core::work::Work;
@@ -79,8 +79,9 @@ pub enum Order {
     Cancel(Participant),
     /// Let the alarm ring at this instant.
     WakeAt(SimTime),
-    /// A round is over. The next one begins when the owner says so.
-    RoundOver(Box<RoundRecord>),
+    /// A round is over, with the bytes of the run so far. The next one begins when the owner says
+    /// so.
+    RoundOver(Box<RoundRecord>, ByDirection<Flow>),
 }
 
 /// An invitation on its way to its device.

@@ -137,7 +137,7 @@ fn deployed(world: &Arc<World>) -> Result<Outcome> {
                             way.send(frame).unwrap();
                             events.send(Event::Of(participant, Told::Received)).ok();
                         }
-                        Order::RoundOver(_) => round_is_open = false,
+                        Order::RoundOver(..) => round_is_open = false,
                         Order::Cancel(_) | Order::WakeAt(_) => panic!("nothing calls for it"),
                     }
                 }
