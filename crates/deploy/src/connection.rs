@@ -2,10 +2,10 @@
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::thread;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -29,6 +29,7 @@ const TAKEN_AT_ONCE: usize = 1 << 16;
 pub(crate) struct Writer {
     queue: SyncSender<Message>,
     stream: Arc<TcpStream>,
+    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
 /// The side of a connection that messages come from.
@@ -47,7 +48,7 @@ pub(crate) fn open(stream: TcpStream, largest: u32) -> io::Result<(Reader, Write
     stream.set_write_timeout(Some(SILENCE))?;
     let (queue, queued) = sync_channel(QUEUED);
     let written = stream.try_clone()?;
-    thread::Builder::new()
+    let thread = thread::Builder::new()
         .name("connection".to_owned())
         .spawn(move || write_all(written, &queued))?;
     let reader = Reader {
@@ -55,7 +56,13 @@ pub(crate) fn open(stream: TcpStream, largest: u32) -> io::Result<(Reader, Write
         largest: Arc::new(AtomicU32::new(largest)),
     };
     let stream = Arc::new(stream);
-    Ok((reader, Writer { queue, stream }))
+    let thread = Arc::new(Mutex::new(Some(thread)));
+    let writer = Writer {
+        queue,
+        stream,
+        thread,
+    };
+    Ok((reader, writer))
 }
 
 impl Writer {
@@ -65,6 +72,16 @@ impl Writer {
         match self.queue.try_send(message) {
             Ok(()) => {}
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => self.cut(),
+        }
+    }
+
+    /// Says that the run is over, and waits until that is written or cannot be.
+    pub(crate) fn say_bye(&self) {
+        self.send(Message::new(Head::Bye));
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = thread.take() {
+            // A panic there has been reported.
+            let _ = thread.join();
         }
     }
 

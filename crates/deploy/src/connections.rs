@@ -150,7 +150,7 @@ impl Connections {
     pub(crate) fn say_bye(&self) {
         for host in self.hosts.borrow().values() {
             if let Some((_, writer)) = &host.connection {
-                writer.send(Message::new(Head::Bye));
+                writer.say_bye();
             }
         }
     }
