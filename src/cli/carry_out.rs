@@ -19,7 +19,8 @@ use fedrecsim_report::progress::{LINES_EVERY, Progress, Show};
 use fedrecsim_report::{self as report, ReportFolder, RunRecord, UserArrays, Wall};
 use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::{
-    self as sim, Checkpoints, RoundObserver, RunControl, Simulation, Stop, World, checkpoint,
+    self as sim, Checkpoints, Outcome, RoundObserver, RunControl, Simulation, Stop, World,
+    checkpoint,
 };
 
 /// How a run is carried out, and where its report goes.
@@ -66,6 +67,28 @@ pub(crate) fn carry_out(
     scenario: Scenario,
     world: Arc<World>,
     checkpoints: Checkpoints,
+    mut job: Job,
+    session: &Session,
+) -> Result<Finished> {
+    let mut watch = Watch::new(&scenario, job.options.progress, session);
+    let control = RunControl {
+        threads: job.threads,
+        interrupted: Arc::clone(&session.interrupted),
+    };
+    let simulation = match job.crew.take() {
+        None => sim::run_to_end(world, &control, &mut watch, checkpoints, None)?,
+        Some(crew) => on_ranks(world, &control, &mut watch, checkpoints, crew)?,
+    };
+    let users = saved_users(&job.saved, &simulation)?;
+    let outcome = simulation.finish_watched(&mut watch)?;
+    conclude(scenario, (outcome, users), watch, job, session)
+}
+
+/// Writes the report of a run that is over, and removes its checkpoints.
+pub(super) fn conclude(
+    scenario: Scenario,
+    (outcome, users): (Outcome, Vec<UserArrays>),
+    watch: Watch,
     job: Job,
     session: &Session,
 ) -> Result<Finished> {
@@ -75,17 +98,6 @@ pub(crate) fn carry_out(
         folder,
         ..
     } = job;
-    let mut watch = Watch::new(&scenario, options.progress, session);
-    let control = RunControl {
-        threads,
-        interrupted: Arc::clone(&session.interrupted),
-    };
-    let simulation = match job.crew {
-        None => sim::run_to_end(world, &control, &mut watch, checkpoints, None)?,
-        Some(crew) => on_ranks(world, &control, &mut watch, checkpoints, crew)?,
-    };
-    let users = saved_users(&job.saved, &simulation)?;
-    let outcome = simulation.finish_watched(&mut watch)?;
     watch.progress.finish();
     let model = outcome.model.clone();
     let wall = Wall {

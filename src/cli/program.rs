@@ -13,8 +13,8 @@ use super::run::run;
 use super::stage_times::StageTimes;
 use super::study::{search, study};
 use super::{
-    Finished, Session, codec_bench, data, demo, events, explain, follow, inspect, methods_page,
-    new, recommend, reports, resume, screen, signals, table,
+    Finished, Session, codec_bench, data, demo, events, explain, follow, inspect, join,
+    methods_page, new, recommend, reports, resume, screen, serve, signals, table,
 };
 use crate::method::Entry;
 use crate::{Error, Result};
@@ -110,6 +110,8 @@ fn execute(
             |other| follow::follow_resume(&arguments, session, other),
             |crew| resume::resume(&arguments, session, crew),
         )?,
+        Command::Serve(arguments) => serve::serve(arguments, session)?,
+        Command::Join(arguments) => join::join(&arguments, session)?,
         Command::Diff(arguments) => reports::diff(&arguments, &vocabulary)?,
         Command::Study(arguments) => study(&arguments, session)?,
         Command::Search(arguments) => search(&arguments, session)?,

@@ -109,7 +109,7 @@ pub(crate) fn folder_of(arguments: &RunArgs, scenario: &Scenario) -> PathBuf {
 }
 
 /// Claims the folder for the report.
-fn claim(arguments: &RunArgs, scenario: &Scenario) -> Result<ReportFolder> {
+pub(super) fn claim(arguments: &RunArgs, scenario: &Scenario) -> Result<ReportFolder> {
     let path = folder_of(arguments, scenario);
     if !arguments.overwrite && leftovers::stopped_run_is_in(&path)? {
         let command = shell_word(&path.to_string_lossy());
@@ -153,7 +153,7 @@ fn header(arguments: &RunArgs, task: &Task, inputs: &Inputs) -> Result<Header> {
 
 /// Returns the command that runs `input` once more: the name of the program that is running, and
 /// the arguments that the result depends on.
-fn reproducing(input: &InputArgs) -> Vec<String> {
+pub(super) fn reproducing(input: &InputArgs) -> Vec<String> {
     let mut words = vec![
         program(),
         "run".to_owned(),

@@ -23,7 +23,7 @@ use std::fmt;
 use std::io::Cursor;
 use std::sync::Arc;
 
-use fedrecsim_core::{Error, Result, Round, Streams};
+use fedrecsim_core::{Error, Result, Round};
 use fedrecsim_data::dataset;
 use fedrecsim_data::population::Traces;
 use fedrecsim_methods::registry::{self, METHODS, vocabulary};

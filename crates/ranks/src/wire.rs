@@ -163,6 +163,10 @@ impl Outbox {
                 archive.put(&SentSource::Saved);
                 consultation.save(archive);
             }
+            Some(ReplySource::Peers(_)) => {
+                let reason = "a rank's users ask the third party of their own process".to_owned();
+                return Err(Error::Usage(reason));
+            }
             Some(ReplySource::ThirdParty(third_party)) => {
                 let (number, is_new) = self.third_parties.of(&third_party);
                 archive.put(&SentSource::ThirdParty(number, is_new));

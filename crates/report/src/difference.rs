@@ -14,7 +14,7 @@ use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::{self as scenario, Difference, MethodVocabulary};
 
 /// Keys of `run.json` that do not belong to the result, or are compared for themselves.
-const NOT_COMPARED: [&str; 11] = [
+const NOT_COMPARED: [&str; 12] = [
     "format",
     "name",
     "command",
@@ -24,6 +24,8 @@ const NOT_COMPARED: [&str; 11] = [
     "wall",
     "scenario",
     "digest",
+    // The state follows from what the digest covers.
+    "state_digest",
     "stopped_by",
     // They follow from the scenario, in words and with lines of its file.
     "warnings",

@@ -30,6 +30,10 @@ pub struct RunRecord<S = Scenario> {
     pub seed: u64,
     /// Result digest (hexadecimal); wall-clock figures are outside it.
     pub digest: String,
+    /// Digest of the model and of what every device keeps after the last round (hexadecimal); time
+    /// is not part of it. Absent if the run was stopped early.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state_digest: Option<String>,
     /// Finished rounds.
     pub rounds: u32,
     /// Whether every round of the scenario was finished.

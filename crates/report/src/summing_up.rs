@@ -30,6 +30,7 @@ impl RunRecord {
             name: scenario.name.clone(),
             seed: scenario.seed,
             digest: outcome.digest,
+            state_digest: outcome.state_digest,
             rounds: outcome.rounds.len() as u32,
             complete: outcome.stopped_by.is_none(),
             stopped_by: outcome.stopped_by.as_ref().map(ToString::to_string),

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::resident::unanswered;
 use super::world::World;
 use crate::privacy::Protection;
+use fedrecsim_core::legs::Peer;
 use fedrecsim_core::work::Work;
-use fedrecsim_core::{Direction, Result};
+use fedrecsim_core::{Direction, InvitationId, Result, UserId};
 use fedrecsim_methods::third_party::ArrivedRequest;
-use fedrecsim_methods::{Client, Exchange, LocalTask, Scratch, ThirdParty};
+use fedrecsim_methods::{Client, Exchange, LocalTask, Phase, Scratch, ThirdParty};
 use fedrecsim_model::codec::{
     BlockCodecs, CodecMemory, EncodeContext, Frame, FrameKind, Randomness,
 };
@@ -39,6 +41,33 @@ pub enum ReplySource {
     ThirdParty(Arc<dyn ThirdParty>),
     /// It was made before, in a run that goes on from a checkpoint.
     Saved(Arc<Consultation>),
+    /// The peers of a device that is in another process than they are. They bring the rows that a
+    /// client asks for, too.
+    Peers(Arc<dyn AskPeers>),
+}
+
+/// Asks the peers of a device that is in another process than they are.
+pub trait AskPeers: Send + Sync {
+    /// Sends a request to `peer`, and waits for its reply.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`](fedrecsim_core::Error::Interrupted) if no reply will come, and an
+    /// error for one that cannot be read.
+    fn ask(
+        &self,
+        participant: (UserId, InvitationId),
+        peer: Peer,
+        request: Message<'_>,
+    ) -> Result<Frame>;
+}
+
+/// A request on its way, with the work of making it.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'m> {
+    /// The frame that the peer receives.
+    pub frame: &'m Frame,
+    /// The work of making it.
+    pub work: Work,
 }
 
 impl Consultation {
@@ -99,14 +128,9 @@ pub(crate) fn with_third_party(
 ) -> Result<(Arc<Consultation>, ModelUpdate)> {
     let consultation = match reply_source {
         ReplySource::Saved(consultation) => Arc::clone(consultation),
-        ReplySource::ThirdParty(third_party) => {
+        ReplySource::ThirdParty(_) | ReplySource::Peers(_) => {
             let mut asked = client.request(task, scratch)?;
-            let randomness = Randomness::new(
-                task.streams,
-                FrameKind::Consultation,
-                Some(task.user.0),
-                task.invitation_id.0,
-            );
+            let randomness = randomness(task.user, task.invitation_id, world);
             if let Some(mechanism) = &world.privacy {
                 let protection = Protection {
                     layout: &exchange.request,
@@ -117,25 +141,63 @@ pub(crate) fn with_third_party(
                 mechanism.protect(&mut asked.update, &protection)?;
             }
             let request = encode(&asked.update, &exchange.request, randomness)?;
-            let update = decode(&request.bytes, &exchange.request)?;
-            let arrived = ArrivedRequest {
-                user: task.user,
-                invitation_id: task.invitation_id,
-                phase: task.phase,
-                update: &update,
+            let participant = (task.user, task.invitation_id);
+            let (reply, reply_work) = match reply_source {
+                ReplySource::Peers(peers) => {
+                    let (frame, work) = (&request, asked.work);
+                    let reply =
+                        peers.ask(participant, Peer::ThirdParty, Message { frame, work })?;
+                    (reply, Work::default())
+                }
+                source => source.reply(participant, task.phase, &request.bytes, world)?,
             };
-            let reply = third_party.reply(&arrived)?;
             Arc::new(Consultation {
                 request,
                 request_work: asked.work,
-                reply: encode(&reply.update, &exchange.reply, randomness)?,
-                reply_work: reply.work,
+                reply,
+                reply_work,
                 rows: 0,
             })
         }
     };
     let reply = decode(&consultation.reply.bytes, &exchange.reply)?;
     Ok((consultation, reply))
+}
+
+impl ReplySource {
+    /// Reads a request as the third party does, and encodes its reply, which it returns with the
+    /// work of making it.
+    ///
+    /// # Errors
+    /// `Error::Frame` for a request that does not decode, and those of the third party.
+    pub(crate) fn reply(
+        &self,
+        (user, invitation_id): (UserId, InvitationId),
+        phase: Phase,
+        request: &Bytes,
+        world: &World,
+    ) -> Result<(Frame, Work)> {
+        let (Self::ThirdParty(third_party), Some(exchange)) = (self, world.exchange(phase)) else {
+            let reason = format!("{user} sends a request that nobody answers");
+            return Err(unanswered("third party", reason));
+        };
+        let update = decode(request, &exchange.request)?;
+        let reply = third_party.reply(&ArrivedRequest {
+            user,
+            invitation_id,
+            phase,
+            update: &update,
+        })?;
+        let randomness = randomness(user, invitation_id, world);
+        let frame = encode(&reply.update, &exchange.reply, randomness)?;
+        Ok((frame, reply.work))
+    }
+}
+
+/// Returns the randomness for encoding the request and the reply of a participation.
+fn randomness(user: UserId, invitation_id: InvitationId, world: &World) -> Randomness {
+    let (kind, number) = (FrameKind::Consultation, invitation_id.0);
+    Randomness::new(world.streams, kind, Some(user.0), number)
 }
 
 /// Encodes a request or a reply. The receiver has nothing yet, so rows that are left out are zero.

@@ -25,16 +25,17 @@
 //!                          ledger [bytes], durations [ns], accuracy     evaluate, digests
 //! ```
 //!
-//! The modules in the order of a round: `simulation` starts the actors and lets time run;
+//! The modules in the order of a round: `simulation` starts the actors (`cast`) and lets time run;
 //! `messages` has what they say to each other; `server` decides (its `steps` are the rules of each
 //! mode, `cohort` and `oort` pick users, `averages` makes the step), and `download` is what it
-//! sends; `network` (`invitations`, `transfers`, `server_link`, `event_handlers`, `watch`) has the
-//! clock, with its `calendar` and the `fair_link` that all transfers share; `client` is a user,
-//! with `training`, `consultation` and the `workers` that compute for it; `third_party` answers
-//! requests; `metrics` measures, with its `ledger` and `evaluation`. `run` drives a simulation to
-//! its end, `world` holds what all of them may read, [`outcome`] is what remains of a run, and
-//! `checkpoints` are stored on the way. The actors know the messages and the pure layers, but not
-//! one another.
+//! sends; `rounds` has what is open and counted; `network` (`invitations`, `transfers`,
+//! `server_link`, `event_handlers`, `watch`) has the clock, with its `calendar` and the `fair_link`
+//! that all transfers share; `client` is a user, with `training`, `consultation` and the `workers`
+//! that compute for it; `third_party` answers requests; `metrics` measures, with its `ledger` and
+//! `evaluation`. `run` drives a simulation to its end, `world` holds what all of them may read,
+//! [`outcome`] is what remains of a run, and `checkpoints` are stored on the way. [`deployment`]
+//! has the same actors on a real clock, with devices in other processes. The actors know the
+//! messages and the pure layers, but not one another.
 //!
 //! **Order.** Events happen in the calendar's order of (time, sequence). The network waits for
 //! every answer before it goes on, so no mailbox decides an order, and what is asked at every event
@@ -67,6 +68,7 @@
 //! it.
 
 pub mod checkpoint;
+pub mod deployment;
 pub mod privacy;
 pub mod testing;
 
@@ -74,6 +76,7 @@ mod audit;
 mod baselines;
 mod by_user;
 mod calendar;
+mod cast;
 mod catalogue;
 mod checkpoints;
 mod client;
@@ -97,6 +100,7 @@ mod overheads;
 mod phases;
 mod protection;
 mod resident;
+mod rounds;
 mod run;
 mod selection;
 mod server;

@@ -9,14 +9,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 
-use super::consultation;
+use super::consultation::{self, Message, ReplySource};
 use super::device::Device;
 use super::invitation::{Invitation, Invited};
 use super::messages::Effort;
 use super::upload::{self, Upload};
 use super::world::World;
 use crate::privacy::Protection;
+use fedrecsim_core::legs::Peer;
 use fedrecsim_core::stages::{Stage, enter};
+use fedrecsim_core::work::Work;
 use fedrecsim_core::{Error, Result};
 use fedrecsim_methods::{LocalTask, Scratch, Trained};
 use fedrecsim_model::Model;
@@ -101,7 +103,13 @@ fn train(
     let (user, Invitation { id, download, .. }) = (invited.user, &invited.invitation);
     let received = if download.has_to_be_asked() {
         let rows = task_of(invited, &Model::none(), world).sampled_rows(&mut scratch.samples)?;
-        let asked = download.ask(&rows, (user, *id))?;
+        let asked = download.ask(&rows, |request| match &invited.reply_source {
+            Some(ReplySource::Peers(peers)) => {
+                let (frame, work) = (request, Work::default());
+                peers.ask((user, *id), Peer::Server, Message { frame, work })
+            }
+            _ => download.answer(&request.bytes, (user, *id)),
+        })?;
         let received = download.received_of_rows(&rows, &asked.reply)?;
         effort.rows = Some(Arc::new(asked));
         Cow::Owned(received)

@@ -1,6 +1,7 @@
 //! Declares what can be written on the command line.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ pub(crate) use tables::{CodecBenchArgs, CodecCommand, TableArgs};
 pub(crate) use values::{TableFormat, check_parquet};
 
 use crate::{Error, Result};
-use values::{digest, from_one, seeds, threads, virtual_seconds};
+use values::{digest, from_one, seeds, threads, users, virtual_seconds};
 
 /// Simulates federated recommendation and measures what accuracy costs in bytes and in time.
 ///
@@ -68,6 +69,18 @@ pub(crate) enum Command {
     /// `run --max-wall-time` leave checkpoints. The scenario is in the checkpoint; the ratings, the
     /// traces and the build of the program must be those that the run began with.
     Resume(ResumeArgs),
+    /// Run a scenario in real time: this process is the server, and processes of `join` have the
+    /// devices.
+    ///
+    /// It begins when all users are there, and says whom it waits for. The report has measured
+    /// seconds in the place of virtual ones. In synchronous rounds the model is that of `run`, bit
+    /// for bit: `state_digest` in run.json is equal.
+    Serve(ServeArgs),
+    /// Be the devices of some users of a scenario that a `serve` runs.
+    ///
+    /// The scenario comes from the server. The ratings and the build of the program must be those of
+    /// the server. If the connection breaks, the process connects again.
+    Join(JoinArgs),
     /// Compare two runs: the keys that differ between the scenarios, and the first round and figure
     /// that differ between the results.
     ///
@@ -222,6 +235,46 @@ pub(crate) struct RunArgs {
     /// How it is run.
     #[command(flatten)]
     pub options: RunOptions,
+}
+
+/// Arguments of `serve`.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// The scenario to run.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// Address to listen on, such as 127.0.0.1:7070.
+    #[arg(long, value_name = "ADDR")]
+    pub listen: SocketAddr,
+    /// Listen on an address that other machines reach, although nothing is encrypted.
+    #[arg(long)]
+    pub insecure: bool,
+    /// Folder for the report [default: reports/SCENARIO-SEED].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Replace the files of an earlier report in the same folder.
+    #[arg(long)]
+    pub overwrite: bool,
+    /// Print one JSON object with the results on standard output, and nothing else there.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `join`.
+#[derive(Debug, Args)]
+pub(crate) struct JoinArgs {
+    /// Address of the server, such as 127.0.0.1:7070.
+    #[arg(value_name = "ADDR")]
+    pub address: String,
+    /// The first and the last of the users, by their numbers from 0.
+    #[arg(long, value_name = "FIRST..LAST", value_parser = users)]
+    pub users: (u32, u32),
+    /// Folder with the data sets [default: $FEDRECSIM_DATA, then data, then ../shared/data].
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Worker threads [default: all cores].
+    #[arg(long, value_name = "N", value_parser = threads())]
+    pub threads: Option<u16>,
 }
 
 /// The options that `run` and `resume` share.

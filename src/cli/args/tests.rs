@@ -131,3 +131,24 @@ fn a_wrong_command_line_exits_with_two() {
         ErrorKind::DisplayHelp
     );
 }
+
+/// If this fails, a process of devices has other users than its command line says.
+#[test]
+fn users_are_named_by_the_first_and_the_last() {
+    let users = |text: &str| {
+        let command =
+            parse(&format!("fedrecsim join localhost:1 --users {text}")).map(|cli| cli.command);
+        match command {
+            Ok(Command::Join(join)) => Ok(join.users),
+            Ok(other) => panic!("`join` is parsed as {other:?}"),
+            Err(refusal) => Err(refusal.to_string()),
+        }
+    };
+    assert_eq!([users("0..99"), users("7..7")], [Ok((0, 99)), Ok((7, 7))]);
+    for wrong in ["99..0", "1", "a..b", "0..4294967295"] {
+        assert!(
+            users(wrong).is_err_and(|refusal| refusal.contains("FIRST..LAST")),
+            "{wrong}"
+        );
+    }
+}

@@ -60,6 +60,21 @@ fn number(text: &str, range: RangeInclusive<f64>, expected: &str) -> Result<f64,
     number.ok_or_else(|| format!("expected {expected}"))
 }
 
+/// Reads the first and the last of some users.
+///
+/// # Errors
+/// What was expected.
+pub(crate) fn users(text: &str) -> Result<(u32, u32), String> {
+    let expected = || "expected FIRST..LAST, such as 0..99 for a hundred users".to_owned();
+    let (first, last) = text.split_once("..").ok_or_else(expected)?;
+    let [first, last] = [first, last].map(|number| number.trim().parse().ok());
+    let (first, last): (u32, u32) = first.zip(last).ok_or_else(expected)?;
+    match first <= last && last < u32::MAX {
+        true => Ok((first, last)),
+        false => Err(expected()),
+    }
+}
+
 /// Takes the beginning of a digest, at least 8 hexadecimal digits, in lower case.
 pub(crate) fn digest(text: &str) -> Result<String, String> {
     if (8..=64).contains(&text.len()) && text.bytes().all(|digit| digit.is_ascii_hexdigit()) {

@@ -251,6 +251,7 @@ fn empty(rounds: u32) -> RunRecord {
         name: "ml100k-fedrap".into(),
         seed: 1,
         digest: "5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef".into(),
+        state_digest: None,
         rounds: 0,
         complete: false,
         learned_nothing: false,

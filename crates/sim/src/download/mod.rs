@@ -163,6 +163,34 @@ impl Download {
         }
     }
 
+    /// Makes the download of a frame that has come from the server.
+    pub(crate) fn arrived(number: u32, phase: Phase, frame: Frame, world: &World) -> Self {
+        let content = match world.download_layout(phase).is_empty() {
+            true => Content::nothing(),
+            // The receiver knows of no other one that has the same.
+            false => Content::held(frame, None, false),
+        };
+        Self::new(number, phase, content, world)
+    }
+
+    /// Returns whether the receivers in `phase` are sent the changes since the version that they
+    /// have.
+    pub(crate) fn is_of_versions(phase: Phase, world: &World) -> bool {
+        world.downlink.sends_changes() && !world.download_layout(phase).is_empty()
+    }
+
+    /// Makes the download of a receiver that has come to `version` with this frame.
+    pub(crate) fn of_bundle(
+        version: Arc<Version>,
+        phase: Phase,
+        frame: Frame,
+        world: &World,
+    ) -> Self {
+        let number = version.number();
+        let content = Content::Version(version, WaysToVersion::Frame(frame));
+        Self::new(number, phase, content, world)
+    }
+
     /// Makes the download that upgrades users to a version from those that they hold.
     pub(crate) fn of_version(
         version: Arc<Version>,

@@ -47,25 +47,35 @@ impl Download {
         self.asked_block().map_or(0, |block| block.shape.rows)
     }
 
-    /// Encodes a request for `rows`, has the server read it and encode its answer, and returns both
-    /// frames.
+    /// Encodes a request for `rows`, and returns it with what the server answers.
     ///
     /// # Errors
-    /// [`Error::Frame`] if the request does not decode, and [`Error::Unrepresentable`] for a value
-    /// that the codec cannot represent.
-    pub(crate) fn ask(&self, rows: &[u32], participant: Participant) -> Result<Consultation> {
+    /// Those of `answer`.
+    pub(crate) fn ask(
+        &self,
+        rows: &[u32],
+        answer: impl FnOnce(&Frame) -> Result<Frame>,
+    ) -> Result<Consultation> {
         let _stage = enter(Stage::Encode);
         let code = self.asked_block();
         let code = code.and_then(|block| self.codecs.of_block(block).position_code());
         let request = codec::encode_row_request(rows, self.rows_of_all(), code);
-        let asked = self.read_request(&request.bytes)?;
         Ok(Consultation {
+            reply: answer(&request)?,
             request,
             request_work: Work::default(),
-            reply: self.frame_of_rows(&asked, participant)?,
             reply_work: Work::default(),
-            rows: asked.len(),
+            rows: rows.len(),
         })
+    }
+
+    /// Reads a request as the server does, and encodes its answer.
+    ///
+    /// # Errors
+    /// [`Error::Frame`] if the request does not decode, and [`Error::Unrepresentable`] for a value
+    /// that the codec cannot represent.
+    pub(crate) fn answer(&self, request: &Bytes, participant: Participant) -> Result<Frame> {
+        self.frame_of_rows(&self.read_request(request)?, participant)
     }
 
     /// Returns the rows that a request asks for.

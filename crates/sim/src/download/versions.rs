@@ -13,7 +13,7 @@ use super::Received;
 use super::tables::{changed_rows, encode_with, has_the_bits_of_model};
 use crate::outcome::VersionsCost;
 use crate::world::World;
-use fedrecsim_core::{Result, UserId};
+use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_methods::server;
 use fedrecsim_methods::task::Phase;
 use fedrecsim_model::archive::damaged;
@@ -201,7 +201,7 @@ impl Versions {
 
 impl Version {
     /// Returns the first version, which no change leads to.
-    fn first(number: u32, model: Model, layout: Layout) -> Self {
+    pub(crate) fn first(number: u32, model: Model, layout: Layout) -> Self {
         let received = Received {
             model,
             intended: None,
@@ -277,6 +277,21 @@ impl Version {
             received,
             ..Self::first(number, Model::none(), layout)
         })
+    }
+
+    /// Returns the version that a device draws from the seed.
+    ///
+    /// # Errors
+    /// [`Error::Frame`] if there is none in `phase`.
+    pub(crate) fn drawn(phase: Phase, world: &World) -> Result<Model> {
+        let drawn = Self::of_seed(phase, world)?;
+        let absent = || Error::Frame("there is no version that follows from the seed".to_owned());
+        Ok(drawn.ok_or_else(absent)?.received.model)
+    }
+
+    /// Returns the model that receivers hold.
+    pub(crate) fn model(&self) -> &Model {
+        &self.received.model
     }
 
     /// Returns the number of the version.

@@ -345,10 +345,17 @@ impl MetricsActor {
                 own.work += tail;
             }
         }
-        let digest = self.digest_with(|digest| {
+        let digest_devices = |digest: &mut blake3::Hasher| {
             for private in private_digests {
                 digest.update(private.as_bytes());
             }
+        };
+        let digest = self.digest_with(digest_devices);
+        let state_digest = (!private_digests.is_empty()).then(|| {
+            let mut digest = blake3::Hasher::new();
+            digest_model(&self.model, &mut digest);
+            digest_devices(&mut digest);
+            digest.finalize().to_hex().to_string()
         });
         let world = &self.world;
         let is_there = |has| match has {
@@ -391,6 +398,7 @@ impl MetricsActor {
             rounds: std::mem::take(&mut self.rounds),
             model: self.model.clone(),
             digest: digest.to_hex().to_string(),
+            state_digest,
             stopped_by: None,
             learned_nothing: false,
             uploads_were_empty: false,

@@ -4,7 +4,7 @@ use super::participation::{Activity, Participation, Transfer, Way};
 use super::transfers::{Traffic, absent};
 use super::{Event, Network};
 use crate::consultation;
-use crate::messages::{Effort, News, Orders, Receipt, RequestArrived, UploadArrived};
+use crate::messages::{Effort, News, Orders, Receipt, RequestArrived};
 use crate::outcome::{Ending, LinkEvent, LossCause};
 use crate::resident::unanswered;
 use fedrecsim_core::legs::{Job, Leg, Peer, Route};
@@ -27,7 +27,7 @@ impl Network {
         match event {
             Event::FrameArrived(user) => return self.frame_arrived(now, user),
             Event::Lost(user) => return self.drop_out_or_depart(now, user),
-            Event::Alarm => return self.tell_server(News::AlarmRings),
+            Event::Alarm => return self.rounds.tell_server(now, News::AlarmRings),
             Event::WorkEnded(user) => self.work_ended(now, user)?,
             Event::StartUpEnded(user) => {
                 let (traffic, participation) = self.participant(user)?;
@@ -108,11 +108,7 @@ impl Network {
                 phase,
                 frame,
             };
-            return match (route.peer, &self.peers.third_party) {
-                (Peer::Server, _) => self.peers.server.ask(arrived),
-                (Peer::ThirdParty, Some(third_party)) => third_party.ask(arrived),
-                (Peer::ThirdParty, None) => Err(unanswered("third party", "there is none")),
-            };
+            return self.rounds.request_arrived(route.peer, arrived);
         }
         Ok(match (route.peer, self.world.exchange(phase)) {
             (Peer::ThirdParty, Some(exchange)) => {
@@ -143,7 +139,7 @@ impl Network {
         let failed = |effort: &Effort| effort.upload_size.is_none() && effort.third_party.is_none();
         let has_failed = participation.effort.as_ref().is_some_and(failed);
         let upload = match job == Job::Training || has_failed {
-            true => Some(self.peers.workers.end_training(user)?),
+            true => Some(self.rounds.peers.workers.end_training(user)?),
             false => None,
         };
         let (traffic, participation) = self.participant(user)?;
@@ -181,29 +177,16 @@ impl Network {
         if let Some(loss) = participation.loss {
             self.traffic.cancel(loss.appointment);
         }
-        let (participant, local_loss) = (participation.participant(), upload.loss);
-        let arrival = UploadArrived {
-            participant,
-            upload,
-            now,
-        };
-        let Receipt { ending, orders } = self.peers.server.ask(arrival)?;
+        let participant = participation.participant();
+        let Receipt { ending, orders } = self.rounds.upload_arrived(now, participant, upload)?;
         if ending.is_arrival() && transfer.is_spoiled() {
             return Err(unnoticed(transfer.route));
         }
         let ended = transfer.ended(now, ending, transfer.size);
         self.traffic.book(&participation, ended);
-        match ending {
-            Ending::Done => self.local_losses.push((participant, local_loss)),
-            Ending::Late => self.record.late += 1,
-            Ending::Stale => {
-                self.record.late += 1;
-                self.record.stale += 1;
-            }
-            Ending::Lost | Ending::Cancelled | Ending::Unfinished => {
-                let cause = self.cause_of_failure(&participation, &transfer)?;
-                self.record.losses.count(cause);
-            }
+        if !ending.is_arrival() {
+            let cause = self.cause_of_failure(&participation, &transfer)?;
+            self.rounds.count_lost(cause);
         }
         orders
     }
@@ -231,8 +214,8 @@ impl Network {
         cause: LossCause,
     ) -> Result<Orders> {
         self.break_off(participation, interrupted_at)?;
-        self.record.losses.count(cause);
-        self.tell_server(News::ParticipationLost(participation.participant()))
+        let now = self.now();
+        self.rounds.lost(now, participation.participant(), cause)
     }
 
     /// Returns why a transfer has failed: a dropout on the server's link, or a fault rule. Nothing
@@ -268,7 +251,7 @@ impl Network {
             users.iter().partition(|user| self.is_in_line(user));
         for user in waiting.into_iter().chain(others) {
             let participation = self.take(user)?;
-            self.record.cancelled += 1;
+            self.rounds.cancelled();
             let interrupted_at = self.interrupt(self.now(), &participation, Ending::Cancelled)?;
             self.break_off(&participation, interrupted_at)?;
         }
@@ -296,7 +279,7 @@ impl Network {
         if let Some(ended) = interrupted_at {
             self.traffic.book(participation, ended);
         }
-        self.peers.workers.break_off(participation.user)
+        self.rounds.peers.workers.break_off(participation.user)
     }
 
     /// Stops the activity of a participation, and returns the event of its end; `None` if it is at

@@ -7,9 +7,7 @@ use rayon::prelude::*;
 
 use super::participation::Participation;
 use super::{AHEAD, Network};
-use crate::consultation::ReplySource;
 use crate::invitation::{Invitation, Invited};
-use crate::messages::ConsultThirdParty;
 use crate::outcome::LossCause;
 use crate::resident::unanswered;
 use fedrecsim_core::legs::{Leg, Peer, Route};
@@ -23,10 +21,10 @@ impl Network {
         invitation: Invitation,
         cohort: Vec<UserId>,
     ) -> Result<()> {
-        self.record.invited += cohort.len() as u32;
+        self.rounds.invited(cohort.len());
         let conditions = self.conditions_of(&cohort, invitation.id).await?;
         let may_end_early = self.world.may_end_early();
-        let reply_source = self.reply_source()?;
+        let reply_source = self.rounds.reply_source()?;
         let legs = self.world.legs(invitation.download.phase());
         // If work comes first, its duration must be known at once, and so must what a user asks
         // for.
@@ -35,7 +33,7 @@ impl Network {
             Some(Leg::Work(_) | Leg::Transfer(Route::ROW_REQUEST))
         );
         for (&user, conditions) in cohort.iter().zip(conditions) {
-            self.peers.workers.submit(Invited {
+            self.rounds.peers.workers.submit(Invited {
                 user,
                 invitation: invitation.clone(),
                 reply_source: reply_source.clone(),
@@ -81,15 +79,6 @@ impl Network {
             .await
     }
 
-    /// Returns the source of the third party's replies for participants who are invited now, if
-    /// there is a third party.
-    pub(super) fn reply_source(&self) -> Result<Option<ReplySource>> {
-        let third_party = self.peers.third_party.as_ref();
-        third_party
-            .map(|peer| peer.ask(ConsultThirdParty).map(ReplySource::ThirdParty))
-            .transpose()
-    }
-
     /// Starts the participation of `user` with its first leg.
     fn start(&mut self, user: UserId) -> Result<()> {
         let now = self.now();
@@ -101,7 +90,7 @@ impl Network {
             && participation.consultation_with(Peer::Server).is_none()
         {
             // The training has failed, and says why.
-            self.peers.workers.end_training(user)?;
+            self.rounds.peers.workers.end_training(user)?;
             return Err(unanswered("client", "it trained without what it asked for"));
         }
         traffic.begin_leg(participation)?;
@@ -118,11 +107,11 @@ impl Network {
     /// `Error::Interrupted`, and those of the workers themselves. An error in a training is kept
     /// with it, and returned at its virtual end.
     pub(super) async fn work_out_trainings(&mut self) -> Result<()> {
-        for (user, effort) in self.peers.workers.train().await? {
+        for (user, effort) in self.rounds.peers.workers.train().await? {
             if let Some(participation) = self.taking_part.get_mut(&user) {
                 participation.effort = Some(effort);
             }
         }
-        self.check_interrupted()
+        self.rounds.check_interrupted()
     }
 }

@@ -5,29 +5,23 @@
 //! and the client are told, and it is booked for the metrics. The server says whom to invite, when
 //! to wake it and when a step is complete. Everything else follows from the clock.
 
-use std::rc::Rc;
 use std::slice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
-use actix::Recipient;
 use serde::{Deserialize, Serialize};
 
 use super::by_user::ByUser;
 use super::calendar::Calendar;
-use super::checkpoints::Save;
-use super::invitation::Participant;
-use super::messages::{
-    AbsorbRequests, AskServer, AskThirdParty, Book, CloseStep, Happened, News, Orders, RoundBooked,
-    RoundEnded, StepOutcome,
-};
-use super::outcome::{Booking, GaugesSince, RoundRecord};
-use super::resident::{answer_of_metrics, unanswered};
+use super::messages::RoundBooked;
+use super::outcome::{Booking, GaugesSince};
+use super::resident::unanswered;
+use super::rounds::{Peers, Rounds};
 use super::stop::Stop;
-use super::workers::{Pool, Workers};
+use super::workers::Pool;
 use super::world::World;
 use fedrecsim_core::stages::{Stage, enter};
-use fedrecsim_core::{Direction, Error, Result, Round, SimTime, Step, UserId};
+use fedrecsim_core::{Direction, Result, SimTime, Step, UserId};
 use fedrecsim_data::population::AvailabilityClock;
 use fedrecsim_model::kernel::prefetch;
 
@@ -88,49 +82,17 @@ const AHEAD: usize = 4;
 /// them.
 const BOOKED_AT_ONCE: usize = 1 << 17;
 
-/// The actors that the network talks to.
-pub(crate) struct Peers {
-    pub server: Rc<dyn AskServer>,
-    /// The third party, in a method that has one.
-    pub third_party: Option<Rc<dyn AskThirdParty>>,
-    /// The workers, with the actors of all users.
-    pub workers: Rc<dyn Workers>,
-    /// Tells the metrics what has happened, in the middle of a round or at the end of the run.
-    pub book: Recipient<Book>,
-    pub round_ended: Recipient<RoundEnded>,
-    pub save_metrics: Recipient<Save>,
-}
-
 /// The network. All other actors wait for it, so it needs no mailbox. It is told to go on
 /// ([`Self::advance`]) or to write a checkpoint ([`Self::save`]), one at a time.
 pub(crate) struct Network {
     world: Arc<World>,
     pool: Pool,
-    peers: Peers,
-    interrupted: Arc<AtomicBool>,
-    /// The number of rounds that are over.
-    rounds: u32,
-    /// The round that is under way; `None` between two rounds.
-    open: Option<OpenRound>,
+    rounds: Rounds,
     traffic: Traffic,
     /// The participations under way. They are boxed since they are large, and are moved when one
     /// begins or ends.
     taking_part: ByUser<Box<Participation>>,
-    /// The local losses of the updates that the server has taken in since its last step.
-    local_losses: Vec<(Participant, f64)>,
-    /// The counts of the open round.
-    record: RoundRecord,
     availability: AvailabilityClock,
-}
-
-/// The state of a round that is under way.
-struct OpenRound {
-    began: SimTime,
-    /// The step that is open, or begins next.
-    step: u32,
-    step_has_begun: bool,
-    /// The outcomes of the steps before it.
-    made: StepOutcome,
 }
 
 impl Network {
@@ -151,16 +113,11 @@ impl Network {
         };
         Self {
             availability: world.population.availability.clock(),
+            rounds: Rounds::new(Arc::clone(&world), peers, interrupted),
             world,
             pool,
-            peers,
-            interrupted,
-            rounds: 0,
-            open: None,
             traffic,
             taking_part: ByUser::default(),
-            local_losses: Vec::new(),
-            record: RoundRecord::default(),
         }
     }
 
@@ -171,7 +128,7 @@ impl Network {
 
     /// Returns how many rounds are over.
     pub(crate) fn rounds(&self) -> u32 {
-        self.rounds
+        self.rounds.over()
     }
 
     /// Lets time run until the open round is over, or the next one if none is open. Returns `None`
@@ -189,36 +146,23 @@ impl Network {
         if until.is_some_and(|until| until < self.now()) {
             return Ok(None);
         }
-        let steps = self.world.scenario.training.steps_of(Round(self.rounds));
-        let mut open = self.open.take().unwrap_or_else(|| OpenRound {
-            began: self.now(),
-            step: steps.start,
-            step_has_begun: false,
-            made: StepOutcome::default(),
-        });
-        while open.step < steps.end {
-            if !self.run_step(&mut open, until).await? {
-                self.open = Some(open);
+        self.rounds.open(self.now());
+        while let Some(step) = self.rounds.step() {
+            if !self.run_step(step, until).await? {
                 return Ok(None);
             }
-            self.end_step(open.step + 1 == steps.end, &mut open.made, tell)
-                .await?;
-            (open.step, open.step_has_begun) = (open.step + 1, false);
+            self.end_step(tell).await?;
         }
-        self.end_round(open).await.map(Some)
+        self.end_round().await.map(Some)
     }
 
     /// Lets time run until the open step is due, and returns whether it is due by `until`.
-    async fn run_step(&mut self, open: &mut OpenRound, until: Option<SimTime>) -> Result<bool> {
+    async fn run_step(&mut self, step: Step, until: Option<SimTime>) -> Result<bool> {
         // A step without participants has no events, so the interruption is looked for here, too.
-        self.check_interrupted()?;
-        let step = Step(open.step);
-        let mut orders = Orders::default();
-        if !open.step_has_begun {
-            self.watch_time_until(self.now());
-            orders = self.tell_server(News::StepBegins(step))?;
-            open.step_has_begun = true;
-        }
+        self.rounds.check_interrupted()?;
+        let now = self.now();
+        self.watch_time_until(now);
+        let mut orders = self.rounds.begin_step(now)?.unwrap_or_default();
         loop {
             for time in orders.deadline.into_iter().chain(orders.alarm) {
                 self.traffic.calendar.schedule(time, Event::Alarm);
@@ -229,7 +173,7 @@ impl Network {
             if orders.step_due {
                 return Ok(true);
             }
-            self.check_interrupted()?;
+            self.rounds.check_interrupted()?;
             if !self.next_is_by(until) {
                 return Ok(false);
             }
@@ -252,7 +196,7 @@ impl Network {
         self.watch_time_until(self.now());
         self.book_unfinished()?;
         let bookings = std::mem::take(&mut self.traffic.bookings);
-        answer_of_metrics(self.peers.book.send(Book(bookings))).await
+        self.rounds.book(bookings).await
     }
 
     /// Moves the clock to the next event, for which `step` waits.
@@ -281,14 +225,6 @@ impl Network {
         })
     }
 
-    fn check_interrupted(&self) -> Result<()> {
-        if self.interrupted.load(Ordering::Relaxed) {
-            Err(Error::Interrupted)
-        } else {
-            Ok(())
-        }
-    }
-
     /// Returns whether the next event is not later than `until`. If it is later, the clock moves on
     /// to `until`, so that what is under way is left as it is at that instant.
     fn next_is_by(&mut self, until: Option<SimTime>) -> bool {
@@ -312,32 +248,15 @@ impl Network {
         }
     }
 
-    /// Has the server make its step, and adds the outcome to `made`.
-    async fn end_step(
-        &mut self,
-        ends_round: bool,
-        made: &mut StepOutcome,
-        tell: &mut dyn FnMut(Vec<Booking>),
-    ) -> Result<()> {
-        let mut outcome = self.peers.server.ask(CloseStep { ends_round })?;
-        self.cancel(&outcome.cancelled)?;
-        if let Some(third_party) = &self.peers.third_party {
-            third_party.ask(AbsorbRequests)?;
-        }
-        self.local_losses
-            .sort_unstable_by_key(|(participant, _)| *participant);
-        let losses = self.local_losses.drain(..).map(|(_, loss)| loss);
-        outcome.loss_sum = losses.fold(made.loss_sum, |sum, loss| sum + loss);
-        outcome.steps += made.steps;
-        outcome.aggregated += made.aggregated;
-        outcome.uploads.add_times(&made.uploads, 1);
-        outcome.union += made.union;
-        *made = outcome;
+    /// Has the server make its step, and ends the participations that it cancels then.
+    async fn end_step(&mut self, tell: &mut dyn FnMut(Vec<Booking>)) -> Result<()> {
+        let cancelled = self.rounds.end_step()?;
+        self.cancel(&cancelled)?;
         if self.traffic.bookings.len() >= BOOKED_AT_ONCE {
             // The rest of the round will need room for as many again.
             let room = Vec::with_capacity(self.traffic.bookings.len());
             let bookings = std::mem::replace(&mut self.traffic.bookings, room);
-            tell(answer_of_metrics(self.peers.book.send(Book(bookings))).await?);
+            tell(self.rounds.book(bookings).await?);
         }
         Ok(())
     }
@@ -358,27 +277,12 @@ impl Network {
         self.traffic.watch.take_changes()
     }
 
-    async fn end_round(&mut self, open: OpenRound) -> Result<RoundBooked> {
-        self.rounds += 1;
-        let mut record = std::mem::take(&mut self.record);
-        record.round = self.rounds;
-        (record.network.began, record.network.ended) = (open.began, self.now());
-        let waits;
-        (record.network.levels, waits) = self.traffic.watch.end_round();
-        let ended = RoundEnded {
-            record,
-            waits,
-            made: open.made,
-            // The list comes back when it is no longer needed, see [`Self::reuse`].
-            bookings: std::mem::take(&mut self.traffic.bookings),
-        };
-        answer_of_metrics(self.peers.round_ended.send(ended)).await
-    }
-
-    /// Tells the server what has happened now, and returns its orders.
-    fn tell_server(&self, news: News) -> Result<Orders> {
+    async fn end_round(&mut self) -> Result<RoundBooked> {
         let now = self.now();
-        self.peers.server.ask(Happened { now, news })
+        let watched = self.traffic.watch.end_round();
+        // The list comes back when it is no longer needed, see [`Self::reuse`].
+        let bookings = std::mem::take(&mut self.traffic.bookings);
+        self.rounds.end(now, watched, bookings).await
     }
 
     /// Prefetches the participation that the next event concerns.
@@ -387,7 +291,7 @@ impl Network {
             return;
         };
         if let Event::WorkEnded(user) = *event {
-            self.peers.workers.expect_end_of_training(user);
+            self.rounds.peers.workers.expect_end_of_training(user);
         }
         if let Some(user) = event.user() {
             self.prefetch(user);

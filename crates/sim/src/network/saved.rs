@@ -49,28 +49,31 @@ impl Network {
         &mut self,
         write: &mut dyn FnMut(Vec<u8>) -> Result<()>,
     ) -> Result<()> {
-        if self.open.is_some() {
+        if self.rounds.is_open() {
             let reason = "a checkpoint is of a state between two rounds";
             return Err(unanswered("network", reason));
         }
-        if self.peers.third_party.is_some() {
+        if self.rounds.peers.third_party.is_some() {
             // Consultations are saved, since the third party cannot be asked again in the state
             // that it had.
             self.work_out_trainings().await?;
         }
-        let mut archive = self.peers.server.ask(Save(Archive::default()))?;
-        self.peers.workers.save(
-            self.rounds,
-            &mut archive,
-            &mut |archive| match archive.pending() >= WRITTEN_AT_ONCE {
-                true => write(archive.take()?),
-                false => Ok(()),
-            },
-        )?;
-        if let Some(third_party) = &self.peers.third_party {
+        let mut archive = self.rounds.peers.server.ask(Save(Archive::default()))?;
+        self.rounds
+            .peers
+            .workers
+            .save(
+                self.rounds.over(),
+                &mut archive,
+                &mut |archive| match archive.pending() >= WRITTEN_AT_ONCE {
+                    true => write(archive.take()?),
+                    false => Ok(()),
+                },
+            )?;
+        if let Some(third_party) = &self.rounds.peers.third_party {
             archive = third_party.ask(Save(archive))?;
         }
-        archive = answer_of_metrics(self.peers.save_metrics.send(Save(archive))).await?;
+        archive = answer_of_metrics(self.rounds.peers.save_metrics.send(Save(archive))).await?;
         self.append_to(&mut archive)?;
         write(archive.take()?)
     }
@@ -78,7 +81,7 @@ impl Network {
     /// Appends the network's own state. What belongs to a round that is over is left out: bookings,
     /// local losses, and what was counted and watched.
     fn append_to(&self, archive: &mut Archive) -> Result<()> {
-        archive.put(&(self.rounds, self.now()));
+        archive.put(&(self.rounds.over(), self.now()));
         archive.put(&self.traffic.calendar.pending());
         archive.put(&self.traffic.server_link);
         archive.put(&(self.taking_part.len() as u64));
@@ -118,8 +121,8 @@ impl Network {
         archive: &mut ArchiveReader,
         downloads: &mut RestoredDownloads,
     ) -> Result<()> {
-        let now: SimTime;
-        (self.rounds, now) = archive.take()?;
+        let (rounds, now): (u32, SimTime) = archive.take()?;
+        self.rounds.resume_after(rounds);
         let events: Vec<(SimTime, Event)> = archive.take()?;
         self.traffic.server_link = archive.take()?;
         self.traffic.watch.begin_at(now);
@@ -178,10 +181,10 @@ impl Network {
             true => Some(ReplySource::Saved(Arc::new(Consultation::restore(
                 archive,
             )?))),
-            false => self.reply_source()?,
+            false => self.rounds.reply_source()?,
         };
         if upload.is_none() {
-            self.peers.workers.submit(Invited {
+            self.rounds.peers.workers.submit(Invited {
                 user,
                 invitation: invitation.clone(),
                 reply_source,

@@ -78,6 +78,10 @@ pub struct Outcome {
     pub model: Model,
     /// The digest of the result, hexadecimal.
     pub digest: String,
+    /// The digest of the state that the run has led to: the model, and what every device keeps,
+    /// hexadecimal. Time is not part of it, so that a run in real time comes to the same. `None` if
+    /// the run was stopped before its last round.
+    pub state_digest: Option<String>,
     /// The reason why the run stopped before its last round, if it did.
     pub stopped_by: Option<Error>,
     /// Whether the run came to its end without one update that was used, or without one that

@@ -34,9 +34,7 @@ impl ServerActor {
     /// Returns what `users` (ascending) download until the next step. Where each has its own, none
     /// is made yet.
     fn present_download(&mut self, users: &[UserId]) -> Result<Arc<Download>> {
-        if self.world.downlink.sends_changes()
-            && !self.world.download_layout(self.server.phase()).is_empty()
-        {
+        if Download::is_of_versions(self.server.phase(), &self.world) {
             return self.next_version(users);
         }
         if let Some(download) = &self.download {

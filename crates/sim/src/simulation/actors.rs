@@ -1,8 +1,8 @@
 //! The simulation's own thread, which starts the actors and carries out the commands of the
 //! simulation's owner.
 //!
-//! This is the only module that knows every actor's type. All actors live on one arbiter, on a
-//! runtime of this thread alone. The workers have threads of their own.
+//! All actors live on one arbiter, on a runtime of this thread alone. The workers have threads of
+//! their own.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -14,16 +14,14 @@ use actix::prelude::*;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::RunControl;
-use crate::baselines;
-use crate::download::RestoredDownloads;
-use crate::messages::{AskThirdParty, Collect, RoundBooked, SetModel};
+use crate::cast::Cast;
+use crate::messages::{Collect, RoundBooked, SetModel};
 use crate::metrics::MetricsActor;
-use crate::network::{Network, Peers};
+use crate::network::Network;
 use crate::outcome::{Booking, ByDirection, Flow, GaugesSince, Outcome, SplitAccuracy};
 use crate::resident::{Ask, Resident, answer_of_metrics};
 use crate::server::ServerActor;
-use crate::third_party::ThirdPartyActor;
-use crate::workers::{MakeWorkers, Pool, Workers};
+use crate::workers::{MakeWorkers, Workers};
 use crate::world::World;
 use fedrecsim_core::{Error, Result, SimTime};
 use fedrecsim_model::{ArchiveReader, Model};
@@ -110,38 +108,22 @@ impl Actors {
         mut archive: Option<ArchiveReader>,
         workers: MakeWorkers,
     ) -> Result<(Self, Started)> {
-        let pool = Pool::start(control.threads)?;
-        // A checkpoint is read in the order of the network's writes.
-        let mut downloads = RestoredDownloads::default();
-        let mut server = ServerActor::new(Arc::clone(&world), pool.clone());
-        let interrupted = Arc::clone(&control.interrupted);
-        let workers = workers(Arc::clone(&world), pool.clone(), interrupted);
-        if let Some(archive) = &mut archive {
-            server.restore(archive, &mut downloads)?;
-            workers.restore(archive)?;
-        }
-        let baselines = baselines::accuracy(workers.baselines().await?, &world);
-        let mut third_party = ThirdPartyActor::new(Arc::clone(&world))?;
-        let mut metrics = MetricsActor::new(Arc::clone(&world), Rc::clone(&workers))?;
-        if let Some(archive) = &mut archive {
-            if let Some(third_party) = &mut third_party {
-                third_party.restore(archive)?;
-            }
-            metrics.restore(archive)?;
-        }
-        let (total, is_settled) = (metrics.total(), metrics.is_settled());
-        let (server, metrics) = (Rc::new(Resident::new(server)), metrics.start());
-        let third_party =
-            third_party.map(|actor| -> Rc<dyn AskThirdParty> { Rc::new(Resident::new(actor)) });
-        let peers = Peers {
-            server: Rc::clone(&server) as _,
-            third_party,
-            workers: Rc::clone(&workers),
-            book: metrics.clone().recipient(),
-            round_ended: metrics.clone().recipient(),
-            save_metrics: metrics.clone().recipient(),
-        };
-        let mut network = Network::new(world, pool, peers, control.interrupted);
+        let (threads, interrupted) = (control.threads, control.interrupted);
+        let flag = Arc::clone(&interrupted);
+        let workers = |world, pool| workers(world, pool, flag);
+        let cast = Cast::start(&world, threads, workers, &mut archive).await?;
+        let Cast {
+            pool,
+            server,
+            metrics,
+            workers,
+            peers,
+            mut downloads,
+            baselines,
+            total,
+            is_settled,
+        } = cast;
+        let mut network = Network::new(world, pool, peers, interrupted);
         if let Some(archive) = &mut archive {
             network.restore(archive, &mut downloads).await?;
         }

@@ -162,7 +162,7 @@ impl<'m> Contract<'m> {
     }
 
     /// Returns the world of the small scenario with these keys replaced.
-    fn world(&self, overrides: &[&str]) -> Result<World, Seen> {
+    pub(crate) fn world(&self, overrides: &[&str]) -> Result<World, Seen> {
         Ok(self.world_of(self.scenario(overrides)?)?)
     }
 

@@ -1,0 +1,126 @@
+//! Accepts connections, and greets those who come.
+
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::connection::{self, Reader, Writer};
+use super::connections::ConnectionId;
+use super::message::{Digest, Head, LARGEST_GREETING, Message, PROTOCOL};
+
+/// What comes from connections and clocks.
+pub(crate) enum Incoming {
+    Joined(Range<u32>, ConnectionId, Writer),
+    Said(ConnectionId, Message),
+    Gone(ConnectionId, String),
+    Alarm,
+}
+
+/// What the server says in a greeting, and what it compares.
+pub(crate) struct Greeting {
+    pub scenario: String,
+    pub build: Digest,
+    pub data: Digest,
+    pub largest: u32,
+}
+
+/// Accepts connections until the run is over.
+pub(crate) fn accept(
+    listener: &TcpListener,
+    greeting: &Arc<Greeting>,
+    heard: &UnboundedSender<Incoming>,
+    over: &AtomicBool,
+) {
+    for (id, stream) in (0..).zip(listener.incoming()) {
+        if over.load(Ordering::Relaxed) {
+            return;
+        }
+        let Ok(stream) = stream else { continue };
+        let (greeting, heard) = (Arc::clone(greeting), heard.clone());
+        // A system that gives no thread refuses the peer, whose connection closes.
+        let _ = thread::Builder::new()
+            .name("greeting".to_owned())
+            .spawn(move || {
+                let reason = match listen(stream, &greeting, id, &heard) {
+                    Ok(()) => "the connection has ended".to_owned(),
+                    Err(reason) => reason,
+                };
+                let _ = heard.send(Incoming::Gone(id, reason));
+            });
+    }
+}
+
+/// Greets a peer, and passes on what it says. Returns why it was refused or cut off.
+fn listen(
+    stream: TcpStream,
+    greeting: &Greeting,
+    id: ConnectionId,
+    heard: &UnboundedSender<Incoming>,
+) -> std::result::Result<(), String> {
+    let in_words = |error: io::Error| error.to_string();
+    let (mut reader, writer) = connection::open(stream, LARGEST_GREETING).map_err(in_words)?;
+    let users = greet(&mut reader, &writer, greeting).inspect_err(|reason| {
+        writer.send(Message::with(Head::Refusal, reason.clone().into_bytes()));
+    })?;
+    reader.allow(greeting.largest);
+    let _ = heard.send(Incoming::Joined(users, id, writer.clone()));
+    let ended = loop {
+        match reader.next() {
+            Ok(message) if message.head == Head::Bye => break Ok(()),
+            Ok(message) => drop(heard.send(Incoming::Said(id, message))),
+            Err(error) => break Err(in_words(error)),
+        }
+    };
+    writer.cut();
+    ended
+}
+
+/// Greets a peer, and returns its users, or why it may not take part.
+fn greet(
+    reader: &mut Reader,
+    writer: &Writer,
+    greeting: &Greeting,
+) -> std::result::Result<Range<u32>, String> {
+    let next = |reader: &mut Reader| reader.next().map_err(|error| error.to_string());
+    match next(reader)?.head {
+        Head::Hello { protocol, build } if protocol == PROTOCOL => {
+            if build != greeting.build {
+                let reason =
+                    "it is another build of fedrecsim than the server, and may compute other bits";
+                return Err(reason.to_owned());
+            }
+        }
+        Head::Hello { protocol, .. } => {
+            return Err(format!(
+                "it speaks version {protocol} of the protocol, and the server {PROTOCOL}"
+            ));
+        }
+        _ => return Err("it did not begin with a greeting".to_owned()),
+    }
+    let largest = greeting.largest;
+    writer.send(Message::with(
+        Head::Offer { largest },
+        greeting.scenario.clone().into_bytes(),
+    ));
+    let Head::Join {
+        scenario,
+        data,
+        first,
+        end,
+    } = next(reader)?.head
+    else {
+        return Err("it did not join".to_owned());
+    };
+    if scenario != *blake3::hash(greeting.scenario.as_bytes()).as_bytes() {
+        return Err("it has read another scenario than the server's".to_owned());
+    }
+    if data != greeting.data {
+        return Err("it has read other ratings than the server".to_owned());
+    }
+    Ok(first..end)
+}

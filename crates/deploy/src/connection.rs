@@ -1,0 +1,160 @@
+//! A connection: a thread that reads messages from it, and one that writes them.
+
+use std::io::{self, BufReader, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::message::{Head, LENGTH_BYTES, Message};
+
+/// The messages that wait for a peer at most. One that takes so few is cut off.
+const QUEUED: usize = 1 << 17;
+
+/// After this time without a message, a heartbeat is sent.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// A peer that is silent for longer is cut off.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// The bytes that are taken at a time for a message, so that a length alone takes no memory.
+const TAKEN_AT_ONCE: usize = 1 << 16;
+
+/// The side of a connection that messages are given to.
+#[derive(Clone)]
+pub(crate) struct Writer {
+    queue: SyncSender<Message>,
+    stream: Arc<TcpStream>,
+    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
+}
+
+/// The side of a connection that messages come from.
+pub(crate) struct Reader {
+    stream: BufReader<TcpStream>,
+    largest: Arc<AtomicU32>,
+}
+
+/// Opens both sides of a connection. No message that comes may be longer than `largest`.
+///
+/// # Errors
+/// Those of the system.
+pub(crate) fn open(stream: TcpStream, largest: u32) -> io::Result<(Reader, Writer)> {
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(SILENCE))?;
+    stream.set_write_timeout(Some(SILENCE))?;
+    let (queue, queued) = sync_channel(QUEUED);
+    let written = stream.try_clone()?;
+    let thread = thread::Builder::new()
+        .name("connection".to_owned())
+        .spawn(move || write_all(written, &queued))?;
+    let reader = Reader {
+        stream: BufReader::new(stream.try_clone()?),
+        largest: Arc::new(AtomicU32::new(largest)),
+    };
+    let stream = Arc::new(stream);
+    let thread = Arc::new(Mutex::new(Some(thread)));
+    let writer = Writer {
+        queue,
+        stream,
+        thread,
+    };
+    Ok((reader, writer))
+}
+
+impl Writer {
+    /// Has a message sent, and does not wait for it. A peer that does not take its messages is cut
+    /// off, and so is one that is gone.
+    pub(crate) fn send(&self, message: Message) {
+        match self.queue.try_send(message) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => self.cut(),
+        }
+    }
+
+    /// Says that the run is over, and waits until that is written or cannot be.
+    pub(crate) fn say_bye(&self) {
+        self.send(Message::new(Head::Bye));
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = thread.take() {
+            // A panic there has been reported.
+            let _ = thread.join();
+        }
+    }
+
+    /// Ends the connection in both directions.
+    pub(crate) fn cut(&self) {
+        // It may have ended before.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+impl Reader {
+    /// Allows messages of this length from now on.
+    pub(crate) fn allow(&self, largest: u32) {
+        self.largest.store(largest, Ordering::Relaxed);
+    }
+
+    /// Waits for the next message. Heartbeats are taken as a sign of life and no more.
+    ///
+    /// # Errors
+    /// Those of the system, for a peer that is silent for too long, and [`io::ErrorKind::InvalidData`]
+    /// for what is no message or too long.
+    pub(crate) fn next(&mut self) -> io::Result<Message> {
+        loop {
+            let mut length = [0; LENGTH_BYTES];
+            self.stream.read_exact(&mut length)?;
+            let length = u32::from_le_bytes(length);
+            let largest = self.largest.load(Ordering::Relaxed);
+            if length > largest {
+                let reason = format!("a message of {length} bytes, where {largest} are allowed");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+            }
+            let bytes = self.take(length as usize)?;
+            let message = Message::read(bytes);
+            let message = message.map_err(|_| {
+                io::Error::new(io::ErrorKind::InvalidData, "something that is no message")
+            })?;
+            if message.head != Head::Heartbeat {
+                return Ok(message);
+            }
+        }
+    }
+
+    fn take(&mut self, length: usize) -> io::Result<Bytes> {
+        let mut bytes = Vec::new();
+        while bytes.len() < length {
+            let begin = bytes.len();
+            bytes.resize(length.min(begin + TAKEN_AT_ONCE.max(begin)), 0);
+            self.stream.read_exact(&mut bytes[begin..])?;
+        }
+        Ok(bytes.into())
+    }
+}
+
+/// Writes what is queued until nobody can queue any more, or the peer is gone.
+fn write_all(mut stream: TcpStream, queued: &Receiver<Message>) {
+    loop {
+        let message = match queued.recv_timeout(HEARTBEAT) {
+            Ok(message) => message,
+            Err(RecvTimeoutError::Timeout) => Message::new(Head::Heartbeat),
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
+        let beginning = message.beginning().unwrap_or_default();
+        let written = stream
+            .write_all(&beginning)
+            .and_then(|()| stream.write_all(&message.payload));
+        if beginning.is_empty() || written.is_err() {
+            break;
+        }
+        if message.head == Head::Bye {
+            // The reader of the other side ends the connection when it has read this.
+            let _ = stream.shutdown(Shutdown::Write);
+            return;
+        }
+    }
+    let _ = stream.shutdown(Shutdown::Both);
+}

@@ -1,0 +1,218 @@
+//! A connection of a process with devices: does what the server asks for.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::rc::Rc;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use bytes::Bytes;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::connection::{Reader, Writer};
+use super::message::{Head, Made, Message, To};
+use fedrecsim_core::legs::Peer;
+use fedrecsim_core::{Error, InvitationId, Result, Step, UserId};
+use fedrecsim_methods::Phase;
+use fedrecsim_model::codec::{Frame, FrameParts};
+use fedrecsim_sim::deployment::{AskPeers, Devices, Invite, Message as Request, Peers, Sent};
+
+/// How a connection ended.
+pub(crate) enum Ended {
+    /// The run is over.
+    Over,
+    /// The server does not want this process, or it cannot take part.
+    Refused(Error),
+    /// The connection broke.
+    Broken(io::Error),
+}
+
+/// The trainings that wait for a reply, each with the way to it.
+type Waiting = Mutex<BTreeMap<To, Sender<Bytes>>>;
+
+/// The way from trainings to the server.
+struct Up {
+    writer: Writer,
+    waiting: Waiting,
+}
+
+impl AskPeers for Up {
+    fn ask(
+        &self,
+        participant: (UserId, InvitationId),
+        peer: Peer,
+        request: Request<'_>,
+    ) -> Result<Frame> {
+        let (reply, replied) = channel();
+        let to = to(participant);
+        self.waiting().insert(to, reply);
+        let sent = Sent {
+            frame: request.frame.clone(),
+            work: request.work,
+            // It counts to the way of the request.
+            took_ns: 0,
+        };
+        let head = Head::Request {
+            to,
+            peer,
+            made: made(&sent),
+        };
+        self.writer.send(Message::with(head, sent.frame.bytes));
+        frame(replied.recv().map_err(|_| Error::Interrupted)?)
+    }
+}
+
+impl Up {
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<To, Sender<Bytes>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn to((user, invitation): (UserId, InvitationId)) -> To {
+    To {
+        user: user.0,
+        invitation: invitation.0,
+    }
+}
+
+/// Returns a frame of the server. What its bytes are for is booked there.
+fn frame(bytes: Bytes) -> Result<Frame> {
+    let parts = FrameParts {
+        values: bytes.len() as u64,
+        ..FrameParts::default()
+    };
+    Frame::of_saved(bytes, parts)
+}
+
+fn made(sent: &Sent) -> Made {
+    let parts = sent.frame.parts;
+    Made {
+        row_visits: sent.work.row_visits,
+        multiply_adds: sent.work.multiply_adds,
+        took_ns: sent.took_ns,
+        // A frame is shorter than its message may be.
+        header: parts.header as u32,
+        index: parts.index as u32,
+    }
+}
+
+/// Does what the server asks for, until the connection ends. Then it waits for the trainings that
+/// are under way, so that every device is idle when it connects again.
+pub(crate) async fn take_part(devices: Rc<Devices>, mut reader: Reader, writer: Writer) -> Ended {
+    let (heard, mut inbox) = unbounded_channel();
+    let up = Arc::new(Up {
+        writer: writer.clone(),
+        waiting: Waiting::default(),
+    });
+    let listened = thread::Builder::new().name("listener".to_owned()).spawn({
+        let up = Arc::clone(&up);
+        move || {
+            loop {
+                match reader.next() {
+                    Ok(message) => match message.head {
+                        // A training waits for it on a thread of its own.
+                        Head::Reply { to } => {
+                            if let Some(way) = up.waiting().remove(&to) {
+                                up.writer.send(Message::new(Head::Received { to }));
+                                let _ = way.send(message.payload);
+                            }
+                        }
+                        head => {
+                            if let Head::Cancel { to } = head {
+                                up.waiting().remove(&to);
+                            }
+                            if heard.send(message).is_err() || head == Head::Bye {
+                                return Ended::Over;
+                            }
+                        }
+                    },
+                    Err(error) => return Ended::Broken(error),
+                }
+            }
+        }
+    });
+    let listened = match listened {
+        Ok(listened) => listened,
+        Err(reason) => return Ended::Broken(reason),
+    };
+    let trainings = obey(&devices, &mut inbox, &up).await;
+    // Nothing comes any more.
+    up.waiting().clear();
+    for training in trainings {
+        let _ = training.await;
+    }
+    writer.cut();
+    listened.join().unwrap_or(Ended::Over)
+}
+
+type Training = tokio::task::JoinHandle<()>;
+
+/// Obeys the server until nothing comes any more, and returns the trainings that are under way.
+async fn obey(
+    devices: &Rc<Devices>,
+    inbox: &mut UnboundedReceiver<Message>,
+    up: &Arc<Up>,
+) -> Vec<Training> {
+    let mut trainings: BTreeMap<To, Training> = BTreeMap::new();
+    while let Some(message) = inbox.recv().await {
+        trainings.retain(|_, training| !training.is_finished());
+        match message.head {
+            Head::Invite {
+                to,
+                step,
+                number,
+                phase,
+            } => {
+                let Ok(frame) = frame(message.payload) else {
+                    continue;
+                };
+                let invite = Invite {
+                    participant: (UserId(to.user), InvitationId(to.invitation)),
+                    step: Step(step),
+                    number,
+                    phase: Phase(phase),
+                    frame,
+                };
+                let training = train(Rc::clone(devices), invite, Arc::clone(up));
+                trainings.insert(to, tokio::task::spawn_local(training));
+            }
+            Head::Cancel { to } if trainings.contains_key(&to) => {
+                devices.cancel((UserId(to.user), InvitationId(to.invitation)));
+            }
+            Head::Question => {
+                // Devices are scored as they are between two trainings.
+                for training in std::mem::take(&mut trainings).into_values() {
+                    let _ = training.await;
+                }
+                let answer = devices.answer(message.payload).await;
+                up.writer.send(Message::with(Head::Answer, answer));
+            }
+            Head::Bye => break,
+            _ => {}
+        }
+    }
+    for to in trainings.keys() {
+        devices.cancel((UserId(to.user), InvitationId(to.invitation)));
+    }
+    trainings.into_values().collect()
+}
+
+async fn train(devices: Rc<Devices>, invite: Invite, up: Arc<Up>) {
+    let to = to(invite.participant);
+    if !invite.frame.bytes.is_empty() {
+        up.writer.send(Message::new(Head::Received { to }));
+    }
+    let message = match devices.train(invite, Arc::clone(&up) as Peers).await {
+        Ok(None) => return,
+        Ok(Some(trained)) => {
+            let (made, loss) = (made(&trained.sent), trained.loss);
+            Message::with(Head::Upload { to, made, loss }, trained.sent.frame.bytes)
+        }
+        Err(error) => {
+            let kind = error.kind();
+            Message::with(Head::Failed { to, kind }, error.to_string().into_bytes())
+        }
+    };
+    up.writer.send(message);
+}

@@ -1,0 +1,153 @@
+//! A process with devices.
+
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::Duration;
+
+use tokio::task::LocalSet;
+
+use super::connection::{self, Reader, Writer};
+use super::hosting::{Ended, take_part};
+use super::message::{Digest, Head, LARGEST_GREETING, Message, PROTOCOL};
+use fedrecsim_core::{Error, Result};
+use fedrecsim_sim::World;
+use fedrecsim_sim::deployment::Devices;
+
+/// The time between two attempts to connect again.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// Makes the world of the text of a scenario, and the digest of its ratings.
+pub type MakeWorld<'m> = dyn Fn(&str) -> Result<(Arc<World>, Digest)> + 'm;
+
+/// What a process with devices is given.
+pub struct Joining<'m> {
+    /// The users that it has.
+    pub users: Range<u32>,
+    /// The digest of the program that both sides run.
+    pub build: Digest,
+    /// The threads that train.
+    pub threads: usize,
+    /// Once this is true, no more trainings are begun.
+    pub interrupted: Arc<AtomicBool>,
+    /// Makes the world of the scenario that the server offers, and the digest of the ratings in it.
+    pub world: &'m MakeWorld<'m>,
+    /// How often it tries to connect again before it gives up.
+    pub attempts: u32,
+}
+
+/// Joins the server at `address`, and trains until that says that the run is over. If the
+/// connection breaks, it connects again, and its devices keep their state.
+///
+/// # Errors
+/// A refusal of the server, those of making the world, and an error if the server does not come
+/// back.
+pub fn join(joining: &Joining<'_>, address: impl ToSocketAddrs) -> Result<()> {
+    let addresses: Vec<_> = match address.to_socket_addrs() {
+        Ok(addresses) => addresses.collect(),
+        Err(reason) => return Err(lost(&reason)),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .map_err(|reason| lost(&reason))?;
+    let mut hosted = None;
+    let mut attempts = 0;
+    loop {
+        let greeted = TcpStream::connect(&addresses[..])
+            .and_then(|stream| connection::open(stream, LARGEST_GREETING))
+            .map_err(Ended::Broken)
+            .and_then(|(mut reader, writer)| {
+                let devices = greet(joining, &mut reader, &writer, &mut hosted)?;
+                Ok((devices, reader, writer))
+            });
+        let ended = match greeted {
+            Ok((devices, reader, writer)) => {
+                attempts = 0;
+                LocalSet::new().block_on(&runtime, take_part(devices, reader, writer))
+            }
+            Err(ended) => ended,
+        };
+        match ended {
+            Ended::Over => return Ok(()),
+            Ended::Refused(error) => return Err(error),
+            Ended::Broken(reason) if attempts >= joining.attempts => return Err(lost(&reason)),
+            Ended::Broken(_) => {
+                attempts += 1;
+                thread::sleep(RETRY);
+            }
+        }
+    }
+}
+
+fn lost(reason: &io::Error) -> Error {
+    Error::Usage(format!(
+        "there is no way to the server: {reason}; check the address, and that `fedrecsim serve` runs there"
+    ))
+}
+
+/// The devices, and what they were made of.
+struct Hosted {
+    devices: Rc<Devices>,
+    scenario: Digest,
+    data: Digest,
+}
+
+/// Says who this is, and makes the devices unless they are there. They outlast a greeting that
+/// fails.
+fn greet(
+    joining: &Joining<'_>,
+    reader: &mut Reader,
+    writer: &Writer,
+    hosted: &mut Option<Hosted>,
+) -> std::result::Result<Rc<Devices>, Ended> {
+    let (protocol, build) = (PROTOCOL, joining.build);
+    writer.send(Message::new(Head::Hello { protocol, build }));
+    let offer = reader.next().map_err(Ended::Broken)?;
+    let Head::Offer { .. } = offer.head else {
+        return Err(refused(&offer));
+    };
+    let hosted = match hosted {
+        Some(hosted) => hosted,
+        None => hosted.insert(made_of(joining, &offer).map_err(Ended::Refused)?),
+    };
+    writer.send(Message::new(Head::Join {
+        scenario: hosted.scenario,
+        data: hosted.data,
+        first: joining.users.start,
+        end: joining.users.end,
+    }));
+    let answer = reader.next().map_err(Ended::Broken)?;
+    if answer.head != Head::Welcome {
+        return Err(refused(&answer));
+    }
+    // The server is trusted with the length of what it sends.
+    reader.allow(u32::MAX);
+    Ok(Rc::clone(&hosted.devices))
+}
+
+/// Makes the devices of the scenario that the server offers.
+fn made_of(joining: &Joining<'_>, offer: &Message) -> Result<Hosted> {
+    let text = String::from_utf8_lossy(&offer.payload);
+    let (world, data) = (joining.world)(&text)?;
+    let flag = Arc::clone(&joining.interrupted);
+    let devices = Devices::new(world, joining.threads, flag, joining.users.clone())?;
+    Ok(Hosted {
+        devices: Rc::new(devices),
+        scenario: *blake3::hash(&offer.payload).as_bytes(),
+        data,
+    })
+}
+
+fn refused(message: &Message) -> Ended {
+    let reason = match message.head {
+        Head::Refusal => String::from_utf8_lossy(&message.payload).into_owned(),
+        _ => "it says what no server says".to_owned(),
+    };
+    Ended::Refused(Error::Usage(format!(
+        "the server refuses this process: {reason}"
+    )))
+}

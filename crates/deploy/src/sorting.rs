@@ -1,0 +1,106 @@
+//! Sorts what comes from connections: what is for the run, and what is not.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+
+use super::accept::Incoming;
+use super::connections::{ConnectionId, Connections};
+use super::message::{Head, Made, Message};
+use fedrecsim_core::work::Work;
+use fedrecsim_core::{Error, InvitationId, UserId};
+use fedrecsim_model::codec::{Frame, FrameParts};
+use fedrecsim_sim::deployment::{Event, Sent, Told};
+
+/// What the run is told.
+pub(crate) enum Happened {
+    Event(Event),
+    /// A connection has ended.
+    Gone(ConnectionId),
+    CutOff(String),
+}
+
+/// Sorts what comes: answers go to who has asked, and the rest to the run.
+pub(crate) async fn sort(
+    connections: Rc<Connections>,
+    mut inbox: UnboundedReceiver<Incoming>,
+    events: UnboundedSender<Happened>,
+) {
+    while let Some(incoming) = inbox.recv().await {
+        let happened = match incoming {
+            Incoming::Alarm => {
+                // Whoever waits for a process looks whether the run is interrupted.
+                connections.came.notify_one();
+                Happened::Event(Event::AlarmRings)
+            }
+            Incoming::Joined(users, id, writer) => {
+                let answer = writer.clone();
+                match connections.join(users, id, writer) {
+                    Ok(None) => continue,
+                    Ok(Some(before)) => Happened::Gone(before),
+                    Err(reason) => {
+                        let refusal = reason.clone().into_bytes();
+                        answer.send(Message::with(Head::Refusal, refusal));
+                        Happened::CutOff(reason)
+                    }
+                }
+            }
+            Incoming::Gone(id, _) if connections.gone(id) => Happened::Gone(id),
+            Incoming::Gone(_, reason) => Happened::CutOff(reason),
+            Incoming::Said(id, message) if message.head == Head::Answer => {
+                connections.answered(id, message.payload);
+                continue;
+            }
+            Incoming::Said(id, message) => match event_of(message) {
+                Some(Event::Of(participant, told)) if connections.has(id, participant.0.0) => {
+                    Happened::Event(Event::Of(participant, told))
+                }
+                // It says what no device says, or speaks for a user that it does not have.
+                _ if connections.gone(id) => Happened::Gone(id),
+                _ => continue,
+            },
+        };
+        if events.send(happened).is_err() {
+            return;
+        }
+    }
+}
+
+/// Returns what a message tells the coordinator; `None` if a device does not say that.
+fn event_of(message: Message) -> Option<Event> {
+    let payload = message.payload;
+    let sent = |made: Made, payload: Bytes| {
+        let (header, index) = (u64::from(made.header), u64::from(made.index));
+        let values = (payload.len() as u64)
+            .checked_sub(header)?
+            .checked_sub(index)?;
+        let parts = FrameParts {
+            header,
+            index,
+            values,
+            modelled: 0,
+        };
+        let (row_visits, multiply_adds) = (made.row_visits, made.multiply_adds);
+        Some(Sent {
+            frame: Frame::of_saved(payload, parts).ok()?,
+            work: Work {
+                row_visits,
+                multiply_adds,
+            },
+            took_ns: made.took_ns,
+        })
+    };
+    let (to, told) = match message.head {
+        Head::Received { to } => (to, Told::Received),
+        Head::Request { to, peer, made } => (to, Told::Asked(peer, sent(made, payload)?)),
+        Head::Upload { to, made, loss } => (to, Told::Uploaded(sent(made, payload)?, loss)),
+        Head::Failed { to, kind } => {
+            let message = String::from_utf8_lossy(&payload).into_owned();
+            (to, Told::Failed(Error::Told { kind, message }))
+        }
+        _ => return None,
+    };
+    let participant = (UserId(to.user), InvitationId(to.invitation));
+    Some(Event::Of(participant, told))
+}

@@ -1,0 +1,353 @@
+//! The server of a run in real time: it is told what has happened, and says what to send.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use actix::Addr;
+
+use super::participation::Participation;
+use super::{Event, Order, Sent, Told};
+use crate::by_user::ByUser;
+use crate::cast::Cast;
+use crate::consultation::ReplySource;
+use crate::invitation::{Invitation, Participant};
+use crate::messages::{Collect, News, Orders, RequestArrived};
+use crate::metrics::MetricsActor;
+use crate::outcome::{Booking, Ending, Gauges, LinkEvent, LossCause, Outcome, SplitAccuracy};
+use crate::resident::{answer_of_metrics, unanswered};
+use crate::rounds::Rounds;
+use crate::stop::Stop;
+use crate::upload::Upload;
+use crate::workers::{Pool, Workers};
+use crate::world::World;
+use fedrecsim_core::legs::Peer;
+use fedrecsim_core::{Error, Result, SimTime, UserId};
+use fedrecsim_methods::Placement;
+use fedrecsim_scenario::Stragglers;
+
+/// The server's actors, and the rounds that they are in. Its owner has the clock and the
+/// connections, and tells it what has happened and when, in the order of time.
+///
+/// It runs on the thread that started it, which must be one of an actix system.
+pub struct Coordinator {
+    world: Arc<World>,
+    rounds: Rounds,
+    metrics: Addr<MetricsActor>,
+    taking_part: ByUser<Participation>,
+    /// What has happened in the open round.
+    bookings: Vec<Booking>,
+    baselines: BTreeMap<String, SplitAccuracy>,
+    is_settled: bool,
+    /// What arrived of participations that were over.
+    after_the_end: u64,
+}
+
+impl Coordinator {
+    /// Starts the actors of `world`, with threads for the server's own work. `workers` score the
+    /// devices, wherever these are.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a method that does not train on devices, and those of the workers.
+    pub async fn start(
+        world: Arc<World>,
+        threads: usize,
+        interrupted: Arc<AtomicBool>,
+        workers: impl FnOnce(Arc<World>, Pool) -> Rc<dyn Workers>,
+    ) -> Result<Self> {
+        if !matches!(world.placement, Placement::Federated | Placement::Assisted) {
+            let name = &world.scenario.method.name;
+            return Err(Error::Usage(format!(
+                "`{name}` trains nothing on devices, so that there is nothing to deploy; `run` runs it"
+            )));
+        }
+        let asks = world.has_third_party() || world.downloads_asked_rows();
+        let policy = &world.policy;
+        if asks && !policy.waits_for_everybody() && policy.stragglers == Stragglers::Late {
+            // Devices are scored when none of them trains, and here one may wait for a reply then.
+            let policy = &policy.name;
+            return Err(Error::Usage(format!(
+                "under the policy `{policy}` devices train while others are scored, which cannot be \
+                 deployed where they ask for rows or a third party; take a mode that waits for its \
+                 cohort, or cancels the rest"
+            )));
+        }
+        let cast = Cast::start(&world, threads, workers, &mut None).await?;
+        Ok(Self {
+            rounds: Rounds::new(Arc::clone(&world), cast.peers, interrupted),
+            world,
+            metrics: cast.metrics,
+            taking_part: ByUser::default(),
+            bookings: Vec::new(),
+            baselines: cast.baselines,
+            is_settled: cast.is_settled,
+            after_the_end: 0,
+        })
+    }
+
+    /// Returns how many rounds are over.
+    pub fn rounds(&self) -> u32 {
+        self.rounds.over()
+    }
+
+    /// Returns whether the run is over, since its last round is.
+    pub fn is_over(&self) -> bool {
+        self.is_settled || self.rounds.over() >= self.world.scenario.training.rounds
+    }
+
+    /// Returns how many messages came from participations that were over.
+    pub fn after_the_end(&self) -> u64 {
+        self.after_the_end
+    }
+
+    /// Returns whether this participation is under way.
+    pub fn is_under_way(&self, (user, id): Participant) -> bool {
+        let participation = self.taking_part.get(&user);
+        participation.is_some_and(|participation| participation.invitation.id == id)
+    }
+
+    /// Begins the next round.
+    ///
+    /// # Errors
+    /// Everything that ends a run, and defects of the simulator.
+    pub async fn begin_round(&mut self, now: SimTime) -> Result<Vec<Order>> {
+        self.rounds.open(now);
+        let mut orders = Vec::new();
+        self.go_on(now, Orders::default(), &mut orders).await?;
+        Ok(orders)
+    }
+
+    /// Takes in what has happened to a participation, and returns what to do. What comes from one
+    /// that is over changes nothing.
+    ///
+    /// # Errors
+    /// As [`Self::begin_round`], and the error of a training that failed.
+    pub async fn happened(&mut self, now: SimTime, event: Event) -> Result<Vec<Order>> {
+        self.rounds.check_interrupted()?;
+        let mut orders = Vec::new();
+        let of_server = match event {
+            Event::AlarmRings => self.rounds.tell_server(now, News::AlarmRings)?,
+            Event::Of(participant, told) if !self.is_under_way(participant) => {
+                self.after_the_end += 1;
+                if let Told::Asked(..) = told {
+                    // Its training waits for a reply that does not come.
+                    orders.push(Order::Cancel(participant));
+                }
+                return Ok(orders);
+            }
+            Event::Of((user, _), told) => self.told(now, user, told, &mut orders)?,
+        };
+        // Between two rounds nothing is due.
+        if self.rounds.is_open() {
+            self.go_on(now, of_server, &mut orders).await?;
+        }
+        Ok(orders)
+    }
+
+    fn told(
+        &mut self,
+        now: SimTime,
+        user: UserId,
+        told: Told,
+        orders: &mut Vec<Order>,
+    ) -> Result<Orders> {
+        let absent = || unanswered("network", format!("{user} takes no part"));
+        let participation = self.taking_part.get_mut(&user).ok_or_else(absent)?;
+        match told {
+            Told::Received => {
+                let booked = participation.received(now, &self.world);
+                if booked.is_none() {
+                    return self.lose(now, user);
+                }
+                self.book_all(now, user, booked);
+                Ok(Orders::default())
+            }
+            Told::Asked(peer, sent) => self.asked(now, user, (peer, sent), orders),
+            Told::Uploaded(sent, loss) => self.uploaded(now, user, sent, loss),
+            Told::Lost => self.lose(now, user),
+            Told::Failed(error) => Err(error),
+        }
+    }
+
+    /// Answers a request. One that the peer cannot read loses the participation.
+    fn asked(
+        &mut self,
+        now: SimTime,
+        user: UserId,
+        (peer, sent): (Peer, Sent),
+        orders: &mut Vec<Order>,
+    ) -> Result<Orders> {
+        let Some(participation) = self.taking_part.get_mut(&user) else {
+            return Ok(Orders::default());
+        };
+        let (participant, frame) = (participation.participant(), sent.frame.bytes.clone());
+        let phase = participation.invitation.download.phase();
+        let came = participation.asked(now, peer, &sent);
+        let arrived = RequestArrived {
+            participant,
+            phase,
+            frame: frame.clone(),
+        };
+        if came.is_none() || !self.rounds.request_arrived(peer, arrived)? {
+            orders.push(Order::Cancel(participant));
+            return self.lose(now, user);
+        }
+        let (reply, work) = match (peer, &participation.reply_source) {
+            (Peer::ThirdParty, Some(source)) => {
+                source.reply(participant, phase, &frame, &self.world)?
+            }
+            _ => {
+                let download = &participation.invitation.download;
+                (download.answer(&frame, participant)?, Default::default())
+            }
+        };
+        let replied = participation.replied(now, peer, (reply.parts, work));
+        let booked = came.into_iter().flatten().chain(replied).collect();
+        self.book_all(now, user, Some(booked));
+        orders.push(Order::Reply(participant, reply));
+        Ok(Orders::default())
+    }
+
+    fn uploaded(&mut self, now: SimTime, user: UserId, sent: Sent, loss: f64) -> Result<Orders> {
+        let Some(mut participation) = self.taking_part.remove(&user) else {
+            return Ok(Orders::default());
+        };
+        let participant = participation.participant();
+        let Some(came) = participation.uploaded(now, &sent) else {
+            self.taking_part.insert(user, participation);
+            return self.lose(now, user);
+        };
+        let upload = Upload::saved(sent.frame, loss);
+        let receipt = self.rounds.upload_arrived(now, participant, upload)?;
+        if !receipt.ending.is_arrival() {
+            self.rounds.count_lost(LossCause::Dropout);
+        }
+        let ended = participation.ended(now, receipt.ending);
+        let booked = came.into_iter().chain(ended);
+        book(&mut self.bookings, now, participant, booked);
+        receipt.orders
+    }
+
+    /// Ends a participation that is lost, and tells the server.
+    fn lose(&mut self, now: SimTime, user: UserId) -> Result<Orders> {
+        let Some(participation) = self.taking_part.remove(&user) else {
+            return Ok(Orders::default());
+        };
+        let participant = participation.participant();
+        let ended = participation.ended(now, Ending::Lost);
+        book(&mut self.bookings, now, participant, ended);
+        // A connection that breaks is to the server what a device is that drops out.
+        self.rounds.lost(now, participant, LossCause::Dropout)
+    }
+
+    fn book_all(&mut self, now: SimTime, user: UserId, booked: Option<Vec<LinkEvent>>) {
+        if let Some(participation) = self.taking_part.get(&user) {
+            let participant = participation.participant();
+            let booked = booked.into_iter().flatten();
+            book(&mut self.bookings, now, participant, booked);
+        }
+    }
+
+    /// Carries out the server's orders, and makes its steps as long as they are due.
+    async fn go_on(
+        &mut self,
+        now: SimTime,
+        mut of_server: Orders,
+        orders: &mut Vec<Order>,
+    ) -> Result<()> {
+        while self.rounds.step().is_some() {
+            if let Some(begun) = self.rounds.begin_step(now)? {
+                of_server = begun;
+            }
+            let alarms = of_server.deadline.into_iter().chain(of_server.alarm);
+            orders.extend(alarms.map(Order::WakeAt));
+            if let Some((invitation, cohort)) = of_server.invitation.take() {
+                self.invite(now, &invitation, &cohort, orders)?;
+            }
+            if !of_server.step_due {
+                return Ok(());
+            }
+            for user in self.rounds.end_step()? {
+                if let Some(participation) = self.taking_part.remove(&user) {
+                    self.rounds.cancelled();
+                    let participant = participation.participant();
+                    let ended = participation.ended(now, Ending::Cancelled);
+                    book(&mut self.bookings, now, participant, ended);
+                    orders.push(Order::Cancel(participant));
+                }
+            }
+            of_server = Orders::default();
+        }
+        let bookings = std::mem::take(&mut self.bookings);
+        let watched = (Gauges::default(), None);
+        let booked = self.rounds.end(now, watched, bookings).await?;
+        self.is_settled = booked.is_settled;
+        orders.push(Order::RoundOver(Box::new(booked.record?), booked.total));
+        Ok(())
+    }
+
+    fn invite(
+        &mut self,
+        now: SimTime,
+        invitation: &Invitation,
+        cohort: &[UserId],
+        orders: &mut Vec<Order>,
+    ) -> Result<()> {
+        self.rounds.invited(cohort.len());
+        let reply_source: Option<ReplySource> = self.rounds.reply_source()?;
+        for user in cohort {
+            let reply_source = reply_source.clone();
+            let participation = Participation::new(*user, invitation.clone(), reply_source);
+            let (participation, frame, began) = participation.begun(now, &self.world)?;
+            let participant = participation.participant();
+            book(&mut self.bookings, now, participant, began);
+            self.taking_part.insert(*user, participation);
+            orders.push(Order::Invite(super::Invite {
+                participant,
+                step: invitation.step,
+                number: invitation.download.number(),
+                phase: invitation.download.phase(),
+                frame,
+            }));
+        }
+        Ok(())
+    }
+
+    /// Ends the run, and returns its outcome. `stopped_by` is what ended it before its last round.
+    ///
+    /// # Errors
+    /// Defects of the simulator.
+    pub async fn finish(mut self, now: SimTime, stopped_by: Option<Error>) -> Result<Outcome> {
+        for (_, participation) in self.taking_part.drain() {
+            let participant = participation.participant();
+            let ended = participation.ended(now, Ending::Unfinished);
+            book(&mut self.bookings, now, participant, ended);
+        }
+        self.rounds.book(std::mem::take(&mut self.bookings)).await?;
+        let stopped_by =
+            stopped_by.or_else(|| (!self.is_over()).then(|| Stop::Stopped { at: now }.into()));
+        let private_parameters = stopped_by.is_none();
+        let collect = Collect { private_parameters };
+        let outcome = answer_of_metrics(self.metrics.send(collect)).await?;
+        Ok(Outcome {
+            baselines: self.baselines,
+            stopped_by,
+            ..outcome
+        })
+    }
+}
+
+fn book(
+    bookings: &mut Vec<Booking>,
+    at: SimTime,
+    (user, invitation_id): Participant,
+    events: impl IntoIterator<Item = LinkEvent>,
+) {
+    bookings.extend(events.into_iter().map(|event| Booking {
+        at,
+        invitation_id,
+        user,
+        event,
+    }));
+}
