@@ -68,7 +68,11 @@ pub struct Scenario {
     #[serde(default, serialize_with = "present")]
     pub devices: DevicesSpec,
     /// The server as a computer.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(
+        default,
+        skip_serializing_if = "is_default",
+        serialize_with = "present"
+    )]
     pub server: ServerSpec,
     /// The carbon dioxide that the electricity of devices and server stands for; not reported if
     /// absent.
