@@ -191,9 +191,9 @@ const CASES: &[Case] = &[
     ),
     (
         &[],
-        "server",
-        "{ ns_per_row_visit = 1 }",
-        "{ ns_per_row_visit = 10 }",
+        "server.ns_per_row_visit",
+        "1",
+        "10",
     ),
     (
         &["method=\"popularity\""],
