@@ -189,12 +189,7 @@ const CASES: &[Case] = &[
         "{ cohort = 3 }",
         "\"all\"",
     ),
-    (
-        &[],
-        "server.ns_per_row_visit",
-        "1",
-        "10",
-    ),
+    (&[], "server.ns_per_row_visit", "1", "10"),
     (
         &["method=\"popularity\""],
         "training.participation",
