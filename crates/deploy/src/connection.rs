@@ -87,7 +87,7 @@ impl Writer {
 
     /// Ends the connection in both directions.
     pub(crate) fn cut(&self) {
-        // It may have ended before.
+        // This fails for a connection that has ended already, and then there is nothing to do.
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 }

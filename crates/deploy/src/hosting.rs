@@ -50,7 +50,7 @@ impl AskPeers for Up {
         let sent = Sent {
             frame: request.frame.clone(),
             work: request.work,
-            // It counts to the way of the request.
+            // The server counts the time of making the request as time on the request's way.
             took_ns: 0,
         };
         let head = Head::Request {

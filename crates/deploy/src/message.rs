@@ -44,7 +44,7 @@ pub(crate) enum Head {
     },
     /// The process takes part.
     Welcome,
-    /// It does not, for the reason in the payload.
+    /// The process may not take part, for the reason in the payload.
     Refusal,
     /// A user is invited; the payload is its download.
     Invite {

@@ -30,7 +30,8 @@ pub(crate) async fn sort(
     while let Some(incoming) = inbox.recv().await {
         let happened = match incoming {
             Incoming::Alarm => {
-                // Whoever waits for a process looks whether the run is interrupted.
+                // The server may be waiting for a process. Once it is woken, it sees whether the run is
+                // interrupted.
                 connections.came.notify_one();
                 Happened::Event(Event::AlarmRings)
             }
@@ -56,7 +57,7 @@ pub(crate) async fn sort(
                 Some(Event::Of(participant, told)) if connections.has(id, participant.0.0) => {
                     Happened::Event(Event::Of(participant, told))
                 }
-                // It says what no device says, or speaks for a user that it does not have.
+                // The peer says what no device says, or speaks for a user that another process has.
                 _ if connections.gone(id) => Happened::Gone(id),
                 _ => continue,
             },

@@ -77,7 +77,7 @@ pub enum Error {
         place: String,
         /// The name.
         name: String,
-        /// Who may be meant, or what has left the user out.
+        /// A name that may be meant, or the key of the scenario that leaves the user out.
         remark: String,
     },
     /// A data set that is readable but does not allow the requested evaluation or training.

@@ -40,8 +40,6 @@ pub struct Coordinator {
     bookings: Vec<Booking>,
     baselines: BTreeMap<String, SplitAccuracy>,
     is_settled: bool,
-    /// What arrived of participations that were over.
-    after_the_end: u64,
 }
 
 impl Coordinator {
@@ -82,7 +80,6 @@ impl Coordinator {
             bookings: Vec::new(),
             baselines: cast.baselines,
             is_settled: cast.is_settled,
-            after_the_end: 0,
         })
     }
 
@@ -94,11 +91,6 @@ impl Coordinator {
     /// Returns whether the run is over, since its last round is.
     pub fn is_over(&self) -> bool {
         self.is_settled || self.rounds.over() >= self.world.scenario.training.rounds
-    }
-
-    /// Returns how many messages came from participations that were over.
-    pub fn after_the_end(&self) -> u64 {
-        self.after_the_end
     }
 
     /// Returns whether this participation is under way.
@@ -129,7 +121,6 @@ impl Coordinator {
         let of_server = match event {
             Event::AlarmRings => self.rounds.tell_server(now, News::AlarmRings)?,
             Event::Of(participant, told) if !self.is_under_way(participant) => {
-                self.after_the_end += 1;
                 if let Told::Asked(..) = told {
                     // Its training waits for a reply that does not come.
                     orders.push(Order::Cancel(participant));
