@@ -3,7 +3,6 @@ use std::sync::Arc;
 use fedrecsim_methods::prelude::*;
 use fedrecsim_model::ValueType;
 use fedrecsim_model::codec::BlockCodecs;
-use fedrecsim_sim::outcome::WorkTotals;
 use fedrecsim_sim::privacy::{Mechanism, Protection};
 use fedrecsim_sim::{self as sim, Outcome, RunControl, World};
 
@@ -246,11 +245,11 @@ fn a_server_learns_from_ratings_that_were_sent_once_and_steps_at_its_own_speed()
             round == 1,
             "round {round}: ratings travel once"
         );
-        let no_work = WorkTotals {
-            taking_part_us: record.work.taking_part_us,
-            ..WorkTotals::default()
-        };
-        assert_eq!(record.work, no_work, "round {round}: devices have no work");
+        assert_eq!(
+            record.work,
+            Default::default(),
+            "round {round}: devices have no work"
+        );
         if round > 1 {
             assert!(
                 (record.duration_s - 0.005).abs() < 1e-9,

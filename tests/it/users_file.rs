@@ -44,7 +44,7 @@ fn what_users_have_adds_up_to_the_run() {
                 lost,
                 cancelled,
                 under_way,
-                taking_part_ns: _,
+                metered: _,
                 inference_bytes,
                 work,
             } = user.account;
@@ -127,7 +127,7 @@ fn the_time_taking_part_is_the_time_that_the_server_waits_for_a_user() {
         .users
         .unwrap()
         .iter()
-        .map(|user| u128::from(user.account.taking_part_ns))
+        .map(|user| user.account.metered.taking_part_ns)
         .sum();
     let NetworkRecord { levels, .. } = outcome.network;
     assert_eq!(levels.waiting_users.integral, spent);

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use super::load::NetworkSummary;
 use fedrecsim_scenario::{CarbonSpec, FaultSpec, Policy, Scenario};
-use fedrecsim_sim::outcome::Losses;
 pub(crate) use fedrecsim_sim::outcome::{
     Accuracy, AuditRecord, ByDirection, DeviceBytes, Distribution, Energy, Flow, ItemRecord,
     NoEpsilon, PrivacyRecord, ProblemSize, RoundRecord, SPARSITY_THRESHOLDS, Sampling,
     SplitAccuracy, UserRecord, VersionsCost, WorkTotals,
 };
+use fedrecsim_sim::outcome::{Losses, Outcome};
 
 /// The version of the layout of `run.json` and `rounds.csv`. Version 1 had keys of the scenario at
 /// other places.
@@ -93,7 +93,7 @@ pub struct RunRecord<S = Scenario> {
     /// Bytes of single devices.
     #[serde(default)]
     pub device_bytes: DeviceBytes,
-    /// What devices did in the whole run.
+    /// Training work of the whole run.
     #[serde(default)]
     pub work: WorkTotals,
     /// Energy of the devices; absent where the scenario states none.
@@ -249,33 +249,29 @@ impl LossTotals {
 /// Carbon dioxide of the electricity of a run, in grams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CarbonRecord {
-    /// That of all devices.
+    /// The carbon dioxide of the electricity of all devices.
     pub devices_g: f64,
-    /// That of the server; 0 if the scenario does not state its power.
+    /// The carbon dioxide of the server's electricity over the finished rounds; 0 if the scenario does
+    /// not state its power.
     pub server_g: f64,
 }
 
 impl CarbonRecord {
-    /// Returns what was emitted in `rounds` and by devices in all; `None` if `scenario` does not say
-    /// what electricity emits.
-    pub(crate) fn of(
-        scenario: &Scenario,
-        work: WorkTotals,
-        rounds: &[RoundRecord],
-    ) -> Option<Self> {
+    /// Returns what was emitted; `None` if `scenario` does not say what electricity emits.
+    pub(crate) fn of(scenario: &Scenario, outcome: &Outcome) -> Option<Self> {
         if scenario.carbon == CarbonSpec::default() {
             return None;
         }
-        let of_server: u64 = rounds.iter().map(|round| round.server_co2_ng).sum();
+        let of_server = outcome.rounds.iter().map(|round| round.server_co2_ng);
         Some(Self {
-            devices_g: grams(work.co2_ng),
-            server_g: grams(of_server),
+            devices_g: grams(outcome.metered.co2_ng),
+            server_g: grams(of_server.sum()),
         })
     }
 }
 
 /// Returns nanograms in grams.
-pub(crate) fn grams(nanograms: u64) -> f64 {
+pub(crate) fn grams(nanograms: u128) -> f64 {
     nanograms as f64 / 1e9
 }
 
@@ -290,87 +286,4 @@ pub struct Wall {
     pub peak_rss_bytes: Option<u64>,
     /// Number of worker threads.
     pub threads: u32,
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-    use crate::tests::records as sample;
-    use fedrecsim_scenario::RadioTailSpec;
-
-    #[test]
-    fn energy_is_bytes_and_row_visits_times_their_price_and_absent_without_one() {
-        let mut record = sample::run(1);
-        assert_eq!(
-            Energy::of(&record.scenario.devices, &record.bytes, record.work),
-            None
-        );
-        record.scenario.devices.energy_nj_per_byte = Some(5.0);
-        let flow = |sent, useful| Flow {
-            sent,
-            useful,
-            ..Flow::default()
-        };
-        let bytes = ByDirection {
-            up: flow(1_000_000_000, 900_000_000),
-            down: flow(3_000_000_000, 3_000_000_000),
-        };
-        let work = WorkTotals {
-            finished: 2_000_000_000,
-            lost: 500_000_000,
-            ..WorkTotals::default()
-        };
-        let spent = Energy::of(&record.scenario.devices, &bytes, work).unwrap();
-        assert_eq!(
-            (spent.transfer_j, spent.training_j, spent.unused_j),
-            (20.0, 0.0, 0.5)
-        );
-        let down = Flow {
-            sent: 3_500_000_000,
-            lost: 500_000_000,
-            unreceived: 500_000_000,
-            ..bytes.down
-        };
-        let swallowed = Energy::of(
-            &record.scenario.devices,
-            &ByDirection { down, ..bytes },
-            work,
-        )
-        .unwrap();
-        assert_eq!(
-            swallowed, spent,
-            "what no device receives costs no device anything"
-        );
-        record.scenario.devices.energy_nj_per_row_visit = Some(2.0);
-        let spent = Energy::of(&record.scenario.devices, &bytes, work).unwrap();
-        assert_eq!((spent.total_j(), spent.unused_j), (25.0, 1.5));
-        record.scenario.devices.power_mw = Some(500.0);
-        record.scenario.devices.radio_tail = Some(RadioTailSpec {
-            power_mw: 1000.0,
-            length_s: 10.0,
-        });
-        let waited = WorkTotals {
-            taking_part_us: 8_000_000,
-            unused_taking_part_us: 2_000_000,
-            radio_tail_us: 3_000_000,
-            ..work
-        };
-        let spent = Energy::of(&record.scenario.devices, &bytes, waited).unwrap();
-        assert_eq!(
-            (spent.total_j(), spent.unused_j),
-            (25.0 + 4.0 + 3.0, 1.5 + 1.0)
-        );
-        let work = WorkTotals {
-            unused: 1_000_000_000,
-            unused_download_bytes: 600_000_000,
-            ..work
-        };
-        let spent = Energy::of(&record.scenario.devices, &bytes, work).unwrap();
-        assert_eq!(
-            (spent.total_j(), spent.unused_j),
-            (25.0, 6.5),
-            "downloads and trainings for updates not used"
-        );
-    }
 }

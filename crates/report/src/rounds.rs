@@ -152,14 +152,18 @@ pub(crate) fn rows(record: &RunRecord) -> impl Iterator<Item = Tree> {
     record.per_round.iter().map(move |round| {
         sent.up += round.bytes.up.sent;
         sent.down += round.bytes.down.sent;
-        let energy = Energy::of(&record.scenario.devices, &round.bytes, round.work);
+        let energy = Energy::of(
+            &record.scenario.devices,
+            &round.bytes,
+            (round.work, round.metered),
+        );
         let (network, rules) = (&round.network, 0..record.scenario.faults.len());
         tree(&Row {
             record: round,
             sent,
             faults: rules.map(|rule| round.losses.by_fault(rule)).collect(),
             energy_j: energy.map(|energy| energy.total_j()),
-            co2_g: grams(round.work.co2_ng + round.server_co2_ng),
+            co2_g: grams(round.metered.co2_ng + round.server_co2_ng),
             load: NetworkSummary::of(network, &record.scenario.network),
             began_s: network.began.as_secs_f64(),
             ended_s: network.ended.as_secs_f64(),

@@ -25,6 +25,7 @@ impl RunRecord {
     ) -> (Self, Option<Error>) {
         let selected = outcome.selected.map(|position| &outcome.rounds[position]);
         let last = outcome.rounds.last();
+        let carbon = CarbonRecord::of(&scenario, &outcome);
         let record = Self {
             format: FORMAT,
             name: scenario.name.clone(),
@@ -50,10 +51,14 @@ impl RunRecord {
             per_user: outcome.users,
             per_item: outcome.items,
             work: outcome.work,
-            energy: Energy::of(&scenario.devices, &outcome.bytes, outcome.work),
+            energy: Energy::of(
+                &scenario.devices,
+                &outcome.bytes,
+                (outcome.work, outcome.metered),
+            ),
             server_energy_j: (scenario.server.power_w)
                 .map(|power_w| power_w * last.map_or(0.0, |round| round.virtual_time_s)),
-            carbon: CarbonRecord::of(&scenario, outcome.work, &outcome.rounds),
+            carbon,
             bytes: outcome.bytes,
             third_party_bytes: outcome.third_party_bytes,
             inference_bytes: selected.and_then(|round| round.inference_bytes),

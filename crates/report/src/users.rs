@@ -50,17 +50,21 @@ pub(crate) fn rows<'r>(
             account,
             test,
         } = user;
-        let energy = Energy::of(&record.scenario.devices, bytes, account.work);
+        let energy = Energy::of(
+            &record.scenario.devices,
+            bytes,
+            (account.work, account.metered),
+        );
         let values = test.iter().flat_map(|test| names.iter().zip(&test.values));
         rounds::tree(&Row {
             user: *user,
             name,
             bytes: *bytes,
             account: *account,
-            taking_part_s: account.taking_part_ns as f64 / 1e9,
+            taking_part_s: account.metered.taking_part_ns as f64 / 1e9,
             energy_j: energy.map(|energy| energy.total_j()),
             unused_energy_j: energy.map(|energy| energy.unused_j),
-            co2_g: grams(account.work.co2_ng),
+            co2_g: grams(account.metered.co2_ng),
             held_out: test.as_ref().map(|test| test.held_out),
             test: values
                 .filter_map(|(name, value)| Some((name.as_str(), (*value)?)))
@@ -118,12 +122,17 @@ mod tests {
     use crate::record::ItemRecord;
     use crate::tests::records as sample;
     use fedrecsim_scenario::ReportSpec;
+    use fedrecsim_sim::outcome::Metered;
 
     #[test]
     fn the_table_reads_like_this() {
         let mut record = sample::with_users(1);
         record.scenario.devices.energy_nj_per_row_visit = Some(2.0);
-        record.energy = Energy::of(&record.scenario.devices, &record.bytes, record.work);
+        record.energy = Energy::of(
+            &record.scenario.devices,
+            &record.bytes,
+            (record.work, Metered::default()),
+        );
         insta::assert_snapshot!(csv(&record).unwrap().unwrap());
     }
 

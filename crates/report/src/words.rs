@@ -77,28 +77,29 @@ pub fn duration(seconds: f64) -> String {
 
 /// Returns an energy in the unit that leaves the fewest digits.
 pub(crate) fn energy(joules: f64) -> String {
-    let (value, unit) = match joules {
-        0.0 => return "0 J".to_owned(),
-        j if j < 0.9995e-3 => (j * 1e6, "µJ"),
-        j if j < 0.9995 => (j * 1e3, "mJ"),
-        j if j < 999.5 => (j, "J"),
-        j if j < 999.5e3 => (j / 1e3, "kJ"),
-        j => (j / 1e6, "MJ"),
-    };
-    format!("{} {unit}", three_digits(value))
+    in_unit(joules, ["µJ", "mJ", "J", "kJ", "MJ"])
 }
 
 /// Returns a mass in the unit that leaves the fewest digits.
 pub(crate) fn mass(grams: f64) -> String {
-    let (value, unit) = match grams {
-        0.0 => return "0 g".to_owned(),
-        g if g < 0.9995e-3 => (g * 1e6, "µg"),
-        g if g < 0.9995 => (g * 1e3, "mg"),
-        g if g < 999.5 => (g, "g"),
-        g if g < 999.5e3 => (g / 1e3, "kg"),
-        g => (g / 1e6, "t"),
+    in_unit(grams, ["µg", "mg", "g", "kg", "t"])
+}
+
+/// Returns a non-negative value in the one of these units that leaves the fewest digits. Each is a
+/// thousand of the one before, and the third is that of the value.
+fn in_unit(value: f64, units: [&str; 5]) -> String {
+    let (value, unit) = match value {
+        0.0 => (0.0, units[2]),
+        v if v < 0.9995e-3 => (v * 1e6, units[0]),
+        v if v < 0.9995 => (v * 1e3, units[1]),
+        v if v < 999.5 => (v, units[2]),
+        v if v < 999.5e3 => (v / 1e3, units[3]),
+        v => (v / 1e6, units[4]),
     };
-    format!("{} {unit}", three_digits(value))
+    match value {
+        0.0 => format!("0 {unit}"),
+        value => format!("{} {unit}", three_digits(value)),
+    }
 }
 
 /// Returns a non-negative number with three significant digits, or all digits of its integral part.

@@ -109,7 +109,7 @@ fn what_is_exchanged_with_a_third_party_belongs_to_the_accounts_of_users() {
     let (mut bytes, mut spent) = (ByDirection::<Flow>::default(), 0);
     for user in outcome.users.as_ref().unwrap() {
         bytes += user.bytes;
-        spent += u128::from(user.account.taking_part_ns);
+        spent += user.account.metered.taking_part_ns;
         assert_eq!(
             (user.account.invited, user.account.completed),
             (3, 3),

@@ -20,7 +20,9 @@ use fedrecsim_scenario::{
     RatesSpec, ReportSpec, Scenario, Selection, ServerSpec, SpeedSpec, SplitSpec, TrainingSpec,
 };
 use fedrecsim_sim::outcome::UserTest;
-use fedrecsim_sim::outcome::{Gauges, Level, Losses, NetworkRecord, Sparsity, UserAccount, Waits};
+use fedrecsim_sim::outcome::{
+    Gauges, Level, Losses, Metered, NetworkRecord, Sparsity, UserAccount, Waits,
+};
 
 const USERS: u32 = 943;
 
@@ -111,7 +113,11 @@ pub(crate) fn over_selected(rounds: u32) -> RunRecord {
         round.late = 9;
     }
     record.participations = ParticipationTotals::of(&record.per_round);
-    record.energy = Energy::of(&record.scenario.devices, &record.bytes, record.work);
+    record.energy = Energy::of(
+        &record.scenario.devices,
+        &record.bytes,
+        (record.work, Metered::default()),
+    );
     record
 }
 
@@ -123,7 +129,10 @@ pub(crate) fn with_users(rounds: u32) -> RunRecord {
         completed: 2,
         lost: 1,
         late: 1,
-        taking_part_ns: 1_500_000_000,
+        metered: Metered {
+            taking_part_ns: 1_500_000_000,
+            ..Metered::default()
+        },
         inference_bytes: 215_316,
         work: WorkTotals {
             finished: 2_000_000_000,
@@ -472,6 +481,7 @@ fn round(round: u32) -> RoundRecord {
         cancelled: 0,
         late: 0,
         stale: 0,
+        metered: Metered::default(),
         server_co2_ng: 0,
         losses: Losses {
             dropouts: u64::from(USERS / 20),

@@ -11,9 +11,8 @@ use std::slice;
 use serde::{Deserialize, Serialize};
 
 use super::MetricsActor;
-use super::meter::microseconds;
 use crate::by_user::ByUser;
-use crate::outcome::{Booking, Ending, LinkEvent, WorkTotals};
+use crate::outcome::{Booking, Ending, LinkEvent, Metered, WorkTotals};
 use fedrecsim_core::legs::{Job, Route};
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{Direction, Result, UserId};
@@ -33,7 +32,7 @@ const USERS_AHEAD: usize = 4;
 pub(crate) struct Spent {
     download_bytes: u64,
     work: Work,
-    taking_part_us: u64,
+    taking_part_ns: u64,
 }
 
 /// Links the bookings of each user, in their order, within a list that has those of many users.
@@ -135,7 +134,7 @@ impl MetricsActor {
             .accounts
             .as_mut()
             .map(|accounts| accounts.remove(&user).unwrap_or_default());
-        let mut done = WorkTotals::default();
+        let (mut done, mut metered) = (WorkTotals::default(), Metered::default());
         for booking in bookings {
             let &Booking {
                 invitation_id,
@@ -145,10 +144,10 @@ impl MetricsActor {
             if let Some(own) = &mut own {
                 own.book(&event);
             }
-            self.meter.measure(booking, &mut done);
-            let took_us = microseconds(event.took_ns());
-            if took_us > 0 {
-                spent.get_or_insert_default().taking_part_us += took_us;
+            self.meter.measure(booking, &mut metered);
+            let took_ns = event.took_ns();
+            if took_ns > 0 {
+                spent.get_or_insert_default().taking_part_ns += took_ns;
             }
             match event {
                 LinkEvent::Sent(route, parts) => account.sent(invitation_id, route, parts)?,
@@ -168,7 +167,9 @@ impl MetricsActor {
                         self.record_duration(place_of(route), took_ns)?;
                     }
                     match (route, ending) {
-                        (Route::UPLOAD, _) => book_end(&mut done, spent.take(), ending),
+                        (Route::UPLOAD, _) => {
+                            book_end((&mut done, &mut metered), spent.take(), ending)
+                        }
                         (
                             Route {
                                 direction: Direction::Down,
@@ -179,7 +180,7 @@ impl MetricsActor {
                             spent.get_or_insert_default().download_bytes += bytes;
                         }
                         (_, Ending::Done) => {}
-                        _ => book_end(&mut done, spent.take(), ending),
+                        _ => book_end((&mut done, &mut metered), spent.take(), ending),
                     }
                 }
                 // The work of the third party costs the device no work, only time.
@@ -195,7 +196,7 @@ impl MetricsActor {
                     job: Job::Reply,
                     ending,
                     ..
-                } => book_end(&mut done, spent.take(), ending),
+                } => book_end((&mut done, &mut metered), spent.take(), ending),
                 LinkEvent::WorkEnded {
                     job,
                     ending: Ending::Done,
@@ -210,7 +211,7 @@ impl MetricsActor {
                 LinkEvent::WorkEnded { ending, work, .. } => {
                     done.lost += work.row_visits;
                     done.lost_multiply_adds += work.multiply_adds;
-                    book_end(&mut done, spent.take(), ending);
+                    book_end((&mut done, &mut metered), spent.take(), ending);
                 }
             }
         }
@@ -218,8 +219,10 @@ impl MetricsActor {
             self.under_way.insert(user, spent);
         }
         self.work += done;
+        self.metered += metered;
         if let (Some(accounts), Some(mut own)) = (&mut self.accounts, own) {
             own.work += done;
+            own.metered += metered;
             accounts.insert(user, own);
         }
         self.ledger.enter(account)
@@ -232,12 +235,16 @@ impl MetricsActor {
 }
 
 /// Books what a participation has taken as unused, if it ends without an update that is used.
-fn book_end(done: &mut WorkTotals, spent: Option<Spent>, ending: Ending) {
+fn book_end(
+    (done, metered): (&mut WorkTotals, &mut Metered),
+    spent: Option<Spent>,
+    ending: Ending,
+) {
     if let Some(spent) = spent.filter(|_| ending != Ending::Done) {
         done.unused += spent.work.row_visits;
         done.unused_multiply_adds += spent.work.multiply_adds;
         done.unused_download_bytes += spent.download_bytes;
-        done.unused_taking_part_us += spent.taking_part_us;
+        metered.unused_taking_part_ns += u128::from(spent.taking_part_ns);
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{ByUser, WorkTotals, World};
+use super::{ByUser, Metered, World};
 use crate::outcome::{Booking, LinkEvent, Prices, nanograms};
 use fedrecsim_core::legs::Job;
 use fedrecsim_core::{Direction, SimTime, UserId};
 
-/// What measures devices.
+/// Measures what devices take besides bytes and work.
 pub(super) struct Meter {
     world: Arc<World>,
     prices: Prices,
@@ -29,76 +29,68 @@ impl Meter {
         }
     }
 
-    /// Adds what an event took its user's device to `done`. An activity counts in the hour when it ends,
-    /// and a transfer that waits in line has begun for the radio.
-    pub(super) fn measure(&mut self, booking: &Booking, done: &mut WorkTotals) {
-        let (user, at) = (booking.user, booking.at);
-        let took_us = microseconds(booking.event.took_ns());
-        done.taking_part_us = done.taking_part_us.saturating_add(took_us);
-        let mut joules = self.prices.taking_part_j(took_us);
-        match booking.event {
-            LinkEvent::Sent(..) => self.end_tail(user, at, done),
+    /// Adds what an event took its user's device to `metered`. A transfer that waits in line has begun
+    /// for the radio.
+    pub(super) fn measure(&mut self, booking: &Booking, metered: &mut Metered) {
+        let (user, at, event) = (booking.user, booking.at, &booking.event);
+        metered.taking_part_ns += u128::from(event.took_ns());
+        if self.tail_ns.is_some() {
+            match event {
+                LinkEvent::Sent(..) => self.end_tail(user, at, metered),
+                LinkEvent::TransferEnded { .. } => drop(self.awake_since.insert(user, at)),
+                _ => {}
+            }
+        }
+        if let Some(carbon) = &self.world.population.carbon {
+            // An activity counts in the hour when it ends.
+            metered.co2_ng += nanograms(carbon.of_device(user, at, self.joules_of(event)));
+        }
+    }
+
+    /// Returns the energy that an event took its device, without the radio's tail.
+    fn joules_of(&self, event: &LinkEvent) -> f64 {
+        let prices = &self.prices;
+        let of_event = match *event {
             LinkEvent::TransferEnded {
                 route,
                 carried,
                 received,
                 ..
-            } => {
-                if received || route.direction == Direction::Up {
-                    joules += self.prices.bytes_j(carried);
-                }
-                if self.tail_ns.is_some() {
-                    self.awake_since.insert(user, at);
-                }
-            }
+            } if received || route.direction == Direction::Up => prices.bytes_j(carried),
             // The third party makes the reply.
-            LinkEvent::WorkEnded { job, work, .. } if job != Job::Reply => {
-                joules += self.prices.work_j(work);
-            }
-            LinkEvent::WorkEnded { .. }
-            | LinkEvent::InLine(_)
-            | LinkEvent::Connected(_)
-            | LinkEvent::WorkBegan(_) => {}
-        }
-        self.emit(user, at, joules, done);
+            LinkEvent::WorkEnded { job, work, .. } if job != Job::Reply => prices.work_j(work),
+            _ => 0.0,
+        };
+        of_event + prices.taking_part_j(event.took_ns().into())
     }
 
     /// Returns what the radios take until they rest that are awake at the end of a run, by user.
-    pub(super) fn last_tails(&mut self) -> Vec<(UserId, WorkTotals)> {
+    pub(super) fn last_tails(&mut self) -> Vec<(UserId, Metered)> {
         let users: Vec<UserId> = self.awake_since.keys().into_iter().collect();
         let tail_of = |user: UserId| {
-            let mut done = WorkTotals::default();
-            self.end_tail(user, SimTime::END, &mut done);
-            (user, done)
+            let mut metered = Metered::default();
+            self.end_tail(user, SimTime::END, &mut metered);
+            (user, metered)
         };
         users.into_iter().map(tail_of).collect()
     }
 
     /// Ends the tail of a user's radio, if it has one, at an instant or before.
-    fn end_tail(&mut self, user: UserId, at: SimTime, done: &mut WorkTotals) {
+    fn end_tail(&mut self, user: UserId, at: SimTime, metered: &mut Metered) {
         let (Some(longest), Some(since)) = (self.tail_ns, self.awake_since.remove(&user)) else {
             return;
         };
-        let tail_us = microseconds(at.since(since).as_nanos().min(longest));
-        done.radio_tail_us += tail_us;
-        self.emit(user, since, self.prices.radio_tail_j(tail_us), done);
-    }
-
-    fn emit(&self, user: UserId, at: SimTime, joules: f64, done: &mut WorkTotals) {
+        let tail_ns = at.since(since).as_nanos().min(longest).into();
+        metered.radio_tail_ns += tail_ns;
         if let Some(carbon) = &self.world.population.carbon {
-            let emitted = nanograms(carbon.of_device(user, at, joules));
-            done.co2_ng = done.co2_ng.saturating_add(emitted);
+            let joules = self.prices.radio_tail_j(tail_ns);
+            metered.co2_ng += nanograms(carbon.of_device(user, since, joules));
         }
     }
 }
 
-/// Returns nanoseconds in microseconds, rounded.
-pub(super) fn microseconds(nanoseconds: u64) -> u64 {
-    nanoseconds / 1000 + u64::from(nanoseconds % 1000 >= 500)
-}
-
 /// Returns what the server's electricity emits between two instants, in nanograms.
-pub(super) fn server_co2_ng(world: &World, between: (SimTime, SimTime)) -> u64 {
+pub(super) fn server_co2_ng(world: &World, between: (SimTime, SimTime)) -> u128 {
     let power_w = world.scenario.server.power_w;
     let carbon = world.population.carbon.as_ref();
     let emitted = carbon

@@ -17,8 +17,8 @@ use super::evaluation::{self, Scored, UserTests};
 use super::ledger::Ledger;
 use super::messages::{Book, Collect, RoundBooked, RoundEnded, SetModel};
 use super::outcome::{
-    Booking, ByDirection, Flow, NetworkRecord, Outcome, ProblemSize, RoundRecord, RoundSpan,
-    Sparsity, SplitAccuracy, WorkTotals,
+    Booking, ByDirection, Flow, Metered, NetworkRecord, Outcome, ProblemSize, RoundRecord,
+    RoundSpan, Sparsity, SplitAccuracy, WorkTotals,
 };
 use super::selection::{self, select};
 use super::workers::Workers;
@@ -43,8 +43,9 @@ pub(crate) struct MetricsActor {
     world: Arc<World>,
     workers: Rc<dyn Workers>,
     ledger: Ledger,
-    /// What devices did in the open round.
+    /// The work of the open round, and what its devices took besides.
     work: WorkTotals,
+    metered: Metered,
     meter: Meter,
     /// The costs so far of each participation under way.
     under_way: ByUser<Spent>,
@@ -83,6 +84,7 @@ impl MetricsActor {
         Ok(Self {
             ledger: Ledger::default(),
             work: WorkTotals::default(),
+            metered: Metered::default(),
             meter: Meter::new(Arc::clone(&world)),
             under_way: ByUser::default(),
             chains: Chains::default(),
@@ -266,6 +268,7 @@ impl MetricsActor {
             bytes: bytes.all,
             third_party_bytes: world.has_third_party().then_some(bytes.third_party),
             work: std::mem::take(&mut self.work),
+            metered: std::mem::take(&mut self.metered),
             server_co2_ng: meter::server_co2_ng(&world, (record.network.began, ended)),
             sparsity: (averaged.values > 0).then(|| Sparsity {
                 uploads: made.uploads.shares(),
@@ -321,7 +324,7 @@ impl MetricsActor {
             numbers.extend(bytes.up.counts_for_digest());
             numbers.extend(bytes.down.counts_for_digest());
         }
-        numbers.extend(record.work.counts_for_digest());
+        numbers.extend(record.work.counts());
         numbers.push(record.inference_bytes.unwrap_or(u64::MAX));
         numbers.extend(uploads.above);
         if let Some(SplitAccuracy { validation, test }) = &record.accuracy {
@@ -340,9 +343,9 @@ impl MetricsActor {
     fn collect(&mut self, private_digests: &[blake3::Hash]) -> Result<Outcome> {
         self.ledger.check_closed()?;
         for (user, tail) in self.meter.last_tails() {
-            self.work += tail;
+            self.metered += tail;
             if let Some(own) = self.accounts.as_mut().and_then(|all| all.get_mut(&user)) {
-                own.work += tail;
+                own.metered += tail;
             }
         }
         let digest_devices = |digest: &mut blake3::Hasher| {
@@ -369,8 +372,11 @@ impl MetricsActor {
             .filter(|((_, has), _)| is_there(*has))
             .map(|((name, _), durations)| ((*name).to_owned(), durations.distribution()))
             .collect();
-        let mut work = self.work;
-        self.rounds.iter().for_each(|round| work += round.work);
+        let (mut work, mut metered) = (self.work, self.metered);
+        for round in &self.rounds {
+            work += round.work;
+            metered += round.metered;
+        }
         let rounds = self.rounds.iter().map(|round| round.network);
         let (dataset, total) = (&world.dataset, self.ledger.total());
         Ok(Outcome {
@@ -381,6 +387,7 @@ impl MetricsActor {
             bytes: total.all,
             third_party_bytes: world.has_third_party().then_some(total.third_party),
             work,
+            metered,
             durations,
             network: NetworkRecord::over(rounds, self.waits.waits()),
             device_bytes: self.device_bytes(dataset.users()),

@@ -21,21 +21,12 @@ impl UserAccount {
                 self.invited += 1
             }
             LinkEvent::Sent(..) | LinkEvent::InLine(_) | LinkEvent::Connected(_) => {}
-            LinkEvent::TransferEnded {
-                route,
-                ending,
-                took_ns,
-                ..
-            } => {
-                self.taking_part_ns += took_ns;
+            LinkEvent::TransferEnded { route, ending, .. } => {
                 if route == Route::UPLOAD || ending != Ending::Done {
                     self.end(ending);
                 }
             }
-            LinkEvent::WorkEnded {
-                ending, took_ns, ..
-            } => {
-                self.taking_part_ns += took_ns;
+            LinkEvent::WorkEnded { ending, .. } => {
                 if ending != Ending::Done {
                     self.end(ending);
                 }
@@ -194,6 +185,6 @@ mod tests {
             [completed, late, stale, lost, cancelled, under_way],
             [1, 1, 1, 2, 1, 1]
         );
-        assert_eq!((account.invited, account.taking_part_ns), (7, 6 * 25 + 5));
+        assert_eq!(account.invited, 7);
     }
 }

@@ -25,7 +25,7 @@ mod users;
 
 pub use self::{
     audit::{AuditFigures, AuditRecord},
-    energy::Energy,
+    energy::{Energy, Metered},
     events::{Booking, Ending, LinkEvent, RoundSpan},
     flow::{ByDirection, Flow},
     losses::Losses,
@@ -60,6 +60,8 @@ pub struct Outcome {
     pub third_party_bytes: Option<ByDirection<Flow>>,
     /// The training work of the whole run, an unfinished round included.
     pub work: WorkTotals,
+    /// The time that devices took in the whole run, and what their electricity emits.
+    pub metered: Metered,
     /// The durations by kind: of transfers, of computing and of rounds.
     pub durations: BTreeMap<String, Distribution>,
     /// The server's link, the line for connections and the users who were waited for, over the
@@ -147,10 +149,10 @@ pub struct ProblemSize {
     pub training_ends: Option<Timestamp>,
 }
 
-/// What devices did: the training work in row visits (one item row in one local epoch), the time, and
-/// what was spent on updates that were not used because they were late, stale, lost, cancelled or not
-/// there when the run ended. The latter is booked when it becomes known, which may be rounds after the
-/// download and the training.
+/// The training work in row visits (one item row in one local epoch), and what was spent on updates
+/// that were not used because they were late, stale, lost, cancelled or not there when the run
+/// ended. The latter is booked when it becomes known, which may be rounds after the download and
+/// the training.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkTotals {
     /// Row visits of trainings that were finished.
@@ -173,36 +175,17 @@ pub struct WorkTotals {
     /// not used.
     #[serde(default)]
     pub unused_multiply_adds: u64,
-    /// The time that participations took, from each invitation to its end, in microseconds: those of a
-    /// million devices fit. It counts when a leg ends.
-    #[serde(default)]
-    pub taking_part_us: u64,
-    /// The time of participations without an update that was used, in microseconds.
-    #[serde(default)]
-    pub unused_taking_part_us: u64,
-    /// The time after transfers until radios rested, in microseconds; 0 unless the scenario states a
-    /// tail. It counts when the next transfer begins, or the run ends.
-    #[serde(default)]
-    pub radio_tail_us: u64,
-    /// The carbon dioxide of the electricity for all of it, in nanograms; 0 unless the scenario says
-    /// what electricity emits.
-    #[serde(default)]
-    pub co2_ng: u64,
 }
 
 impl WorkTotals {
-    /// Returns the counts for the digest of a run. The others follow from what happened.
-    pub(crate) fn counts_for_digest(&self) -> impl Iterator<Item = u64> {
-        self.counts().into_iter().take(7)
-    }
-
-    fn counts(&self) -> [u64; 11] {
+    /// Returns every count, for the digest of a run.
+    pub(crate) fn counts(&self) -> [u64; 7] {
         let mut copy = *self;
         copy.counts_mut().map(|count| *count)
     }
 
     /// Returns every count, to be changed. This is the only list of the counts.
-    fn counts_mut(&mut self) -> [&mut u64; 11] {
+    fn counts_mut(&mut self) -> [&mut u64; 7] {
         // The value is destructured, so that a field added later cannot be forgotten here.
         let Self {
             finished,
@@ -212,10 +195,6 @@ impl WorkTotals {
             finished_multiply_adds,
             lost_multiply_adds,
             unused_multiply_adds,
-            taking_part_us,
-            unused_taking_part_us,
-            radio_tail_us,
-            co2_ng,
         } = self;
         [
             finished,
@@ -225,10 +204,6 @@ impl WorkTotals {
             finished_multiply_adds,
             lost_multiply_adds,
             unused_multiply_adds,
-            taking_part_us,
-            unused_taking_part_us,
-            radio_tail_us,
-            co2_ng,
         ]
     }
 }
@@ -238,7 +213,7 @@ impl AddAssign for WorkTotals {
         self.counts_mut()
             .into_iter()
             .zip(other.counts())
-            .for_each(|(count, more)| *count = count.saturating_add(more));
+            .for_each(|(count, more)| *count += more);
     }
 }
 
@@ -282,13 +257,16 @@ pub struct RoundRecord {
     /// simulated world.
     #[serde(default)]
     pub inference_bytes: Option<u64>,
-    /// What devices did that ended in this round.
+    /// The training work that ended in this round.
     #[serde(default)]
     pub work: WorkTotals,
+    /// The time that devices took, and what their electricity emits, as far as it ended in this round.
+    #[serde(default)]
+    pub metered: Metered,
     /// The carbon dioxide of the server's electricity, in nanograms; 0 unless the scenario states its
     /// power and what electricity emits.
     #[serde(default)]
-    pub server_co2_ng: u64,
+    pub server_co2_ng: u128,
     /// The server's link, the line for connections and the users who were waited for.
     #[serde(default)]
     pub network: NetworkRecord,
@@ -311,10 +289,9 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// If this fails, two runs that differ in one of the first counts have one digest, or a sum leaves a
-    /// count out.
+    /// If this fails, two runs that differ in one of these counts have one digest.
     #[test]
-    fn the_digest_has_every_count_that_does_not_follow_from_others() {
+    fn the_digest_has_every_count() {
         let sum = |json: serde_json::Value| -> u64 {
             json.as_object()
                 .unwrap()
@@ -330,14 +307,10 @@ mod tests {
             finished_multiply_adds: 16,
             lost_multiply_adds: 32,
             unused_multiply_adds: 64,
-            taking_part_us: 128,
-            unused_taking_part_us: 256,
-            radio_tail_us: 512,
-            co2_ng: 1024,
         };
-        assert_eq!(work.counts_for_digest().sum::<u64>(), 127);
-        let mut twice = work;
-        twice += work;
-        assert_eq!(sum(serde_json::to_value(twice).unwrap()), 2 * 2047);
+        assert_eq!(
+            work.counts().iter().sum::<u64>(),
+            sum(serde_json::to_value(work).unwrap())
+        );
     }
 }

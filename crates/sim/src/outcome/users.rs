@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ByDirection, Flow, WorkTotals};
+use super::{ByDirection, Flow, Metered, WorkTotals};
 use fedrecsim_core::UserId;
 
 /// The totals of one user over a run, an unfinished round included.
@@ -62,14 +62,13 @@ pub struct UserAccount {
     pub cancelled: u32,
     /// Participations that were under way when the run ended.
     pub under_way: u32,
-    /// The virtual time spent taking part, from each invitation to the end of its participation, in
-    /// nanoseconds.
-    pub taking_part_ns: u64,
     /// The bytes that the device would download in order to score after the last evaluation. They
     /// are no part of the bytes, since evaluation is not part of the simulated world.
     pub inference_bytes: u64,
-    /// What the device did.
+    /// The training work.
     pub work: WorkTotals,
+    /// The time that the device took, and what its electricity emits.
+    pub metered: Metered,
 }
 
 /// How many bytes a device sent and received over a run. Users who never took part count with 0
