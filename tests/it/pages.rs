@@ -159,6 +159,15 @@ fn the_page_of_a_method_shows_the_example_that_is_compiled() {
     );
 }
 
+/// If this fails, the page of a codec shows code that nobody has compiled.
+#[test]
+fn the_page_of_a_codec_shows_the_example_that_is_compiled() {
+    let page = std::fs::read_to_string(docs().join("how-to/write-a-codec.md")).unwrap();
+    let other = not_in(&page, "rust", "examples/farthest_rows.rs");
+    assert!(other.is_empty(), "the example does not have {other:?}");
+    assert!(blocks(&page).iter().any(|block| block.kind == "rust"));
+}
+
 /// If this fails, the checks of the pages let anything pass.
 #[test]
 fn a_line_that_is_not_printed_is_found() {
