@@ -47,7 +47,7 @@ def run(
     are its result.
 
     `on_round` is called with the record of every round as it ends, as `Simulation.step` returns it. The run stops after the
-    round if it returns True, and its finished rounds are its result. The wall time of such a run is not measured.
+    round if it returns True, and its finished rounds are its result.
 
     Ctrl-C raises KeyboardInterrupt, and so does `on_round` with its exceptions. If a round was finished, the exception has
     the finished rounds as a `Run` in its attribute `run`, and they are written to `out` if there is one.

@@ -46,6 +46,8 @@ class Kept:
         self.names: list[str] = []
         self.parameters: list[dict] = []
         self.curves: list[dict[int, dict[str, float]]] = []
+        #: The wall-clock seconds of rounds, which no report has.
+        self.took: list[dict[int, float]] = []
         self.ends: list[fedrecsim.Ended] = []
         self.files: list[dict[str, bytes]] = []
         self.came = threading.Condition()
@@ -54,11 +56,15 @@ class Kept:
         self.names.append(name)
         self.parameters.append(dict(parameters))
         self.curves.append({})
+        self.took.append({})
 
     def rounds(self, rounds) -> None:
         with self.came:
             for number, figures_ in rounds:
-                self.curves[-1].setdefault(number, {}).update(figures_)
+                own = dict(figures_)
+                if (took := own.pop(figures.WALL, None)) is not None:
+                    self.took[-1][number] = took
+                self.curves[-1].setdefault(number, {}).update(own)
             self.came.notify_all()
 
     def end(self, ended) -> None:
@@ -98,6 +104,18 @@ def test_a_tracker_gets_parameters_every_figure_the_accuracy_and_the_report(smal
     run.write(place / "report")
     told = {path.name for path in (place / "report").iterdir()}
     assert set(kept.files[0]) == told - {"users.csv"}, "a new file of the report is missing in `FILES`"
+
+
+def test_a_tracker_gets_the_wall_time_of_each_round_and_the_digest_does_not(small) -> None:
+    """If this fails, nobody sees that a run slows down, or the time of a machine is a part of its result."""
+    kept = Kept()
+    run = fedrecsim.run(small, track=kept, progress=False)
+    assert sorted(kept.took[0]) == [1, 2, 3, 4] and min(kept.took[0].values()) > 0
+    wall = run.record["wall"]
+    assert wall["total_s"] >= sum(kept.took[0].values())
+    assert wall["per_round_ms"] == pytest.approx(np.median(list(kept.took[0].values())) * 1e3)
+    assert kept.ends[0].figures["final/wall_total_s"] == wall["total_s"]
+    assert run.digest == fedrecsim.run(small, progress=False).digest
 
 
 def test_only_what_the_record_of_a_round_lacks_comes_at_the_end(small) -> None:
@@ -253,25 +271,73 @@ def test_the_command_refuses_what_it_cannot_track(place: Path) -> None:
     assert "unexpected argument '--track'" in command("methods", "--track", "mlflow").stderr
 
 
-def test_the_report_of_the_command_is_its_own(place: Path) -> None:
-    """If this fails, a tracker gets the run of another command that ended at the same time, or an old one."""
-    from fedrecsim._track.command import _written, reports
+def tracked(tracker: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Carries out the command of the package with a tracker `kept`, whose body this is."""
+    source = f"""
+import json, os, signal, sys
+from pathlib import Path
+from fedrecsim import __main__, _track
 
-    def report(folder: str, *words: str) -> None:
-        path = place / "reports" / folder / "run.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"command": ["fedrecsim", "run", *words]}))
+class Kept:
+    came = []
+    def begin(self, name, parameters): Path("begun").write_text(name + " " + str(parameters["seed"]))
+    def rounds(self, rounds): self.came += [[number, dict(figures)] for number, figures in rounds]
+    def end(self, ended):
+        report = [path.name for path in ended.folder.iterdir()]
+        Path("kept.json").write_text(json.dumps([self.came, ended.digest, ended.stopped_by, report]))
 
-    report("old", "a.toml")
-    before = reports(["run", "a.toml"])
-    assert set(before) == {Path("reports/old")} and _written(["run", "a.toml"], before) is None
-    report("a-7", "a.toml")
-    report("a-8", "a.toml", "--seed", "8")
-    report("b-7", "b.toml")
-    assert _written(["run", "a.toml", "--json"], before) == Path("reports/a-7")
-    assert _written(["run", "a.toml", "--seed=8"], before) == Path("reports/a-8")
-    assert _written(["run", "c.toml"], before) is None
-    assert _written(["run", "--out", "reports/b-7", "b.toml"], {}) == Path("reports/b-7")
+class Own(Kept):
+{tracker}
+
+_track.TRACKERS["kept"] = Own
+sys.exit(__main__.main())
+"""
+    command = [sys.executable, "-c", source, "run", "a.toml", "--track", "kept", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_round_of_the_command_comes_as_it_ends(place: Path) -> None:
+    """If this fails, nobody can follow a run of the command while it goes on."""
+    Path("a.toml").write_text(TOML)
+    interrupting = """
+    def rounds(self, rounds):
+        super().rounds(rounds)
+        if len(self.came) == len(rounds):
+            os.kill(os.getpid(), signal.SIGINT)
+"""
+    done = tracked(interrupting, "--set", "training.rounds=100000", "--out", "report")
+    record = json.loads(Path("report/run.json").read_text())
+    assert done.returncode != 0 and 1 <= record["rounds"] < 100_000, done.stderr
+    came, digest, stopped_by, report = json.loads(Path("kept.json").read_text())
+    assert [number for number, _ in came] == list(range(1, record["rounds"] + 1))
+    assert all(own[figures.WALL] > 0 for _, own in came)
+    assert (digest, stopped_by) == (record["digest"], record["stopped_by"]) and "run.json" in report
+    assert Path("begun").read_text() == "a 7"
+
+
+@pytest.mark.parametrize("method", ["begin", "rounds", "end"])
+def test_a_tracker_that_dies_costs_a_run_of_the_command_nothing_and_is_told_once(method: str, place: Path) -> None:
+    """If this fails, a server that goes away ends a run of the command, changes its result, or fills its log."""
+    Path("a.toml").write_text(TOML)
+    plain = command("run", "a.toml", "--json", "--out", "plain")
+    done = tracked(f"    def {method}(self, *_): raise OSError('gone')", "--json", "--out", "tracked")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["digest"] == json.loads(plain.stdout)["digest"]
+    assert done.stderr.count("gone") == done.stderr.count("warning: the tracker ") == 1, done.stderr
+    assert sorted(path.name for path in Path("plain").iterdir()) == sorted(
+        path.name for path in Path("tracked").iterdir()
+    )
+
+
+def test_a_run_of_the_command_that_is_refused_begins_at_no_tracker(place: Path) -> None:
+    """If this fails, a tracker shows a run that never was, or takes an old report for the run's."""
+    Path("a.toml").write_text(TOML)
+    done = tracked("    pass", "--set", "training.rounds=none")
+    assert (done.returncode, Path("begun").exists()) == (2, False)
+    assert tracked("    pass", "--out", "report").returncode == 0
+    Path("begun").unlink()
+    done = tracked("    pass", "--out", "report")
+    assert (done.returncode, Path("begun").exists()) == (2, False) and "is there already" in done.stderr
 
 
 def test_a_warning_that_is_an_error_does_not_reach_the_run_that_goes_on(small) -> None:

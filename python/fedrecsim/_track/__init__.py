@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import statistics
+import time
 import warnings
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Tuple
@@ -17,7 +19,7 @@ from .. import _native
 from .._order import Order
 from ..table import Table
 from .feed import Feeds
-from .figures import Rows, Value, accuracy_of, named, parameters_of, plain, resolved
+from .figures import WALL, Rows, Value, accuracy_of, named, parameters_of, plain, resolved
 from .trackers import TRACKERS, Ended, Round, Track, Tracker, chosen
 
 __all__ = [
@@ -30,7 +32,9 @@ __all__ = [
     "Tracking",
     "chosen",
     "each_run_of",
+    "end",
     "hand_over",
+    "read",
     "state_of",
 ]
 
@@ -67,27 +71,38 @@ class Tracking:
             return _native.run(source, threads, show)
         from ..simulation import Simulation
 
+        clock = time.perf_counter
+        started = clock()
+        laps: list[float] = []
         simulation = Simulation._of(source, _native.Simulation(source, threads))
+
+        def finished() -> _native.Report:
+            return simulation._native.finish(clock() - started, statistics.median(laps) * 1e3 if laps else 0.0)
+
         scenario = resolved(source)
         rows = Rows(len(scenario.get("faults", [])))
         self._feeds = Feeds(self._trackers, _warn)
         try:
             self._feeds.begin(Path(source["path"]).stem, parameters_of(scenario))
+            last = clock()
             for record in simulation:
+                laps.append(clock() - last)
                 row = rows.of(record)
-                self._feeds.round(record["round"], named(row))
+                self._feeds.round(record["round"], named(row) | {WALL: laps[-1]})
                 if show is not None:
                     show(record["round"], *_progress_of(scenario, row))
                 if self._on_round is not None and self._on_round(record) is True:
                     break
+                # What the caller does between two rounds is no time of a round.
+                last = clock()
         except BaseException as reason:
             # After Ctrl-C the finished rounds are what the trackers keep.
             with contextlib.suppress(_native.FedrecsimError):
-                self._report = simulation._native.finish()
+                self._report = finished()
                 if json.loads(self._report.json)["rounds"]:
                     reason.report = self._report  # type: ignore[attr-defined]
             raise
-        self._report = simulation._native.finish()
+        self._report = finished()
         return self._report
 
     def __enter__(self) -> Tracking:
@@ -100,7 +115,7 @@ class Tracking:
             if self._report is None:
                 self._feeds.end({}, None, str(reason) or type(reason).__name__, {})
             else:
-                _end(self._feeds, json.loads(self._report.json), _rows_of(self._report), _files_of(self._report))
+                end(self._feeds, json.loads(self._report.json), _rows_of(self._report), _files_of(self._report))
         except Exception as fault:
             # Whatever it is, the run has its result.
             _warn(f"the trackers lack the end of this run: {fault!r}")
@@ -117,18 +132,23 @@ def hand_over(
 
     `say` is called with what goes wrong. `parameters` are added to those of the scenario.
     """
-    from ..compare import rows_of
-
     try:
-        record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        files = {file: (folder / file).read_bytes() for file in FILES if (folder / file).is_file()}
-        rows = rows_of(folder / "rounds.csv")
+        record, rows, files = read(folder)
         feeds = Feeds(trackers, say)
         feeds.begin(name or record["name"], {**parameters_of(record["scenario"]), **(parameters or {})})
-        return _end(feeds, record, rows, files)
+        return end(feeds, record, rows, files)
     except (OSError, ValueError, KeyError) as reason:
         say(f"the trackers lack the run in {folder}, as its report cannot be read: {reason!r}")
         return list(trackers)
+
+
+def read(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]], dict[str, bytes]]:
+    """Returns of a report what trackers get: its record, the rows of its rounds, and its files."""
+    from ..compare import rows_of
+
+    record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    files = {file: (folder / file).read_bytes() for file in FILES if (folder / file).is_file()}
+    return record, rows_of(folder / "rounds.csv"), files
 
 
 def state_of(folder: Path) -> tuple[int, int] | None:
@@ -155,7 +175,7 @@ def each_run_of(order: Order, track: Track | None) -> Iterator[None]:
                 trackers = hand_over(run.folder, trackers, _warn, f"{study}: {run.name}", parameters)
 
 
-def _end(
+def end(
     feeds: Feeds, record: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], files: Mapping[str, bytes]
 ) -> list[Tracker]:
     """Hands over those figures of all rounds that the trackers lack, and the end. Returns the trackers that have not
@@ -163,6 +183,7 @@ def _end(
     for row in rows:
         feeds.rest(int(row["round"]), named(row))
     final = {f"final/{plain(name)}": value for name, value in accuracy_of(record).items()}
+    final |= {f"final/wall_{name}": record["wall"][name] for name in ("total_s", "per_round_ms")}
     return feeds.end(final, record["digest"], record.get("stopped_by"), files)
 
 

@@ -22,6 +22,9 @@ else:
 #: A parameter of a run.
 Value = Union[str, int, float, bool]
 
+#: The name of the wall-clock seconds of a round. They are in no report, and no digest covers them.
+WALL = "wall/round_s"
+
 #: The columns whose first word is a section. All others are in `round`.
 _SECTION = re.compile(r"(test|validation|up|down|c)_(.+)")
 
