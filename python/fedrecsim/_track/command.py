@@ -11,9 +11,10 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Sequence, TypedDict
 
 from .. import _native
+from ..records import Json, RoundRecord
 from . import TRACKERS, Tracker, end, read, state_of
 from .feed import Feeds
 from .figures import WALL, Rows, named, parameters_of
@@ -56,6 +57,17 @@ def taken(words: Sequence[str]) -> tuple[list[str], list[str]]:
     return left, names
 
 
+class Told(TypedDict, total=False):
+    """What the command tells: name, scenario and folder of the report when a run begins, then record and time of each
+    round."""
+
+    name: str
+    scenario: dict[str, Json]
+    folder: str
+    record: RoundRecord
+    took_s: float
+
+
 class Follower:
     """Hands a run of the command to trackers while it goes on. It is called with what the command tells."""
 
@@ -76,12 +88,12 @@ class Follower:
                 self._warn(f"the trackers lack rounds of this run until it ends: {fault!r}")
             self._has_failed = True
 
-    def _take(self, told: Mapping[str, Any]) -> None:
+    def _take(self, told: Told) -> None:
         if self._rows is None:
             scenario = told["scenario"]
             self._folder = Path(told["folder"])
             self._before = state_of(self._folder)
-            self._rows = Rows(len(scenario.get("faults", [])))
+            self._rows = Rows(scenario)
             self._feeds.begin(told["name"], parameters_of(scenario))
         else:
             record = told["record"]
