@@ -194,7 +194,7 @@ pub mod model {
     pub use fedrecsim_model::{
         blocks::{Model, ModelUpdate},
         kernel::MAX_DIMENSION,
-        layout::{BlockKind, BlockLayout, Layout},
+        layout::{BlockKind, BlockLayout, Layout, ValueType},
         noisy_sum::NoisySum,
         private::Private,
         state::StateVisitor,
@@ -205,7 +205,11 @@ pub mod model {
 /// Updates to bytes and back.
 pub mod codec {
     #[doc(inline)]
-    pub use fedrecsim_model::codec::{BlockCodecs, CodecMemory};
+    pub use fedrecsim_model::codec::{
+        BlockCodecs, BlockContext, Codec, CodecMemory, FrameWriter, OpenedBlock,
+    };
+    #[doc(inline)]
+    pub use fedrecsim_scenario::CodecName;
 }
 
 /// The simulated world, run as a whole or step by step.

@@ -14,7 +14,7 @@ and time is virtual.
 True
 """
 
-from . import flower, metrics, testing
+from . import flower, metrics, records, testing
 from ._errors import FedrecsimError, MissingFileError, ScenarioError, WrongTypeError
 from ._native import Received, Task, __version__
 from ._order import PlannedRun
@@ -65,6 +65,7 @@ __all__ = [
     "flower",
     "methods",
     "metrics",
+    "records",
     "resolve",
     "run",
     "study",

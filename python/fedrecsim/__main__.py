@@ -1,4 +1,4 @@
-"""The command `fedrecsim`, with the methods of the simulator. `run --track NAME` hands the run to a tracker."""
+"""The command `fedrecsim`, with the methods of the simulator. `run --track NAME` has a tracker follow the run."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def main() -> int:
     except _native.ScenarioError as reason:
         command.say("error", str(reason))
         return REFUSED
-    before = command.reports(words) if trackers else {}
-    code = _native.main(["fedrecsim", *words], [sys.executable, "-m", "fedrecsim"], [])
-    if trackers and code != REFUSED:
-        command.hand_over(words, before, trackers)
+    follower = command.Follower(trackers) if trackers else None
+    code = _native.main(["fedrecsim", *words], [sys.executable, "-m", "fedrecsim"], [], follower)
+    if follower is not None:
+        follower.end()
     return code
 
 

@@ -6,18 +6,19 @@ import json
 import operator
 import os
 import traceback
-from typing import Any
+from types import TracebackType
+from typing import Mapping, cast
 
 import numpy as np
 
 from . import _native
-from .method import Block, Method, Problem, Update, generator as generator
+from .method import Array, Block, Client, Facts, Method, Problem, Rows, Server, Update, generator as generator
 
 #: The folder of this package, whose lines are no place to look at for the author of a method.
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Array) -> Array:
     """Returns a tensor as an array that shares its memory where it can; anything else as it is."""
     if hasattr(value, "detach"):
         value = value.detach()
@@ -28,12 +29,12 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def floats(value: Any) -> np.ndarray:
+def floats(value: Array) -> np.ndarray:
     """Returns an array of single precision whose values stand in a row."""
     return np.ascontiguousarray(_plain(value), dtype=np.float32)
 
 
-def integers(value: Any) -> np.ndarray:
+def integers(value: Array) -> np.ndarray:
     """Returns an array of integers of one dimension."""
     array = np.ascontiguousarray(_plain(value))
     if array.size and not np.issubdtype(array.dtype, np.integer):
@@ -41,7 +42,7 @@ def integers(value: Any) -> np.ndarray:
     return array.astype(np.int64).reshape(-1)
 
 
-def describe(error: BaseException, trace: Any) -> str:
+def describe(error: BaseException, trace: TracebackType | None) -> str:
     """Returns an exception in words, with the last line of the method's own code."""
     told = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()
     text = " ".join(told)
@@ -52,12 +53,12 @@ def describe(error: BaseException, trace: Any) -> str:
     return text
 
 
-def make(cls: type[Method], parameters: str, problem: Any) -> Method:
+def make(cls: type[Method], parameters: str, problem: Facts) -> Method:
     """Makes the method of a class with checked parameters, which are its attributes."""
     return cls(Problem(problem), **json.loads(parameters))
 
 
-def _blocks(layout: Any) -> list[tuple[str, int, int, bool, bool]]:
+def _blocks(layout: object) -> list[tuple[str, int, int, bool, bool]]:
     if not isinstance(layout, dict):
         raise TypeError(f"a layout must be a dictionary from block names to shapes, not {type(layout).__name__}")
     blocks = []
@@ -85,7 +86,7 @@ def upload_layout(method: Method) -> list[tuple[str, int, int, bool, bool]] | No
     return None if other is None else _blocks(other)
 
 
-def initial(method: Method) -> dict[str, np.ndarray]:
+def initial(method: Method) -> dict[str, Array]:
     """Returns the model that the server starts with."""
     return dict(method.initial())
 
@@ -111,7 +112,7 @@ def version(cls: type[Method]) -> str:
     return cls._version
 
 
-def returned(value: Any) -> tuple[dict[str, Any], float, float | None, int | None, int]:
+def returned(value: object) -> tuple[dict[str, Array | Rows], float, float | None, int | None, int]:
     """Returns what `train` has returned, as the native module reads it."""
     if isinstance(value, Update):
         update = value
@@ -123,10 +124,10 @@ def returned(value: Any) -> tuple[dict[str, Any], float, float | None, int | Non
         raise TypeError(f"the blocks of an update must be a dictionary, not {type(update.blocks).__name__}")
     weight = None if update.weight is None else float(update.weight)
     visits = None if update.row_visits is None else int(update.row_visits)
-    return update.blocks, float(_plain(update.loss)), weight, visits, int(update.multiply_adds)
+    return update.blocks, float(cast(float, _plain(update.loss))), weight, visits, int(update.multiply_adds)
 
 
-def state(owner: Any) -> list[tuple[str, np.ndarray]]:
+def state(owner: Client | Server) -> list[tuple[str, np.ndarray]]:
     """Returns the private attributes of a client, or those that a server keeps, as arrays."""
     pairs = []
     for name in owner.state:
@@ -142,17 +143,18 @@ def state(owner: Any) -> list[tuple[str, np.ndarray]]:
     return pairs
 
 
-def restore(owner: Any, pairs: list[tuple[str, np.ndarray]]) -> None:
+def restore(owner: Client | Server, pairs: list[tuple[str, np.ndarray]]) -> None:
     """Gives an object the attributes that `state` has returned, each of the kind that it has now."""
     for name, array in pairs:
-        present: Any = getattr(owner, name, None)
+        present: object = getattr(owner, name, None)
         if hasattr(present, "detach"):
             import torch
 
-            tensor = torch.from_numpy(np.array(array, copy=True)).to(present.dtype)
-            if isinstance(present, torch.nn.Parameter):
-                tensor = torch.nn.Parameter(tensor, requires_grad=present.requires_grad)
-            elif present.requires_grad:
+            now = cast(torch.Tensor, present)
+            tensor = torch.from_numpy(np.array(array, copy=True)).to(now.dtype)
+            if isinstance(now, torch.nn.Parameter):
+                tensor = torch.nn.Parameter(tensor, requires_grad=now.requires_grad)
+            elif now.requires_grad:
                 tensor.requires_grad_(True)
             setattr(owner, name, tensor)
         elif isinstance(present, (bool, int, float)):
@@ -165,7 +167,15 @@ def restore(owner: Any, pairs: list[tuple[str, np.ndarray]]) -> None:
             setattr(owner, name, array.astype(kept, copy=True))
 
 
-def restore_report(json_text, summary, rounds, users, items, model, files) -> _native.Report:
+def restore_report(
+    json_text: str,
+    summary: str,
+    rounds: bytes,
+    users: bytes | None,
+    items: bytes,
+    model: dict[str, np.ndarray],
+    files: Mapping[str, bytes],
+) -> _native.Report:
     """Makes a report of what pickling made of it."""
     for block in model.values():
         block.flags.writeable = False

@@ -6,7 +6,7 @@ import difflib
 import os
 import re
 import sys
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Iterable, Mapping, Sequence
 
 from . import _inputs
 from ._errors import ScenarioError
@@ -41,10 +41,10 @@ POSITIONS = ("user", "item", "rating", "timestamp")
 _COLUMNS = (*POSITIONS, "label", "weight", "order")
 
 
-def named(scenario: Any, changes: Mapping[str, Any] | None) -> dict[str, Any]:
+def named(scenario: object, changes: Mapping[str, object] | None) -> dict[str, object]:
     """Returns the columns that a scenario names, by their keys in `dataset.columns`. A scenario that cannot be read
     names none here, and is refused where it is read."""
-    tree: Any = scenario
+    tree = scenario
     try:
         if isinstance(scenario, str) and not _inputs.is_path(scenario):
             tree = tomllib.loads(scenario)
@@ -53,15 +53,15 @@ def named(scenario: Any, changes: Mapping[str, Any] | None) -> dict[str, Any]:
                 tree = tomllib.load(file)
     except (OSError, ValueError):
         tree = {}
-    found = dict(_at(tree, "dataset", "columns"))
+    found = dict(at(tree, "dataset", "columns"))
     for key, value in changes.items() if isinstance(changes, Mapping) else ():
         for step in reversed(str(key).split(".")):
             value = {step.strip(): value}
-        found |= _at(value, "dataset", "columns")
+        found |= at(value, "dataset", "columns")
     return {column: found[column] for column in _COLUMNS if column in found}
 
 
-def _at(tree: Any, *path: str) -> Mapping[str, Any]:
+def at(tree: object, *path: str) -> Mapping[str, object]:
     """Returns the table at a path; an empty one if there is none."""
     for step in path:
         tree = tree.get(step) if isinstance(tree, Mapping) else None
@@ -73,7 +73,7 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", re.sub(r":(token|float)(_seq)?$", "", name.lower()))
 
 
-def chosen(names: list[str], named: Mapping[str, Any]) -> dict[str, str]:
+def chosen(names: list[str], named: Mapping[str, object]) -> dict[str, str]:
     """Returns the columns by their keys: those that the scenario names, and else those with usual names. Who names
     users and items names all columns."""
     if not names:
@@ -107,7 +107,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
 
 
-def one(names: list[str], key: str, column: Any) -> str:
+def one(names: list[str], key: str, column: object) -> str:
     """Returns the name of a column that a scenario names, or counts from 1."""
     if isinstance(column, int) and not isinstance(column, bool) and 1 <= column <= len(names):
         column = names[column - 1]

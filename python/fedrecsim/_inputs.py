@@ -6,19 +6,32 @@ import json
 import operator
 import os
 from pathlib import Path
-from typing import Any, Mapping, Union
+from typing import Mapping, SupportsIndex, TypedDict, Union, cast
 
 from . import _native, method
 from ._errors import ScenarioError, WrongTypeError
 
 #: A scenario: the path of a file, TOML text, or a dictionary.
-Scenario = Union[str, "os.PathLike[str]", Mapping[str, Any]]
+Scenario = Union[str, "os.PathLike[str]", Mapping[str, object]]
 
 #: Ratings in memory, and the overrides that name them.
 Given = tuple[_native.Ratings, list[tuple[str, str]]]
 
 
-def plain(value: Any) -> Any:
+class Source(TypedDict, total=False):
+    """A scenario as the native module reads it. A run that was saved and read has a part of it."""
+
+    path: str
+    text: str | None
+    set: list[tuple[str, str]]
+    data_dir: Path | None
+    methods: list[_native.MethodEntry]
+    ratings: _native.Ratings | None
+    #: Whether the model was set by hand, so that the scenario does not say what has happened.
+    by_hand: bool
+
+
+def plain(value: object) -> object:
     """Returns a value that JSON has no word for as one that it has: numbers of NumPy, paths, and methods by their
     names."""
     if isinstance(value, type) and issubclass(value, method.Method):
@@ -31,11 +44,12 @@ def plain(value: Any) -> Any:
         return dict(value)
     for convert in ("tolist", "item"):
         if hasattr(value, convert):
-            return getattr(value, convert)()
+            converted: object = getattr(value, convert)()
+            return converted
     raise ScenarioError(f"{value!r} is no value of a scenario")
 
 
-def json_of(value: Any) -> str:
+def json_of(value: object) -> str:
     """Returns a value as JSON."""
     try:
         return json.dumps(value, default=plain, allow_nan=False)
@@ -53,7 +67,7 @@ def is_path(text: str) -> bool:
         return False
 
 
-def overrides(changes: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+def overrides(changes: Mapping[str, object] | None) -> list[tuple[str, str]]:
     """Returns overrides as the native module reads them."""
     if changes is None:
         return []
@@ -64,12 +78,12 @@ def overrides(changes: Mapping[str, Any] | None) -> list[tuple[str, str]]:
 
 def given(
     scenario: Scenario,
-    changes: Mapping[str, Any] | None = None,
+    changes: Mapping[str, object] | None = None,
     seed: int | None = None,
     data_dir: str | os.PathLike[str] | None = None,
     name: str | None = None,
     ratings: Given | None = None,
-) -> dict[str, Any]:
+) -> Source:
     """Returns a scenario with its overrides, and with ratings in memory if there are some."""
     path, text = f"{name or 'scenario'}.toml", None
     if isinstance(scenario, Mapping):
@@ -104,10 +118,10 @@ def count_of(name: str, number: int | None) -> None:
         raise _wrong(number)(f"`{name}` must be a whole number from 1 to 1000000, not {number!r}")
 
 
-def seed_of(seed: Any) -> int:
+def seed_of(seed: object) -> int:
     """Returns a seed that the native module takes."""
     try:
-        number = operator.index(seed)
+        number = operator.index(cast(SupportsIndex, seed))
     except TypeError:
         number = -1
     if isinstance(seed, bool) or not 0 <= number < 2**63:
@@ -122,11 +136,11 @@ def threads_of(threads: int | None) -> int | None:
     return threads
 
 
-def _is_whole(number: Any, least: int, most: int) -> bool:
+def _is_whole(number: object, least: int, most: int) -> bool:
     return isinstance(number, int) and not isinstance(number, bool) and least <= number <= most
 
 
-def _wrong(number: Any) -> type[ScenarioError]:
+def _wrong(number: object) -> type[ScenarioError]:
     """Returns the error of a number that cannot be used, which is also one of its type if it is no whole number."""
     is_whole = hasattr(number, "__index__") and not isinstance(number, bool)
     return ScenarioError if is_whole else WrongTypeError

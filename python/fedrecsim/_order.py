@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
 from . import _native, method
 
 
@@ -40,7 +38,7 @@ class Order:
     jobs: int | None
     memory_gb: float | None
     progress: bool
-    ray_options: dict[str, Any]
+    ray_options: dict[str, object]
     #: Ratings in memory, which are there as long as this is.
     ratings: _native.Ratings | None = None
 
@@ -59,9 +57,9 @@ class Order:
         """Returns the runs, and what has become of each."""
         return [self._run(run) for run in _native.study_runs(self.words, method.entries())]
 
-    def _run(self, run: tuple[Any, ...]) -> PlannedRun:
-        arm, seed, folder, *others = run
-        return PlannedRun(arm, seed, self.folder / folder, *others)
+    def _run(self, run: _native.Prepared) -> PlannedRun:
+        arm, seed, folder = run[:3]
+        return PlannedRun(arm, seed, self.folder / folder, *run[3:])
 
     def tell(self, text: str) -> None:
         """Shows a line, if progress is to be shown."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Iterable, Mapping, NoReturn, Protocol, Sequence, Union
+from typing import TYPE_CHECKING, Iterable, Mapping, NoReturn, Protocol, Sequence, TypeGuard, Union, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from . import _columns, _inputs, _native
 from ._errors import ScenarioError, WrongTypeError
+
+if TYPE_CHECKING:
+    import pandas
 
 
 class ArrowTable(Protocol):
@@ -22,15 +26,36 @@ class ArrowTable(Protocol):
 class SparseMatrix(Protocol):
     """A sparse matrix of SciPy with a row for each user and a column for each item."""
 
-    def tocsr(self) -> Any:
+    def tocsr(self) -> object:
         """Returns the matrix row by row."""
 
 
+class StoredMatrix(Protocol):
+    """What such a matrix stores: by row and column (`coo`), or row by row."""
+
+    format: str
+    shape: tuple[int, int]
+    row: np.ndarray
+    col: np.ndarray
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+
+    def astype(self, kind: type) -> StoredMatrix:
+        """Returns it with values of another type."""
+
+    def eliminate_zeros(self) -> None:
+        """Stores no zeros any more."""
+
+
 #: Ratings in memory: a table, columns by their names, arrays `(user, item[, rating[, time]])`, or a sparse matrix.
-Ratings = Union[ArrowTable, SparseMatrix, Mapping[str, Any], Sequence[Any], np.ndarray]
+Ratings = Union[ArrowTable, SparseMatrix, Mapping[str, object], Sequence[object], np.ndarray]
+
+#: Columns by their names.
+Columns = dict[str, npt.ArrayLike]
 
 
-def given(ratings: Ratings | None, scenario: object, changes: Mapping[str, Any] | None) -> _inputs.Given | None:
+def given(ratings: Ratings | None, scenario: object, changes: Mapping[str, object] | None) -> _inputs.Given | None:
     """Returns ratings as the native module reads them, with the overrides that name them in a scenario.
 
     Raises ScenarioError for what is no table of ratings, with the remedy.
@@ -47,12 +72,12 @@ def given(ratings: Ratings | None, scenario: object, changes: Mapping[str, Any] 
         chosen = _columns.chosen(names, _columns.named(scenario, changes))
         wanted = list(dict.fromkeys(chosen.values()))
         native = _of_arrays({name: table[name] for name in wanted}) if isinstance(table, dict) else _of_table(table, names, wanted)
-    overrides: list[tuple[str, Any]] = [("dataset.name", "delimited"), ("dataset.path", native.path)]
+    overrides: list[tuple[str, object]] = [("dataset.name", "delimited"), ("dataset.path", native.path)]
     overrides += [(f"dataset.columns.{key}", name) for key, name in chosen.items()]
     return native, [(key, _inputs.json_of(value)) for key, value in overrides]
 
 
-def pairs(ratings: Ratings, columns: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+def pairs(ratings: Ratings, columns: Mapping[str, object]) -> tuple[list[int | str], list[int | str]]:
     """Returns the user and the item of every row: integers where the column has them, else texts. `columns` are named as in
     `dataset.columns`.
 
@@ -62,10 +87,10 @@ def pairs(ratings: Ratings, columns: Mapping[str, Any]) -> tuple[list[Any], list
     names = {key.rpartition(".")[2]: json.loads(name) for key, name in overrides}
     places = list(dict.fromkeys(name for key, name in names.items() if key not in ("name", "path")))
 
-    def column(key: str) -> list[Any]:
+    def column(key: str) -> list[int | str]:
         place = places.index(names[key])
-        texts = native.texts(place)
-        return [int(text) if text else text for text in texts] if native.is_whole(place) else texts
+        is_whole = native.is_whole(place)
+        return [int(text) if text and is_whole else text for text in native.texts(place)]
 
     return column("user"), column("item")
 
@@ -74,17 +99,19 @@ def _nothing() -> NoReturn:
     raise WrongTypeError("ratings are needed, and not None")
 
 
-def _with_names(ratings: Any) -> Any:
+def _with_names(ratings: Ratings) -> ArrowTable | Columns:
     """Returns ratings whose columns have names as a table of Arrow, or as a dictionary of columns."""
     if isinstance(ratings, Mapping):
-        return {str(name): values for name, values in ratings.items()}
+        return {str(name): cast(npt.ArrayLike, values) for name, values in ratings.items()}
     if _is_pandas(ratings):
         # Users or items may be the frame's index.
-        return ratings.reset_index() if any(name is not None for name in ratings.index.names) else ratings
+        is_named = any(name is not None for name in ratings.index.names)
+        frame: ArrowTable = ratings.reset_index() if is_named else ratings
+        return frame
     if isinstance(ratings, np.ndarray) and ratings.dtype.names is not None:
         return {name: ratings[name] for name in ratings.dtype.names}
     if hasattr(ratings, "__arrow_c_stream__"):
-        return ratings
+        return cast(ArrowTable, ratings)
     kind = type(ratings).__name__
     raise WrongTypeError(
         "ratings must be a table of pandas, polars or pyarrow, a dictionary of columns, arrays (user, item, rating, "
@@ -92,10 +119,10 @@ def _with_names(ratings: Any) -> Any:
     )
 
 
-def _without_names(ratings: Any) -> dict[str, Any] | None:
+def _without_names(ratings: Ratings) -> Columns | None:
     """Returns ratings whose columns have no names, by what the columns are for; `None` for others."""
     if hasattr(ratings, "tocsr"):
-        return _of_matrix(ratings)
+        return _of_matrix(cast(SparseMatrix, ratings))
     if isinstance(ratings, np.ndarray) and ratings.dtype.names is None and ratings.ndim == 2:
         if not 2 <= ratings.shape[1] <= 4:
             raise ScenarioError(
@@ -111,7 +138,7 @@ def _without_names(ratings: Any) -> dict[str, Any] | None:
     return None
 
 
-def _by_places(columns: Iterable[Any]) -> dict[str, Any]:
+def _by_places(columns: Iterable[npt.ArrayLike]) -> Columns:
     """Returns columns by what they are for. Three of them are often meant as (user, item, time)."""
     arrays = dict(zip(_columns.POSITIONS, columns))
     values = np.asarray(arrays.get("rating", []))
@@ -123,7 +150,7 @@ def _by_places(columns: Iterable[Any]) -> dict[str, Any]:
     return arrays
 
 
-def _advice(ratings: Any) -> str:
+def _advice(ratings: object) -> str:
     """Returns what to do with something that is almost a table."""
     if hasattr(ratings, "collect"):
         return ": collect it first, as with `ratings.collect()`"
@@ -134,30 +161,31 @@ def _advice(ratings: Any) -> str:
     return ""
 
 
-def _is_pandas(ratings: Any) -> bool:
+def _is_pandas(ratings: object) -> TypeGuard[pandas.DataFrame]:
     return type(ratings).__module__.partition(".")[0] == "pandas" and hasattr(ratings, "columns")
 
 
-def _is_column(values: Any) -> bool:
+def _is_column(values: object) -> bool:
     return not isinstance(values, (str, bytes, Mapping, tuple)) and hasattr(values, "__len__")
 
 
-def _of_matrix(matrix: Any) -> dict[str, Any]:
+def _of_matrix(matrix: SparseMatrix) -> Columns:
     """Returns what a sparse matrix stores, row by row. The numbers of rows and columns are the names of users and
     items."""
-    if matrix.format == "coo":
+    stored = cast(StoredMatrix, matrix)
+    if stored.format == "coo":
         # Conversion would add up the ratings of a pair that is there twice.
-        order = np.argsort(matrix.row, kind="stable")
-        users, items, values = matrix.row[order], matrix.col[order], matrix.data[order]
+        order = np.argsort(stored.row, kind="stable")
+        users, items, values = stored.row[order], stored.col[order], stored.data[order]
     else:
-        rows = matrix.tocsr()
+        rows = cast(StoredMatrix, matrix.tocsr())
         users, items, values = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), rows.indices, rows.data
-    columns = {"user": users, "item": items}
+    columns: Columns = {"user": users, "item": items}
     # A matrix of yes and no has no ratings.
     return columns if values.dtype == bool else columns | {"rating": values}
 
 
-def _names_of(table: Any) -> list[str]:
+def _names_of(table: object) -> list[str]:
     """Returns the names of a table's columns."""
     for name in ("columns", "column_names"):
         names = getattr(table, name, None)
@@ -173,23 +201,23 @@ def _names_of(table: Any) -> list[str]:
     return [str(name) for name in names]
 
 
-def _of_table(table: Any, names: list[str], wanted: list[str]) -> _native.Ratings:
+def _of_table(table: ArrowTable, names: list[str], wanted: list[str]) -> _native.Ratings:
     """Hands the wanted columns of a table over."""
     for name in wanted:
         _columns.one(names, name, name)
     if _is_pandas(table):
-        table = table.iloc[:, [names.index(name) for name in wanted]].set_axis(wanted, axis=1)
+        frame = table.iloc[:, [names.index(name) for name in wanted]].set_axis(wanted, axis=1)
         try:
-            return _native.Ratings.of_stream(table.reset_index(drop=True).__arrow_c_stream__(), wanted)
+            return _native.Ratings.of_stream(frame.reset_index(drop=True).__arrow_c_stream__(), wanted)
         except ScenarioError:
             raise
         except (AttributeError, ImportError, TypeError, ValueError):
             # Without pyarrow pandas hands nothing out, and with it no column of several types.
-            return _of_arrays({name: table[name].to_numpy() for name in wanted})
+            return _of_arrays({name: frame[name].to_numpy() for name in wanted})
     return _native.Ratings.of_stream(table.__arrow_c_stream__(), wanted)
 
 
-def _of_arrays(columns: Mapping[str, Any]) -> _native.Ratings:
+def _of_arrays(columns: Columns) -> _native.Ratings:
     """Hands arrays over."""
     arrays = {name: _array(name, values) for name, values in columns.items()}
     lengths = {name: len(values) for name, (values, _) in arrays.items()}
@@ -199,7 +227,7 @@ def _of_arrays(columns: Mapping[str, Any]) -> _native.Ratings:
     return _native.Ratings.of_arrays([(name, values, are_times) for name, (values, are_times) in arrays.items()])
 
 
-def _array(name: str, values: Any) -> tuple[Any, bool]:
+def _array(name: str, values: npt.ArrayLike) -> tuple[np.ndarray | list[str | None], bool]:
     """Returns a column as an array whose values stand in a row, or as texts with `None`, and whether it has times."""
     array = np.asarray(values)
     if array.ndim != 1:
@@ -225,6 +253,6 @@ def _array(name: str, values: Any) -> tuple[Any, bool]:
     return [None if _is_missing(value) else str(value) for value in array.tolist()], False
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: object) -> bool:
     """Returns whether a value stands for none, as NaN does."""
     return value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)

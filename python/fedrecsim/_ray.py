@@ -10,7 +10,8 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from typing import Any
+from types import ModuleType
+from typing import Mapping
 
 from . import _native, method
 from ._order import Order, PlannedRun
@@ -25,7 +26,7 @@ WORKER_BYTES = 200_000_000
 PATIENCE_S = 60.0
 
 
-def _packed(ray: Any, classes: list[type]) -> bytes:
+def _packed(ray: ModuleType, classes: list[type[method.Method]]) -> bytes:
     """Returns classes as bytes that a node unpacks although it does not have their modules. What these import
     themselves has to be there, as by a runtime environment of Ray's."""
     modules = {sys.modules[cls.__module__] for cls in classes if cls.__module__ in sys.modules}
@@ -33,13 +34,14 @@ def _packed(ray: Any, classes: list[type]) -> bytes:
     for module in own:
         ray.cloudpickle.register_pickle_by_value(module)
     try:
-        return ray.cloudpickle.dumps(classes)
+        packed: bytes = ray.cloudpickle.dumps(classes)
+        return packed
     finally:
         for module in own:
             ray.cloudpickle.unregister_pickle_by_value(module)
 
 
-def _is_own(module: Any) -> bool:
+def _is_own(module: ModuleType) -> bool:
     """Returns whether a module is the user's own, and not one of an installed package."""
     file = getattr(module, "__file__", None) or ""
     return "site-packages" not in file and "dist-packages" not in file
@@ -62,9 +64,10 @@ def _carry_out(words: list[str], packed: bytes, arm: str, seed: int) -> str | No
             time.sleep(1.0)
 
 
-def _check_room(nodes: list[dict[str, float]], name: str, options: dict[str, Any]) -> None:
+def _check_room(nodes: list[dict[str, float]], name: str, options: Mapping[str, object]) -> None:
     """Warns of a run that no node has room for now: it waits until one comes, as in a cluster that grows."""
-    wanted = {"CPU": options.get("num_cpus") or 0, "memory": options.get("memory") or 0}
+    asked = {"CPU": options.get("num_cpus"), "memory": options.get("memory")}
+    wanted = {key: value if isinstance(value, (int, float)) else 0 for key, value in asked.items()}
     if not any(all(node.get(key, 0) >= value for key, value in wanted.items()) for node in nodes):
         warnings.warn(
             f"no node of the cluster has {wanted['CPU']} processors and {wanted['memory'] / 1e9:.1f} GB of memory, "
@@ -90,7 +93,7 @@ def carry_out(order: Order) -> dict[str, str]:
         held.release()
 
 
-def _carry_out_all(ray: Any, order: Order, planned: list[PlannedRun], threads: int) -> dict[str, str]:
+def _carry_out_all(ray: ModuleType, order: Order, planned: list[PlannedRun], threads: int) -> dict[str, str]:
     """Carries out the runs that are to be done, and returns why some are missing, by their names."""
     words = [*order.words, "--threads", str(threads)]
     to_do = [run for run in planned if not run.is_done]
@@ -99,7 +102,7 @@ def _carry_out_all(ray: Any, order: Order, planned: list[PlannedRun], threads: i
     used = {run.method for run in to_do}
     packed = _packed(ray, [cls for cls in method.classes() if cls.name in used])
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    running: dict[Any, PlannedRun] = {}
+    running: dict[object, PlannedRun] = {}
     lost: dict[str, str] = {}
     try:
         for run in to_do:
@@ -128,10 +131,11 @@ def _carry_out_all(ray: Any, order: Order, planned: list[PlannedRun], threads: i
     return lost
 
 
-def _ending(ray: Any, reference: Any) -> str | None:
+def _ending(ray: ModuleType, reference: object) -> str | None:
     """Returns why a task that is over has left no result, if it has none: one run does not take the others with it."""
     try:
-        return ray.get(reference)
+        reason: str | None = ray.get(reference)
+        return reason
     except (ray.exceptions.RayError, _native.FedrecsimError) as error:
         cause = getattr(error, "cause", None) or error
         return str(cause).strip().splitlines()[-1] if str(cause).strip() else type(cause).__name__

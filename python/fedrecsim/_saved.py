@@ -7,7 +7,6 @@ import json
 import os
 import zipfile
 import zlib
-from typing import Any
 
 import numpy as np
 
@@ -22,8 +21,7 @@ _OWN = "run"
 
 def save(report: _native.Report, path: str) -> None:
     """Writes a report with its tables and its model to a file, whole or not at all."""
-    parts: Any = report.__reduce__()
-    text, summary, rounds, users, items, model, files = parts[1]
+    _, (text, summary, rounds, users, items, model, files) = report.__reduce__()
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(f"{_OWN}/record.json", text)
@@ -51,12 +49,12 @@ def load(path: str) -> _native.Report:
         raise MissingFileError(f"cannot read {path}: there is no such file")
     try:
         with zipfile.ZipFile(path) as archive:
-            inside = set(archive.namelist())
 
-            def table(name: str) -> bytes | None:
-                member = f"{_OWN}/{name}.arrow"
-                return archive.read(member) if member in inside else None
+            def table(name: str) -> bytes:
+                return archive.read(f"{_OWN}/{name}.arrow")
 
+            # There are none of them where the scenario has many.
+            users = table("users") if f"{_OWN}/users.arrow" in archive.namelist() else None
             blocks = json.loads(archive.read(f"{_OWN}/model.json"))
             model = {
                 name: np.load(io.BytesIO(archive.read(f"{_OWN}/model/{place}.npy")), allow_pickle=False)
@@ -64,6 +62,6 @@ def load(path: str) -> _native.Report:
             }
             files = {name: archive.read(name) for name in json.loads(archive.read(f"{_OWN}/files.json"))}
             text, summary = (archive.read(f"{_OWN}/{name}").decode() for name in ("record.json", "summary.txt"))
-            return restore_report(text, summary, table("rounds"), table("users"), table("items"), model, files)
+            return restore_report(text, summary, table("rounds"), users, table("items"), model, files)
     except (zipfile.BadZipFile, KeyError, TypeError, ValueError, zlib.error) as reason:
         raise ScenarioError(f"cannot read {path}: it is no run that `Run.save` has saved ({reason})") from None

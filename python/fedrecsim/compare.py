@@ -6,18 +6,18 @@ import csv
 import html
 import os
 from pathlib import Path
-from typing import Any, Iterable, Sequence
+from typing import Iterable, Sequence
 
 from . import _native, method
 from .run import Picture, Run
-from .table import Table
+from .table import Cell, Table
 
 
 #: The columns whose cells are names, also where they look like numbers.
 _TEXTS = frozenset({"arm", "compared_to", "figure"})
 
 
-def rows_of(path: Path) -> list[dict[str, Any]]:
+def rows_of(path: Path) -> list[dict[str, Cell]]:
     """Returns the rows of a CSV file, with numbers as numbers and empty cells as `None`. Names of arms stay texts."""
     with open(path, newline="", encoding="utf-8") as file:
         return [
@@ -26,7 +26,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
         ]
 
 
-def number(text: str | None) -> Any:
+def number(text: str | None) -> Cell:
     """Returns a cell of a CSV file as the number that it says; a text stays one."""
     if not text:
         return None
@@ -89,16 +89,16 @@ class Comparison:
         return Picture(path.read_text(encoding="utf-8"))
 
     def _repr_html_(self) -> str:
-        means: dict[str, dict[str, Any]] = {}
+        means: dict[str, dict[str, Cell]] = {}
         for row in self.summary.to_dicts():
-            means.setdefault(row["arm"], {})[row["figure"]] = row["mean"]
+            means.setdefault(str(row["arm"]), {})[str(row["figure"])] = row["mean"]
         figures = list(dict.fromkeys(figure for of_arm in means.values() for figure in of_arm))[:8]
 
         def cells(tag: str, texts: Iterable[str]) -> str:
             return "<tr>" + "".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in texts) + "</tr>"
 
-        def words(value: Any) -> str:
-            return "" if value is None else f"{value:.4g}"
+        def words(value: Cell) -> str:
+            return f"{value:.4g}" if isinstance(value, (int, float)) else value or ""
 
         head = cells("th", ["arm", *figures])
         body = "".join(cells("td", [arm, *(words(row.get(name)) for name in figures)]) for arm, row in means.items())

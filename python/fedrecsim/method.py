@@ -28,14 +28,15 @@ import inspect
 import json
 import sys
 from dataclasses import dataclass
-from typing import Any, ClassVar, Mapping, Sequence
+from typing import ClassVar, Mapping, Protocol, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from . import _native
 
 #: Anything that NumPy converts to an array: an array, a tensor, or lists.
-Array = Any
+Array = npt.ArrayLike
 
 
 @dataclass(frozen=True)
@@ -87,12 +88,12 @@ class Parameter:
     above: float | None = None
     doc: str = ""
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> dict[str, object]:
         """Returns the JSON schema."""
         kinds = {bool: "boolean", int: "integer", float: "number", str: "string"}
         if type(self.default) not in kinds:
             raise TypeError(f"a parameter must be a truth value, a number or a text, not {type(self.default).__name__}")
-        schema: dict[str, Any] = {"type": kinds[type(self.default)], "default": self.default}
+        schema: dict[str, object] = {"type": kinds[type(self.default)], "default": self.default}
         if self.doc:
             schema["description"] = self.doc
         bounds = {"minimum": self.minimum, "maximum": self.maximum, "exclusiveMinimum": self.above}
@@ -100,10 +101,20 @@ class Parameter:
         return schema
 
 
+class Facts(Protocol):
+    """What the native module knows of a problem."""
+
+    users: int
+    items: int
+
+    def seed(self, name: str, user: int | None) -> int:
+        """Returns a number for a generator."""
+
+
 class Problem:
     """What a method is told of its problem: how many users and items there are, and randomness of the run."""
 
-    def __init__(self, facts: Any) -> None:
+    def __init__(self, facts: Facts) -> None:
         self._facts = facts
         self.users: int = facts.users
         self.items: int = facts.items
@@ -131,7 +142,7 @@ class Client:
 
     state: ClassVar[Sequence[str]] = ()
 
-    def train(self, task: _native.Task) -> Update | tuple[Mapping[str, Any], float]:
+    def train(self, task: _native.Task) -> Update | tuple[Mapping[str, Array | Rows], float]:
         """Trains on a participation, and returns what leaves the device and the mean loss."""
         raise NotImplementedError("a client has a method `train`")
 
@@ -146,9 +157,10 @@ class Server:
 
     state: ClassVar[Sequence[str]] = ()
 
-    def step(self, model: Mapping[str, np.ndarray], updates: Sequence[Any], step: int) -> Mapping[str, Any]:
-        """Returns the next model. `updates` come in the order of users, each with `user`, `weight`, `base_weight`,
-        `blocks` and `received`."""
+    def step(
+        self, model: Mapping[str, np.ndarray], updates: Sequence[_native.Received], step: int
+    ) -> Mapping[str, Array]:
+        """Returns the next model. `updates` come in the order of users."""
         raise NotImplementedError("a server has a method `step`")
 
 
@@ -168,7 +180,7 @@ class Method:
     name: ClassVar[str] = ""
     summary: ClassVar[str] = "a method in Python"
     source: ClassVar[str] = "its author"
-    parameters: ClassVar[Mapping[str, Any]] = {}
+    parameters: ClassVar[Mapping[str, Parameter | bool | int | float | str]] = {}
     #: Whether training draws negatives as `dataset.negatives` says; otherwise a task has no samples.
     draws_negatives: ClassVar[bool] = True
     #: Whether training reads no other rows of the download than those of its samples, so that clients may download
@@ -178,14 +190,14 @@ class Method:
     predicts_ratings: ClassVar[bool] = False
     #: Whether updates carry a weight.
     weighted: ClassVar[bool] = False
-    rules: Mapping[str, Mapping[str, Any]] = {}
+    rules: Mapping[str, Mapping[str, object]] = {}
 
-    def __init_subclass__(cls, **keywords: Any) -> None:
+    def __init_subclass__(cls, **keywords: object) -> None:
         super().__init_subclass__(**keywords)
         if "name" in cls.__dict__ and cls.name:
             register(cls)
 
-    def __init__(self, problem: Problem, **parameters: Any) -> None:
+    def __init__(self, problem: Problem, **parameters: object) -> None:
         self.problem = problem
         for key, value in parameters.items():
             setattr(self, key, value)
@@ -227,7 +239,7 @@ def register(cls: type[Method]) -> None:
     if taken := sorted({*dir(Method), "problem"}.intersection(cls.parameters)):
         raise _native.ScenarioError(f"`{taken[0]}` is no name for a parameter: methods have it for something else")
 
-    def described_by(value: Any) -> Parameter:
+    def described_by(value: Parameter | bool | int | float | str) -> Parameter:
         """Returns a parameter; it may have been given as a default alone."""
         return value if isinstance(value, Parameter) else Parameter(value)
 

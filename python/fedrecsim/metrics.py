@@ -11,22 +11,31 @@ matrix of SciPy or a boolean one of NumPy that says yes there.
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Sequence, Union, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from . import _native
 from ._errors import ScenarioError, WrongTypeError
+from ._ratings import SparseMatrix, StoredMatrix
 
 __all__ = ["hr", "map", "measure", "mrr", "ndcg", "per_user", "precision", "recall"]
 
 
+#: Items of each user: a sequence of numbers for each, or a sparse or boolean matrix of users and items.
+Items = Union[SparseMatrix, np.ndarray, Sequence[npt.ArrayLike]]
+
+#: Scores of all items for each user, or lists of items for each user, the best first.
+Predictions = Union[np.ndarray, Sequence[npt.ArrayLike]]
+
+
 def measure(
-    predictions: Any,
-    held_out: Any,
+    predictions: Predictions,
+    held_out: Items,
     metrics: Sequence[str] = ("hr@10", "ndcg@10"),
     *,
-    exclude: Any = None,
+    exclude: Items | None = None,
 ) -> dict[str, float]:
     """Returns metrics by their names, as means over the users who have something held out.
 
@@ -44,49 +53,49 @@ def measure(
     return {name: means.get(name, float("nan")) for name in metrics}
 
 
-def per_user(predictions: Any, held_out: Any, metric: str = "ndcg@10", *, exclude: Any = None) -> np.ndarray:
+def per_user(predictions: Predictions, held_out: Items, metric: str = "ndcg@10", *, exclude: Items | None = None) -> np.ndarray:
     """Returns a metric of every user, of the shape (users,), with NaN for users without anything held out. The arguments
     and errors are those of `measure`."""
     _, users = _measured(predictions, held_out, [metric], exclude)
     return np.array([np.nan if value is None else value for (value,) in users], dtype=float)
 
 
-def hr(predictions: Any, held_out: Any, k: int = 10, *, exclude: Any = None) -> float:
+def hr(predictions: Predictions, held_out: Items, k: int = 10, *, exclude: Items | None = None) -> float:
     """Returns the share of users with a held-out item among the first `k`."""
     return _one(f"hr@{k}", predictions, held_out, exclude)
 
 
-def ndcg(predictions: Any, held_out: Any, k: int = 10, *, exclude: Any = None) -> float:
+def ndcg(predictions: Predictions, held_out: Items, k: int = 10, *, exclude: Items | None = None) -> float:
     """Returns the mean discounted gain of the held-out items among the first `k`, by that of the ideal list."""
     return _one(f"ndcg@{k}", predictions, held_out, exclude)
 
 
-def recall(predictions: Any, held_out: Any, k: int = 10, *, exclude: Any = None) -> float:
+def recall(predictions: Predictions, held_out: Items, k: int = 10, *, exclude: Items | None = None) -> float:
     """Returns the mean share of the held-out items that are among the first `k`."""
     return _one(f"recall@{k}", predictions, held_out, exclude)
 
 
-def precision(predictions: Any, held_out: Any, k: int = 10, *, exclude: Any = None) -> float:
+def precision(predictions: Predictions, held_out: Items, k: int = 10, *, exclude: Items | None = None) -> float:
     """Returns the mean share of the first `k` that are held-out items."""
     return _one(f"precision@{k}", predictions, held_out, exclude)
 
 
-def map(predictions: Any, held_out: Any, k: int = 10, *, exclude: Any = None) -> float:
+def map(predictions: Predictions, held_out: Items, k: int = 10, *, exclude: Items | None = None) -> float:
     """Returns the mean average precision of the first `k`."""
     return _one(f"map@{k}", predictions, held_out, exclude)
 
 
-def mrr(predictions: Any, held_out: Any, *, exclude: Any = None) -> float:
+def mrr(predictions: Predictions, held_out: Items, *, exclude: Items | None = None) -> float:
     """Returns the mean of one divided by the position of a user's first held-out item."""
     return _one("mrr", predictions, held_out, exclude)
 
 
-def _one(name: str, predictions: Any, held_out: Any, exclude: Any) -> float:
+def _one(name: str, predictions: Predictions, held_out: Items, exclude: Items | None) -> float:
     return measure(predictions, held_out, [name], exclude=exclude)[name]
 
 
 def _measured(
-    predictions: Any, held_out: Any, metrics: Sequence[str], exclude: Any
+    predictions: Predictions, held_out: Items, metrics: Sequence[str], exclude: Items | None
 ) -> tuple[dict[str, float], list[list[float | None]]]:
     """Returns the means and the values of users, after the shapes were checked."""
     if isinstance(metrics, str):
@@ -110,11 +119,10 @@ def _measured(
     return _native.means_of_lists(list(metrics), lists, wanted)
 
 
-def _items(name: str, value: Any) -> list[list[int]]:
+def _items(name: str, value: Items) -> list[list[int]]:
     """Returns items for each user: those of a matrix that are not zero, or sequences as they are."""
     if hasattr(value, "tocsr"):
-        rows = value.tocsr()
-        rows = rows.astype(bool)
+        rows = cast(StoredMatrix, cast(SparseMatrix, value).tocsr()).astype(bool)
         rows.eliminate_zeros()
         return [rows.indices[start:end].tolist() for start, end in zip(rows.indptr, rows.indptr[1:])]
     if isinstance(value, np.ndarray) and value.dtype == bool and value.ndim == 2:
@@ -130,7 +138,7 @@ def _items(name: str, value: Any) -> list[list[int]]:
     return lists
 
 
-def _same_users(users: int, **lists: Sequence[Any]) -> None:
+def _same_users(users: int, **lists: Sequence[object]) -> None:
     for name, value in lists.items():
         if len(value) != users:
             raise ScenarioError(f"there are predictions for {users} users, and `{name}` has {len(value)}")

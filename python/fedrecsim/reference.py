@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Mapping
+from typing import Mapping
 
 from . import _native, method
+from .records import Json
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Key:
     #: The types of values in JSON's words, such as `number`.
     types: tuple[str, ...]
     #: The default; `None` if there is none, or if it depends on other keys.
-    default: Any
+    default: Json
     #: The least and the greatest number; `None` where there is no limit.
     minimum: float | None
     maximum: float | None

@@ -6,9 +6,10 @@ import html
 import json
 import os
 import warnings
-from typing import TYPE_CHECKING, Any, Mapping, Sequence
+from typing import TYPE_CHECKING, Mapping, Sequence
 
-from . import _inputs, _native, _saved
+from . import _inputs, _native, _saved, records
+from ._columns import at
 from .table import Table
 
 if TYPE_CHECKING:
@@ -24,11 +25,11 @@ class Run:
     array. In a notebook a run shows its summary and its charts.
     """
 
-    def __init__(self, report: _native.Report, source: dict[str, Any]) -> None:
+    def __init__(self, report: _native.Report, source: _inputs.Source) -> None:
         self._report = report
         self._source = source
         #: `run.json` of the report, as a dictionary.
-        self.record: dict[str, Any] = json.loads(report.json)
+        self.record: records.RunRecord = json.loads(report.json)
         self._events: Table | None = None
         self._trained: Simulation | None = None
 
@@ -58,17 +59,17 @@ class Run:
         return self.record.get("stopped_by")
 
     @property
-    def accuracy(self) -> dict[str, Any]:
+    def accuracy(self) -> records.Accuracy:
         """The figures of accuracy at the round that the run is judged by, as `accuracy["test"]["hr@10"]`."""
         return self.record["accuracy"]
 
     @property
-    def baselines(self) -> dict[str, Any]:
+    def baselines(self) -> dict[str, records.Accuracy]:
         """The figures of trivial methods on the same items."""
         return self.record["baselines"]
 
     @property
-    def bytes(self) -> dict[str, Any]:
+    def bytes(self) -> records.Bytes:
         """The bytes of the whole run, as `bytes["up"]["sent"]`."""
         return self.record["bytes"]
 
@@ -123,13 +124,13 @@ class Run:
             )
         return Table(events)
 
-    def _again(self) -> dict[str, Any]:
+    def _again(self) -> _inputs.Source:
         """Returns what runs the scenario once more, with as few evaluations as possible: they take no virtual time."""
         if not self.scenario:
             raise _native.ScenarioError("the scenario of the run cannot be written as TOML")
         if self._source.get("by_hand"):
             raise _native.ScenarioError("the model was set by hand, so that no other run of the scenario does the same")
-        rounds = self.record["scenario"]["training"]["rounds"]
+        rounds = at(self.record["scenario"], "training")["rounds"]
         fewer = {"evaluation.every_rounds": rounds, "evaluation.users": 1}
         source = _inputs.given(self.scenario, fewer, data_dir=self._source.get("data_dir"), name=self.name)
         # It uses the methods of the run, even if their names now belong to other classes. Another process has only
@@ -138,7 +139,7 @@ class Run:
         source["ratings"] = self._source.get("ratings")
         return source
 
-    def recommend(self, user: str | int, top: int = 10) -> list[dict[str, Any]]:
+    def recommend(self, user: str | int, top: int = 10) -> list[records.Recommended]:
         """Returns the `top` items that the trained run would show a user, as `Simulation.recommend` does.
 
         A run does not keep its users' parameters. When they are first asked for, it is trained once more, which a
@@ -174,7 +175,7 @@ class Run:
                 raise _native.FedrecsimError("training once more ends with another model than that of the run")
         return self._trained
 
-    def _has(self, model: Mapping[str, Any]) -> bool:
+    def _has(self, model: Mapping[str, np.ndarray]) -> bool:
         """Returns whether this is the run's model, bit by bit."""
         return all(block.tobytes() == model[name].tobytes() for name, block in self.model.items())
 
@@ -193,7 +194,7 @@ class Run:
         """The summary that the command prints."""
         return self._report.summary
 
-    def plot(self, chart: str = "accuracy-by-bytes") -> Any:
+    def plot(self, chart: str = "accuracy-by-bytes") -> Picture:
         """Returns a chart for a notebook to show: `accuracy-by-bytes`, `-by-round`, `-by-uploads`, `-by-time`, or
         `sparsity-by-round`."""
         return Picture(self.charts[f"{chart}.svg"])
@@ -233,8 +234,12 @@ class Run:
         shown = [charts[name] for name in ("accuracy-by-bytes.svg", "sparsity-by-round.svg") if name in charts]
         return f"<pre>{html.escape(self.summary)}</pre>" + "".join(f"<div>{chart}</div>" for chart in shown)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        kept = {key: self._source[key] for key in ("data_dir", "by_hand") if key in self._source}
+    def __reduce__(self) -> tuple[type[Run], tuple[_native.Report, _inputs.Source]]:
+        kept: _inputs.Source = {}
+        if "data_dir" in self._source:
+            kept["data_dir"] = self._source["data_dir"]
+        if "by_hand" in self._source:
+            kept["by_hand"] = self._source["by_hand"]
         return (Run, (self._report, kept))
 
 

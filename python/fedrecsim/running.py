@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from typing import Any, Callable, Mapping
+from typing import Callable, Mapping
 
 from . import _inputs, _native, _progress, _ratings, _track
+from .records import Estimate, RoundRecord
 from .run import Run
 
 
@@ -19,14 +20,14 @@ def run(
     scenario: _inputs.Scenario,
     ratings: _ratings.Ratings | None = None,
     *,
-    set: Mapping[str, Any] | None = None,
+    set: Mapping[str, object] | None = None,
     seed: int | None = None,
     threads: int | None = None,
     progress: bool = True,
     data_dir: str | os.PathLike[str] | None = None,
     out: str | os.PathLike[str] | None = None,
     track: _track.Track | None = None,
-    on_round: Callable[[dict[str, Any]], object] | None = None,
+    on_round: Callable[[RoundRecord], object] | None = None,
 ) -> Run:
     """Runs a scenario, and returns what remains of it.
 
@@ -47,7 +48,7 @@ def run(
     are its result.
 
     `on_round` is called with the record of every round as it ends, as `Simulation.step` returns it. The run stops after the
-    round if it returns True, and its finished rounds are its result. The wall time of such a run is not measured.
+    round if it returns True, and its finished rounds are its result.
 
     Ctrl-C raises KeyboardInterrupt, and so does `on_round` with its exceptions. If a round was finished, the exception has
     the finished rounds as a `Run` in its attribute `run`, and they are written to `out` if there is one.
@@ -56,9 +57,7 @@ def run(
     installed.
     """
     source = _inputs.given(scenario, set, seed, data_dir, ratings=_ratings.given(ratings, scenario, set))
-    show, end = (None, lambda: None)
-    if progress and _progress.is_visible():
-        show, end = _progress.shown()
+    show, end = _progress.shown() if progress and _progress.is_visible() else (None, None)
     with _track.Tracking(_track.chosen(track), on_round) as tracking:
         try:
             report = tracking.run(source, _inputs.threads_of(threads), show)
@@ -66,7 +65,8 @@ def run(
             _keep(reason, source, out)
             raise
         finally:
-            end()
+            if end is not None:
+                end()
         done = Run(report, source)
         for text in done.record.get("warnings", []):
             warnings.warn(text, UserWarning, stacklevel=2)
@@ -77,7 +77,7 @@ def run(
     return done
 
 
-def _keep(reason: BaseException, source: dict[str, Any], out: str | os.PathLike[str] | None) -> None:
+def _keep(reason: BaseException, source: _inputs.Source, out: str | os.PathLike[str] | None) -> None:
     """Gives an exception the finished rounds of the run that it ends, and writes them."""
     report = reason.__dict__.pop("report", None)
     if report is None:
@@ -93,7 +93,7 @@ def _keep(reason: BaseException, source: dict[str, Any], out: str | os.PathLike[
 
 
 def resolve(
-    scenario: _inputs.Scenario, *, set: Mapping[str, Any] | None = None, seed: int | None = None
+    scenario: _inputs.Scenario, *, set: Mapping[str, object] | None = None, seed: int | None = None
 ) -> str:
     """Returns a scenario as it is resolved, with every preset and default written out, as TOML.
 
@@ -109,12 +109,13 @@ def estimate(
     scenario: _inputs.Scenario,
     ratings: _ratings.Ratings | None = None,
     *,
-    set: Mapping[str, Any] | None = None,
+    set: Mapping[str, object] | None = None,
     seed: int | None = None,
     threads: int | None = None,
     data_dir: str | os.PathLike[str] | None = None,
-) -> dict[str, Any]:
+) -> Estimate:
     """Rehearses the first rounds of a scenario, and returns what its run is expected to take: bytes, virtual time,
     wall-clock time and memory. `ratings` are as `run` takes them."""
     source = _inputs.given(scenario, set, seed, data_dir, ratings=_ratings.given(ratings, scenario, set))
-    return json.loads(_native.estimate(source, _inputs.threads_of(threads)))
+    told: Estimate = json.loads(_native.estimate(source, _inputs.threads_of(threads)))
+    return told

@@ -6,10 +6,12 @@ import atexit
 import json
 import os
 import weakref
-from typing import TYPE_CHECKING, Any, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
 
 from . import _inputs, _native, _ratings
 from ._files import write_private
+from .method import Array
+from .records import Recommended, RoundRecord
 from .run import Run
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ class Simulation:
         scenario: _inputs.Scenario,
         ratings: _ratings.Ratings | None = None,
         *,
-        set: Mapping[str, Any] | None = None,
+        set: Mapping[str, object] | None = None,
         seed: int | None = None,
         threads: int | None = None,
         data_dir: str | os.PathLike[str] | None = None,
@@ -59,7 +61,7 @@ class Simulation:
         scenario: _inputs.Scenario,
         saved: bytes | bytearray | memoryview | str | os.PathLike[str],
         *,
-        set: Mapping[str, Any] | None = None,
+        set: Mapping[str, object] | None = None,
         seed: int | None = None,
         threads: int | None = None,
         data_dir: str | os.PathLike[str] | None = None,
@@ -74,24 +76,24 @@ class Simulation:
         return cls._of(source, _native.Simulation.restore(source, bytes(saved), _inputs.threads_of(threads)))
 
     @classmethod
-    def _of(cls, source: dict[str, Any], native: _native.Simulation) -> Simulation:
+    def _of(cls, source: _inputs.Source, native: _native.Simulation) -> Simulation:
         self = cls.__new__(cls)
         self._source = source
         self._native = native
         _alive.add(self)
         return self
 
-    def step(self) -> dict[str, Any] | None:
+    def step(self) -> RoundRecord | None:
         """Goes on to the end of a round, and returns its record; `None` if the simulation is over."""
         record = self._native.step()
         return None if record is None else json.loads(record)
 
-    def step_until(self, *, round: int | None = None, time_s: float | None = None) -> list[dict[str, Any]]:
+    def step_until(self, *, round: int | None = None, time_s: float | None = None) -> list[RoundRecord]:
         """Goes on until a round is over, or until an instant of virtual time, at which a round may be open. Returns the
         records of the rounds that ended on the way."""
         return [json.loads(record) for record in self._native.step_until(round, time_s)]
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[RoundRecord]:
         while (record := self.step()) is not None:
             yield record
 
@@ -102,7 +104,7 @@ class Simulation:
             write_private(os.fspath(path), saved)
         return saved
 
-    def recommend(self, user: str | int, top: int = 10) -> list[dict[str, Any]]:
+    def recommend(self, user: str | int, top: int = 10) -> list[Recommended]:
         """Returns the `top` items that a user would be shown now, best first: `item`, `score`, whether it is
         `held_out` for the test, and `popular`, the item that popularity would show in its place. Items of its
         training and validation part are left out. Users and items have the names of the ratings file; generated
@@ -130,7 +132,7 @@ class Simulation:
         return self._native.model
 
     @model.setter
-    def model(self, model: Mapping[str, Any]) -> None:
+    def model(self, model: Mapping[str, Array]) -> None:
         self._native.model = dict(model)
         self._source["by_hand"] = True
 

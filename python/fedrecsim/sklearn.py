@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from typing import Any, Mapping, Sequence
+from typing import Mapping, Sequence, Union
 
 import numpy as np
-from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
-from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from . import _inputs, _native, _ratings
 from ._errors import ScenarioError
@@ -16,9 +16,12 @@ from .run import Run
 from .running import RunStopped
 from .simulation import Simulation
 
+#: The id of a user or an item.
+Id = Union[int, str]
+
 #: What a fit sets unless the scenario or a parameter says something else: every user trains on all but its latest item,
 #: which the simulator holds out, and users with a single item are left out.
-_SETTINGS: Mapping[str, Any] = {
+_SETTINGS: Mapping[str, object] = {
     "dataset.split": {"leave-one-out": {"validation_item": False}},
     "dataset.on_unusable_user": "leave-out",
     "evaluation.ranking": "full-catalogue",
@@ -52,7 +55,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         columns: Mapping[str, str | int] | None = None,
         seed: int = 1,
         threads: int | None = None,
-        **parameters: Any,
+        **parameters: object,
     ) -> None:
         self.method = method
         self.scenario = scenario
@@ -65,11 +68,11 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
     #: The parameters that every recommender has.
     _OWN = ("method", "scenario", "metric", "columns", "seed", "threads")
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
+    def get_params(self, deep: bool = True) -> dict[str, object]:
         """Returns the parameters by their names."""
         return {name: getattr(self, name) for name in self._OWN} | self._parameters
 
-    def set_params(self, **parameters: Any) -> Recommender:
+    def set_params(self, **parameters: object) -> Recommender:
         """Sets parameters, and returns the recommender."""
         for name, value in parameters.items():
             if name in self._OWN:
@@ -83,7 +86,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
 
         Raises ScenarioError for ratings and parameters that cannot be used.
         """
-        base: Any = self.scenario
+        base = self.scenario
         if base is None:
             base = {"method": self.method, "dataset": {"name": "generated"}, "training": {"rounds": 20}}
         given = _ratings.given(X, None, {"dataset.columns": dict(self.columns or {})})
@@ -100,14 +103,14 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         self._learn(users, items, *_ratings.pairs(X, self.columns or {}))
         return self
 
-    def _changes(self) -> dict[str, Any]:
+    def _changes(self) -> dict[str, object]:
         """Returns what is set in the scenario."""
         own = {name: value for name, value in self._parameters.items() if "__" not in name}
         keys = {name.replace("__", "."): value for name, value in self._parameters.items() if "__" in name}
         settings = {} if self.scenario is not None else dict(_SETTINGS)
         return {"method": {self.method: own} if own else self.method} | settings | keys
 
-    def _learn(self, users: Sequence[str], items: Sequence[str], of_users: Sequence[Any], of_items: Sequence[Any]) -> None:
+    def _learn(self, users: Sequence[str], items: Sequence[str], of_users: Sequence[Id], of_items: Sequence[Id]) -> None:
         """Learns who is who: the ids by the simulator's names, and what each user has rated."""
         self.users_, self.items_ = _ids(users, of_users), _ids(items, of_items)
         self._users = {user: number for number, user in enumerate(self.users_.tolist())}
@@ -118,7 +121,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
                 rated[self._users[user]].add(self._items[item])
         self._rated = [sorted(rated[number]) for number in range(len(users))]
 
-    def recommend(self, users: Sequence[Any], n: int = 10) -> list[list[Any]]:
+    def recommend(self, users: Sequence[Id] | np.ndarray, n: int = 10) -> list[list[Id]]:
         """Returns `n` items for each of `users`, the best first, without those that the user has rated.
 
         Raises ScenarioError for a user whom the fit did not see.
@@ -150,7 +153,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         held_out = defaultdict(set)
         # Numbers of no item, which are ranked nowhere.
-        unseen: dict[Any, int] = {}
+        unseen: dict[Id, int] = {}
         for user, item in zip(*_ratings.pairs(X, self.columns or {})):
             if (number := self._users.get(user)) is not None:
                 place = self._items.get(item)
@@ -168,7 +171,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         )
         return means[self.metric]
 
-    def _number(self, user: Any) -> int:
+    def _number(self, user: Id | np.generic) -> int:
         """Returns the number of a user by its id."""
         key = user.item() if isinstance(user, np.generic) else user
         number = self._users.get(key)
@@ -183,7 +186,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         return hasattr(self, "scores_")
 
 
-def _ids(names: Sequence[str], values: Sequence[Any]) -> np.ndarray:
+def _ids(names: Sequence[str], values: Sequence[Id]) -> np.ndarray:
     """Returns ids in the order of the simulator's names: integers if the column has them, else texts."""
     # An id that is missing is an empty text.
     if any(isinstance(value, int) for value in values):

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Literal, Mapping, Sequence, overload
+from typing import Literal, Mapping, Sequence, overload
 
 from . import _inputs, _native, _ratings, _ray, _track, method
 from ._errors import WrongTypeError
@@ -47,12 +47,12 @@ class Study(Comparison):
 
 @overload
 def study(
-    study: str | os.PathLike[str] | Mapping[str, Any],
+    study: str | os.PathLike[str] | Mapping[str, object],
     ratings: _ratings.Ratings | None = None,
     *,
     executor: Literal["local", "ray"] = "local",
     out: str | os.PathLike[str] | None = None,
-    set: Mapping[str, Any] | None = None,
+    set: Mapping[str, object] | None = None,
     seeds: Sequence[int] = (),
     threads: int | None = None,
     jobs: int | None = None,
@@ -60,19 +60,19 @@ def study(
     data_dir: str | os.PathLike[str] | None = None,
     checkpoint_every: int | None = None,
     progress: bool = True,
-    ray_options: Mapping[str, Any] | None = None,
+    ray_options: Mapping[str, object] | None = None,
     track: _track.Track | None = None,
 ) -> Study: ...
 
 
 @overload
 def study(
-    study: str | os.PathLike[str] | Mapping[str, Any],
+    study: str | os.PathLike[str] | Mapping[str, object],
     ratings: _ratings.Ratings | None = None,
     *,
     executor: Literal["slurm"],
     out: str | os.PathLike[str] | None = None,
-    set: Mapping[str, Any] | None = None,
+    set: Mapping[str, object] | None = None,
     seeds: Sequence[int] = (),
     threads: int | None = None,
     jobs: int | None = None,
@@ -80,17 +80,17 @@ def study(
     data_dir: str | os.PathLike[str] | None = None,
     checkpoint_every: int | None = None,
     progress: bool = True,
-    ray_options: Mapping[str, Any] | None = None,
+    ray_options: Mapping[str, object] | None = None,
 ) -> str: ...
 
 
 def study(
-    study: str | os.PathLike[str] | Mapping[str, Any],
+    study: str | os.PathLike[str] | Mapping[str, object],
     ratings: _ratings.Ratings | None = None,
     *,
     executor: str = "local",
     out: str | os.PathLike[str] | None = None,
-    set: Mapping[str, Any] | None = None,
+    set: Mapping[str, object] | None = None,
     seeds: Sequence[int] = (),
     threads: int | None = None,
     jobs: int | None = None,
@@ -98,7 +98,7 @@ def study(
     data_dir: str | os.PathLike[str] | None = None,
     checkpoint_every: int | None = None,
     progress: bool = True,
-    ray_options: Mapping[str, Any] | None = None,
+    ray_options: Mapping[str, object] | None = None,
     track: _track.Track | None = None,
 ) -> Study | str:
     """Runs a study, and returns its tables. Complete runs in its folder stay, and stopped runs go on.
@@ -149,7 +149,9 @@ def study(
         return _on_ray(order) if executor == "ray" else _local(order)
 
 
-def _placed(study: Any, out: Any) -> tuple[Path, Path]:
+def _placed(
+    study: str | os.PathLike[str] | Mapping[str, object], out: str | os.PathLike[str] | None
+) -> tuple[Path, Path]:
     """Returns the file and the folder of a study, and writes the file if the study is a dictionary."""
     if not isinstance(study, Mapping):
         if not isinstance(study, (str, os.PathLike)) or not os.fspath(study):
@@ -162,13 +164,14 @@ def _placed(study: Any, out: Any) -> tuple[Path, Path]:
         raise _native.ScenarioError(f"the name of a study must be a file name, not {name!r}")
     folder = Path(out if out is not None else Path("reports") / "study").absolute()
     written = {key: value for key, value in study.items() if key != "name"}
-    arms = [dict(arm) for arm in written.get("arms", [])]
+    given = written.get("arms")
+    arms = [dict(arm) for arm in given] if isinstance(given, (list, tuple)) else []
     for owner in [written, *arms]:
         base = owner.get("base")
         if isinstance(base, Mapping):
             text = _native.toml_of_json(_inputs.json_of(dict(base)))
             owner["base"] = os.fspath(_kept(folder / _HIDDEN, "scenario", text))
-        elif base is not None and os.path.exists(base):
+        elif isinstance(base, (str, os.PathLike)) and os.path.exists(base):
             # Else it is the name of a scenario that comes with the package.
             owner["base"] = os.path.abspath(base)
     if arms:

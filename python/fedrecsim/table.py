@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING, Any, Iterator
+from typing import TYPE_CHECKING, Iterator, Union
 
 from . import _native
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas
     import polars
     import pyarrow
 
 
+#: A cell of a table; `None` stands for what is not there.
+Cell = Union[str, int, float, None]
+
+
 class Table:
     """A table that any library with Arrow support reads without a copy: `polars.DataFrame(table)`, `pyarrow.table(table)`.
 
-    `table["loss"]` is a column as an array of NumPy, with NaN for what is not there.
+    `table["loss"]` is a column as an array of NumPy, with NaN for what is not there. A column of texts is a list.
     """
 
     def __init__(self, native: _native.Table) -> None:
@@ -33,7 +38,7 @@ class Table:
         """The names of the columns."""
         return self._native.columns
 
-    def __getitem__(self, column: str) -> Any:
+    def __getitem__(self, column: str) -> np.ndarray | list[str]:
         return self._native.column(column)
 
     def __len__(self) -> int:
@@ -46,12 +51,12 @@ class Table:
         """Returns the names of the columns, so that `dict(table)` works."""
         return self.columns
 
-    def to_dicts(self) -> list[dict[str, Any]]:
+    def to_dicts(self) -> list[dict[str, Cell]]:
         """Returns the rows as dictionaries, with `None` for what is not there."""
         columns = {name: self[name] for name in self.columns}
         whole = {name for name, kind in zip(self.columns, self._native.types) if kind == "UInt64"}
 
-        def cell(name: str, value: Any) -> Any:
+        def cell(name: str, value: Cell) -> Cell:
             if value is None or value != value:
                 return None
             return value if isinstance(value, str) else int(value) if name in whole else float(value)
@@ -97,5 +102,5 @@ class Table:
         size = f"{len(self)} rows, {len(self.columns)} columns"
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{size}</p>"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[Table], tuple[_native.Table]]:
         return (Table, (self._native,))

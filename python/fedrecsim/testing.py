@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Mapping
 
 from . import _inputs, _native, method
 
 
-def contract(checked: type[method.Method], parameters: Mapping[str, Any] | None = None) -> None:
+def contract(checked: type[method.Method], parameters: Mapping[str, object] | None = None) -> None:
     """Checks that a method keeps what the simulator relies on, in small worlds.
 
     Its runs repeat their digest, also with several threads and from a checkpoint. No private number stands in a frame.

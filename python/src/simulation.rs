@@ -296,8 +296,10 @@ impl Simulation {
         }
     }
 
-    /// Ends the simulation where it stands, and returns what remains.
-    fn finish(&self, py: Python<'_>) -> PyResult<Report> {
+    /// Ends the simulation where it stands, and returns what remains. The wall-clock times are for the
+    /// record: that of the whole run, and the median of a round.
+    #[pyo3(signature = (total_s=0.0, per_round_ms=0.0))]
+    fn finish(&self, py: Python<'_>, total_s: f64, per_round_ms: f64) -> PyResult<Report> {
         self.check_process()?;
         // This takes very little time. A signal that arrives meanwhile is handled afterwards, when
         // the result is there.
@@ -305,6 +307,8 @@ impl Simulation {
             .detach(|| self.lock().take().ok_or_else(finished)?.finish())
             .or_raise()?;
         let wall = Wall {
+            total_s,
+            per_round_ms,
             threads: self.control.threads as u32,
             ..Wall::default()
         };

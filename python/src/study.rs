@@ -3,9 +3,10 @@
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fedrecsim::cli::{self, Finished, Session, outside};
+use fedrecsim::cli::{self, Finished, Followed, Session, outside};
 use fedrecsim_report::FolderLock;
 use pyo3::prelude::*;
+use serde_json::json;
 
 use crate::error::OrRaise;
 use crate::method::{MethodEntry, all};
@@ -177,14 +178,47 @@ pub fn compare(
 }
 
 /// Carries out a command line, prints what it prints, and returns the exit code. `itself` are the
-/// words that start this command.
+/// words that start this command. `follow` is called with what a run tells while it goes on, as JSON: the
+/// name, the scenario and the folder of the report (`null` if there is to be none) when it begins, and for
+/// each round its record and the seconds that it took.
 #[pyfunction]
+#[pyo3(signature = (words, itself, methods, follow=None))]
 pub fn main(
     py: Python<'_>,
     words: Vec<OsString>,
     itself: Vec<OsString>,
     methods: Vec<Py<MethodEntry>>,
+    follow: Option<Py<PyAny>>,
 ) -> u8 {
     let methods = all(&methods);
-    py.detach(|| cli::program_of(words, &methods, itself))
+    let told = |followed: Followed<'_>| {
+        if let Some(follow) = &follow {
+            tell(follow, &json_of(followed));
+        }
+    };
+    let mut session = Session::new(&methods);
+    session.follow = follow.is_some().then_some(&told);
+    py.detach(|| cli::program_of(words, itself, session))
+}
+
+/// Returns what a run tells as JSON.
+fn json_of(followed: Followed<'_>) -> String {
+    let told = match followed {
+        Followed::Begun { scenario, folder } => {
+            json!({ "name": scenario.name, "scenario": scenario, "folder": folder })
+        }
+        Followed::Round { record, took } => {
+            json!({ "record": record, "took_s": took.as_secs_f64() })
+        }
+    };
+    told.to_string()
+}
+
+/// Calls a function of Python's. An exception is shown and goes no further: it is none of the run's.
+fn tell(follow: &Py<PyAny>, text: &str) {
+    Python::attach(|py| {
+        if let Err(raised) = follow.call1(py, (text,)) {
+            raised.write_unraisable(py, None);
+        }
+    });
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import _thread
 import json
-import subprocess
 import sys
 import threading
 import warnings
@@ -46,6 +45,8 @@ class Kept:
         self.names: list[str] = []
         self.parameters: list[dict] = []
         self.curves: list[dict[int, dict[str, float]]] = []
+        #: The wall-clock seconds of rounds, which no report has.
+        self.took: list[dict[int, float]] = []
         self.ends: list[fedrecsim.Ended] = []
         self.files: list[dict[str, bytes]] = []
         self.came = threading.Condition()
@@ -54,11 +55,15 @@ class Kept:
         self.names.append(name)
         self.parameters.append(dict(parameters))
         self.curves.append({})
+        self.took.append({})
 
     def rounds(self, rounds) -> None:
         with self.came:
             for number, figures_ in rounds:
-                self.curves[-1].setdefault(number, {}).update(figures_)
+                own = dict(figures_)
+                if (took := own.pop(figures.WALL, None)) is not None:
+                    self.took[-1][number] = took
+                self.curves[-1].setdefault(number, {}).update(own)
             self.came.notify_all()
 
     def end(self, ended) -> None:
@@ -75,8 +80,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def expected(run: fedrecsim.Run) -> dict[int, dict[str, float]]:
     """Returns what a tracker has to have of the rounds of a run."""
-    rows = [dict(zip(run.rounds, row)) for row in zip(*(run.rounds[column] for column in run.rounds))]
-    return {int(row["round"]): figures.named(row) for row in rows}
+    return {row["round"]: figures.named(row) for row in run.rounds.to_dicts()}
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
@@ -100,11 +104,23 @@ def test_a_tracker_gets_parameters_every_figure_the_accuracy_and_the_report(smal
     assert set(kept.files[0]) == told - {"users.csv"}, "a new file of the report is missing in `FILES`"
 
 
+def test_a_tracker_gets_the_wall_time_of_each_round_and_the_digest_does_not(small) -> None:
+    """If this fails, nobody sees that a run slows down, or the time of a machine is a part of its result."""
+    kept = Kept()
+    run = fedrecsim.run(small, track=kept, progress=False)
+    assert sorted(kept.took[0]) == [1, 2, 3, 4] and min(kept.took[0].values()) > 0
+    wall = run.record["wall"]
+    assert wall["total_s"] >= sum(kept.took[0].values())
+    assert wall["per_round_ms"] == pytest.approx(np.median(list(kept.took[0].values())) * 1e3)
+    assert kept.ends[0].figures["final/wall_total_s"] == wall["total_s"]
+    assert run.digest == fedrecsim.run(small, progress=False).digest
+
+
 def test_only_what_the_record_of_a_round_lacks_comes_at_the_end(small) -> None:
     """If this fails, curves of a long run are empty until it ends."""
     for change in CHANGES.values():
         simulation = fedrecsim.Simulation(small | change)
-        rows = figures.Rows(len(change.get("faults", [])))
+        rows = figures.Rows(change)
         live = set().union(*(rows.of(record) for record in simulation))
         assert set(simulation.finish().rounds.columns) - live <= {"round", "energy_j"}
 
@@ -229,49 +245,8 @@ def test_a_tracker_that_fails_gets_no_other_run_of_a_study(small, place: Path) -
 
 def test_names_are_those_that_every_tracker_takes() -> None:
     """If this fails, MLflow refuses `hr@10`."""
-    row = {"round": 3, "test_hr@10": 0.5, "up_sent_bytes": 7, "loss": None, "c_above_0_union": np.nan, "epsilon": 2.0}
+    row = {"round": 3, "test_hr@10": 0.5, "up_sent_bytes": 7, "loss": None, "c_above_0_union": float("nan"), "epsilon": 2}
     assert figures.named(row) == {"test/hr_at_10": 0.5, "up/sent_bytes": 7.0, "round/epsilon": 2.0}
-
-
-def command(*words: str) -> subprocess.CompletedProcess[str]:
-    """Carries out the command of the package."""
-    return subprocess.run([sys.executable, "-m", "fedrecsim", *words], capture_output=True, text=True, check=False)
-
-
-def test_the_command_refuses_what_it_cannot_track(place: Path) -> None:
-    """If this fails, a run goes on for hours and is tracked by nobody."""
-    Path("a.toml").write_text(TOML)
-    for words, reason in (
-        (["--track"], "`--track` takes a tracker: mlflow, tensorboard, wandb"),
-        (["--track", "--json"], "`--track` takes a tracker"),
-        (["--track=sacred"], "there is no tracker 'sacred'"),
-        (["--no-report", "--track", "mlflow"], "`--no-report` leaves out; name a folder with --out"),
-    ):
-        done = command("run", "a.toml", *words)
-        assert (done.returncode, done.stdout) == (2, "") and reason in done.stderr, done
-    assert not Path("reports").exists()
-    assert "unexpected argument '--track'" in command("methods", "--track", "mlflow").stderr
-
-
-def test_the_report_of_the_command_is_its_own(place: Path) -> None:
-    """If this fails, a tracker gets the run of another command that ended at the same time, or an old one."""
-    from fedrecsim._track.command import _written, reports
-
-    def report(folder: str, *words: str) -> None:
-        path = place / "reports" / folder / "run.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"command": ["fedrecsim", "run", *words]}))
-
-    report("old", "a.toml")
-    before = reports(["run", "a.toml"])
-    assert set(before) == {Path("reports/old")} and _written(["run", "a.toml"], before) is None
-    report("a-7", "a.toml")
-    report("a-8", "a.toml", "--seed", "8")
-    report("b-7", "b.toml")
-    assert _written(["run", "a.toml", "--json"], before) == Path("reports/a-7")
-    assert _written(["run", "a.toml", "--seed=8"], before) == Path("reports/a-8")
-    assert _written(["run", "c.toml"], before) is None
-    assert _written(["run", "--out", "reports/b-7", "b.toml"], {}) == Path("reports/b-7")
 
 
 def test_a_warning_that_is_an_error_does_not_reach_the_run_that_goes_on(small) -> None:

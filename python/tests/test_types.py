@@ -10,7 +10,8 @@ import typing
 import fedrecsim
 import pytest
 from conftest import PACKAGE
-from fedrecsim import _native
+from fedrecsim import _native, records
+from test_track import CHANGES
 
 
 def test_the_stub_names_what_the_native_module_has() -> None:
@@ -29,6 +30,63 @@ def test_the_stub_names_what_the_native_module_has() -> None:
             assert {name for name in members if not name.startswith("_")} == native, node.name
 
 
+def test_no_type_is_left_open() -> None:
+    """If this fails, a type checker takes whatever a user writes there, and lets mistakes pass."""
+    files = sorted((PACKAGE / "fedrecsim").rglob("*.py*"))
+    sources = [path for path in files if path.suffix in (".py", ".pyi")]
+    assert len(sources) > 30
+    for path in sources:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            name = getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "name", None)
+            assert name != "Any", f"{path}: write a type, or `object` where anything is taken"
+
+
+def disagreement(value: object, hint: object, place: str) -> str | None:
+    """Returns where a value is not what its type says; `None` if it is."""
+    origin, of = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Union:
+        found = [disagreement(value, one, place) for one in of]
+        return None if None in found else found[0]
+    parts: list[tuple[object, object, str]] = []
+    if typing.is_typeddict(hint):
+        hints = typing.get_type_hints(hint)
+        if not isinstance(value, dict) or not hint.__required_keys__ <= value.keys() <= hints.keys():
+            return f"{place} has the keys {value!r:.300}, and not {sorted(hints)}"
+        parts = [(part, hints[key], f"{place}.{key}") for key, part in value.items()]
+    elif origin is list and isinstance(value, list):
+        parts = [(part, of[0], f"{place}[{number}]") for number, part in enumerate(value)]
+    elif origin is dict and isinstance(value, dict):
+        parts = [(part, of[1], f"{place}.{key}") for key, part in value.items()]
+    # What JSON says within JSON has no other type.
+    elif not isinstance(hint, typing.ForwardRef):
+        kinds = {float: (int, float)}.get(hint, hint)
+        if origin is not None or not isinstance(value, kinds) or (isinstance(value, bool) and hint is not bool):
+            return f"{place} is {value!r:.80}, and not {hint}"
+    return next(filter(None, (disagreement(*part) for part in parts)), None)
+
+
+@pytest.mark.parametrize("change", [*CHANGES.values(), {"method": "fedrap"}, {"audit": {}}], ids=str)
+def test_records_are_what_their_types_say(small: dict, change: dict) -> None:
+    """If this fails, a type checker lets pass what is not there, or refuses what is."""
+    simulation = fedrecsim.Simulation(small | change)
+    for record in simulation:
+        assert disagreement(record, records.RoundRecord, "round") is None
+    for shown in simulation.recommend(0, top=2):
+        assert disagreement(shown, records.Recommended, "recommended") is None
+    assert disagreement(simulation.finish().record, records.RunRecord, "run") is None
+    assert disagreement(fedrecsim.estimate(small | change), records.Estimate, "estimate") is None
+
+
+def test_a_record_that_is_not_as_its_type_says_is_found() -> None:
+    """If this fails, the test of the types of records lets anything pass."""
+    sound = {"uploads": [0.5, 1], "averaged": [], "union": None}
+    assert disagreement(sound, records.Sparsity, "it") is None
+    for wrong in ({"union": "no"}, {"uploads": [True]}, {"uploads": None}, {"more": 1}):
+        assert disagreement(sound | wrong, records.Sparsity, "it") is not None, wrong
+    assert disagreement({"test": {}}, records.Accuracy, "it") is None
+    assert disagreement({"validation": {}}, records.Accuracy, "it") is not None
+
+
 def test_the_types_that_authors_write_are_there() -> None:
     """If this fails, annotations of a method cannot be read at run time."""
     client = fedrecsim.Client
@@ -40,6 +98,7 @@ def test_the_types_that_authors_write_are_there() -> None:
 def test_the_package_is_sound_for_a_type_checker() -> None:
     """If this fails, code that uses the package has errors that are not its own."""
     pytest.importorskip("mypy")
-    command = [sys.executable, "-m", "mypy", "--python-version", "3.10", "--ignore-missing-imports", "fedrecsim"]
+    options = ["--strict", "--python-version", "3.10", "--ignore-missing-imports"]
+    command = [sys.executable, "-m", "mypy", *options, "fedrecsim"]
     checked = subprocess.run(command, cwd=PACKAGE, capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout

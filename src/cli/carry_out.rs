@@ -1,26 +1,23 @@
-//! Runs a world for `run` and `resume`: shows progress, writes the report, and removes the
-//! checkpoints.
+//! Runs a world for `run` and `resume`, writes the report, and removes the checkpoints.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::args::{ProgressArg, RunOptions};
+use super::args::RunOptions;
 use super::output_file::OutputFile;
 use super::screen::warn;
+use super::watch::Watch;
 use super::{Finished, Session, memory, screen};
 use crate::UserId;
 use crate::scenario::Scenario;
 use fedrecsim_core::{Error, ErrorKind, Result, shell_word};
 use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_ranks::{self as ranks, Crew};
-use fedrecsim_report::progress::{LINES_EVERY, Progress, Show};
 use fedrecsim_report::{self as report, ReportFolder, RunRecord, UserArrays, Wall};
-use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::{
-    self as sim, Checkpoints, Outcome, RoundObserver, RunControl, Simulation, Stop, World,
-    checkpoint,
+    self as sim, Checkpoints, Outcome, RunControl, Simulation, Stop, World, checkpoint,
 };
 
 /// How a run is carried out, and where its report goes.
@@ -71,6 +68,8 @@ pub(crate) fn carry_out(
     session: &Session,
 ) -> Result<Finished> {
     let mut watch = Watch::new(&scenario, job.options.progress, session);
+    let path = job.folder.as_ref().map(ReportFolder::path);
+    watch.begin(&scenario, path, session);
     let control = RunControl {
         threads: job.threads,
         interrupted: Arc::clone(&session.interrupted),
@@ -88,7 +87,7 @@ pub(crate) fn carry_out(
 pub(super) fn conclude(
     scenario: Scenario,
     (outcome, users): (Outcome, Vec<UserArrays>),
-    watch: Watch,
+    mut watch: Watch<'_>,
     job: Job,
     session: &Session,
 ) -> Result<Finished> {
@@ -98,11 +97,11 @@ pub(super) fn conclude(
         folder,
         ..
     } = job;
-    watch.progress.finish();
+    watch.finish();
     let model = outcome.model.clone();
     let wall = Wall {
         total_s: session.started.elapsed().as_secs_f64(),
-        per_round_ms: median(&watch.laps).as_secs_f64() * 1e3,
+        per_round_ms: watch.per_round().as_secs_f64() * 1e3,
         // Within another program, it is the peak of all that the process has ever done.
         peak_rss_bytes: session
             .is_program
@@ -158,7 +157,7 @@ pub(super) fn conclude(
 fn on_ranks(
     world: Arc<World>,
     control: &RunControl,
-    watch: &mut Watch,
+    watch: &mut Watch<'_>,
     checkpoints: Checkpoints,
     crew: Crew,
 ) -> Result<Simulation> {
@@ -167,7 +166,7 @@ fn on_ranks(
         && (matches!(error, Error::Interrupted)
             || matches!(error.ended_by(), Some(Stop::ProcessLost { .. })))
     {
-        watch.progress.finish();
+        watch.finish();
         warn(&error.to_string());
     }
     Ok(simulation)
@@ -232,53 +231,6 @@ fn without_report(error: Error, stopped_by: Option<Error>, folder: &ReportFolder
             error
         }
     }
-}
-
-/// Shows progress and measures wall-clock time; neither reaches the result.
-pub(super) struct Watch {
-    progress: Progress,
-    /// When the last round ended, or the first one began.
-    last: Instant,
-    /// Wall-clock time between the ends of rounds.
-    laps: Vec<Duration>,
-}
-
-impl Watch {
-    /// Begins to watch a run of this scenario.
-    pub(super) fn new(scenario: &Scenario, how: ProgressArg, session: &Session) -> Self {
-        let show = match how {
-            ProgressArg::Off => Show::Nothing,
-            ProgressArg::Rounds => Show::Lines(Duration::ZERO),
-            ProgressArg::Auto if session.visible => Show::Bar(screen::of_stderr()),
-            ProgressArg::Auto => Show::Lines(LINES_EVERY),
-        };
-        let headline = scenario.evaluation.headline();
-        Self {
-            progress: Progress::new(scenario.training.rounds, headline, show),
-            last: Instant::now(),
-            laps: Vec::new(),
-        }
-    }
-}
-
-impl RoundObserver for Watch {
-    fn round_finished(&mut self, round: &RoundRecord, total: ByDirection<Flow>) {
-        let now = Instant::now();
-        self.laps.push(now - std::mem::replace(&mut self.last, now));
-        self.progress.round_finished(round, total);
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.progress.finish();
-    }
-}
-
-fn median(laps: &[Duration]) -> Duration {
-    let mut sorted = laps.to_vec();
-    sorted.sort_unstable();
-    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
 /// Returns the arrays of `users` for the model's file, at the end of `simulation`. After a run that

@@ -37,10 +37,11 @@ mod table;
 mod task;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub use inputs::{Inputs, data_directories};
 pub use program::{carry_out, program, program_of};
-pub use session::{Finished, Session};
+pub use session::{Finished, Followed, Session};
 pub use study::outside;
 
 use fedrecsim_report::words::lines;

@@ -31,18 +31,18 @@ const REFUSED: u8 = 2;
 /// A `main` of one line that adds a method of its own is in `examples/item_mean.rs`.
 pub fn program(methods: &[Entry]) -> ExitCode {
     let words = std::env::args_os().collect();
-    program_of(words, methods, Vec::new()).into()
+    program_of(words, Vec::new(), Session::new(methods)).into()
 }
 
 /// Carries out the command line `words`, which begin with the program's name, and returns the exit
 /// code. `itself` is the command that starts this program, such as an interpreter and its script;
-/// empty for a plain executable.
-pub fn program_of(words: Vec<OsString>, methods: &[Entry], itself: Vec<OsString>) -> u8 {
+/// empty for a plain executable. `session` has the methods, and who follows a run.
+pub fn program_of(words: Vec<OsString>, itself: Vec<OsString>, session: Session<'_>) -> u8 {
     let session = Session {
         is_program: true,
         visible: std::io::stderr().is_terminal(),
         itself,
-        ..Session::new(methods)
+        ..session
     };
     let command = Cli::parse_from(understood(words)).command;
     let mut membership = None;

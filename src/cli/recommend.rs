@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::Session;
 use super::args::{InputArgs, ProgressArg, RecommendArgs};
-use super::carry_out::Watch;
 use super::inputs::{Inputs, threads_of};
 use super::screen::in_column;
 use super::task::Task;
+use super::watch::Watch;
 use crate::{Error, Result};
 use fedrecsim_core::shell_word;
 use fedrecsim_data::dataset::{Dataset, with_reason};

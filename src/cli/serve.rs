@@ -4,10 +4,11 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use super::args::{ProgressArg, RunArgs, RunOptions, ServeArgs};
-use super::carry_out::{Job, Watch, conclude};
+use super::carry_out::{Job, conclude};
 use super::inputs::{strictness, threads_of};
 use super::run::{claim, reproducing};
 use super::task::Task;
+use super::watch::Watch;
 use super::{Finished, Session};
 use crate::{Error, Result};
 use fedrecsim_deploy::{self as deploy, News, Serving};
@@ -50,6 +51,7 @@ pub(crate) fn serve(arguments: ServeArgs, session: &Session) -> Result<Finished>
         interrupted: Arc::clone(&session.interrupted),
     };
     let mut watch = Watch::new(&task.scenario, arguments.options.progress, session);
+    watch.begin(&task.scenario, Some(folder.path()), session);
     let outcome = deploy::serve(serving, listener, &mut |news| match news {
         News::WaitsFor(users) => session.note(&format!(
             "waits for the users {users} (fedrecsim join {listen} --users FIRST..LAST)"

@@ -1,13 +1,15 @@
 //! The inputs of every command beside its arguments, and its outputs.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{ranks, screen, signals};
 use crate::method::{Entry, vocabulary_of};
-use crate::scenario::MethodVocabulary;
+use crate::scenario::{MethodVocabulary, Scenario};
+use crate::sim::RoundRecord;
 use crate::{Error, Result};
 
 /// The inputs of a command beside its arguments.
@@ -19,6 +21,9 @@ pub struct Session<'s> {
     /// Has a study carry out its runs in threads of this process, and receives their progress, line
     /// by line. Without it each run is a process, and standard error is told.
     pub tell: Option<&'s (dyn Fn(&str) + Sync)>,
+    /// Receives what `run` and `resume` come to while they go on. It is called between two rounds, so
+    /// that it must not take long, and nothing of it reaches the result.
+    pub follow: Option<&'s (dyn Fn(Followed<'_>) + Sync)>,
     /// Whether the command has the process to itself, and so its signals and its ranks.
     pub(crate) is_program: bool,
     /// Whether somebody watches standard error, so that a bar may be shown there.
@@ -37,6 +42,7 @@ impl<'s> Session<'s> {
             methods,
             interrupted: Arc::default(),
             tell: None,
+            follow: None,
             is_program: false,
             visible: false,
             itself: Vec::new(),
@@ -97,6 +103,25 @@ impl<'s> Session<'s> {
             Some(tell) => tell(line),
         }
     }
+}
+
+/// What a run tells while it goes on. Of several processes of a run, the first one tells it.
+#[derive(Clone, Copy, Debug)]
+pub enum Followed<'r> {
+    /// The run begins.
+    Begun {
+        /// Its scenario, with every preset and default.
+        scenario: &'r Scenario,
+        /// The folder of its report, if there is to be one.
+        folder: Option<&'r Path>,
+    },
+    /// A round is over.
+    Round {
+        /// What has happened in it.
+        record: &'r RoundRecord,
+        /// The wall-clock time since the round before it, or since the run began.
+        took: Duration,
+    },
 }
 
 /// The outputs of a command when it ends.

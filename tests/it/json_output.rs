@@ -1,8 +1,10 @@
 use std::process::{Command, Output};
+use std::sync::Mutex;
 
+use fedrecsim::cli::{Followed, Session};
 use serde_json::Value;
 
-use crate::support::{Workshop, small};
+use crate::support::{Workshop, methods, small};
 
 fn run(workshop: &Workshop, flags: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_fedrecsim"))
@@ -157,4 +159,34 @@ fn the_process_ends_with_the_promised_exit_codes() {
         serde_json::from_str::<Value>(&output).unwrap()["complete"],
         false
     );
+}
+
+/// If this fails, whoever follows a run hears of it when it is over, or changes its result.
+#[test]
+fn who_follows_a_run_hears_of_each_round_before_the_report() {
+    let (workshop, unfollowed) = (Workshop::new(), Workshop::new());
+    unfollowed.run(unfollowed.small(), &[]).unwrap();
+    let heard = Mutex::new(Vec::new());
+    let follow = |followed: Followed<'_>| {
+        assert!(!workshop.report().join("run.json").exists());
+        heard.lock().unwrap().push(match followed {
+            Followed::Begun { scenario, folder } => {
+                assert_eq!(folder, Some(workshop.report().as_path()));
+                scenario.name.clone()
+            }
+            Followed::Round { record, took } => {
+                assert!(took.as_secs_f64() > 0.0);
+                record.round.to_string()
+            }
+        });
+    };
+    let methods = methods();
+    let mut session = Session::new(&methods);
+    session.follow = Some(&follow);
+    let arguments = workshop.arguments(workshop.small(), &[]);
+    let finished = arguments.carry_out_in(&session).unwrap();
+    assert!(finished.errors.is_empty());
+    assert_eq!(*heard.lock().unwrap(), ["small", "1", "2", "3"]);
+    let digest = |workshop: &Workshop| workshop.run_json()["digest"].clone();
+    assert_eq!(digest(&workshop), digest(&unfollowed));
 }

@@ -42,6 +42,10 @@ mod estimates;
 mod events;
 /// Rounds are added to a run that is complete.
 mod extension;
+/// The documented example of a codec, with its test.
+#[allow(dead_code)]
+#[path = "../../examples/farthest_rows.rs"]
+mod farthest_rows;
 /// Transfers that a rule spoils, and users who leave: what arrives, what is lost, and what a device
 /// keeps is right.
 mod faults;
@@ -116,7 +120,7 @@ mod overheads;
 mod own_method;
 /// A policy that a program defines itself runs as it says.
 mod own_policy;
-/// A page of the documents shows what the program prints.
+/// A page of the documents shows what the program prints, and code that is compiled here.
 #[cfg(unix)]
 mod pages;
 /// Training replays the recordings of the authors' code.

@@ -1,6 +1,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::support::repository;
+
 /// A block of code of a page.
 struct Block<'p> {
     kind: &'p str,
@@ -125,6 +127,47 @@ fn every_lesson_and_how_to_page_can_be_followed() {
     follow_all("how-to");
 }
 
+/// Returns the blocks of this kind on a page that a file of the repository does not have as they
+/// stand, line by line.
+fn not_in(page: &str, kind: &str, file: &str) -> Vec<String> {
+    let source = std::fs::read_to_string(repository(file)).unwrap();
+    let (source, mut other) = (format!("\n{source}"), Vec::new());
+    for block in blocks(page).into_iter().filter(|block| block.kind == kind) {
+        if !source.contains(&format!("\n{}", block.text)) {
+            other.push(block.text);
+        }
+    }
+    other
+}
+
+/// If this fails, the page of a method shows code that nobody has compiled, or the example that it
+/// begins with cannot be copied to another place.
+#[test]
+fn the_page_of_a_method_shows_the_example_that_is_compiled() {
+    let page = std::fs::read_to_string(docs().join("how-to/write-a-method.md")).unwrap();
+    let other = not_in(&page, "rust", "examples/fedbpr/src/main.rs");
+    assert!(other.is_empty(), "the example does not have {other:?}");
+    let template = std::fs::read_to_string(repository("examples/fedbpr/Cargo.toml")).unwrap();
+    assert!(
+        blocks(&page).iter().any(|block| block.text == template),
+        "the page does not show the Cargo.toml of the example"
+    );
+    let paths = template.matches("path = ").count();
+    assert!(
+        paths == 1 && !template.contains("workspace"),
+        "a copy of the example takes more than another path: {template}"
+    );
+}
+
+/// If this fails, the page of a codec shows code that nobody has compiled.
+#[test]
+fn the_page_of_a_codec_shows_the_example_that_is_compiled() {
+    let page = std::fs::read_to_string(docs().join("how-to/write-a-codec.md")).unwrap();
+    let other = not_in(&page, "rust", "examples/farthest_rows.rs");
+    assert!(other.is_empty(), "the example does not have {other:?}");
+    assert!(blocks(&page).iter().any(|block| block.kind == "rust"));
+}
+
 /// If this fails, the checks of the pages let anything pass.
 #[test]
 fn a_line_that_is_not_printed_is_found() {
@@ -137,4 +180,7 @@ fn a_line_that_is_not_printed_is_found() {
     assert_eq!(found.len(), 3);
     assert_eq!(file_of(&found[0]), Some("a.csv"));
     assert!(found[2].follows && found[2].text == "1,2\n");
+    let page = "```rust\nfn main() {\n```\n\n```rust\nmain() -> ExitCode {\n```\n";
+    let other = not_in(page, "rust", "examples/fedbpr/src/main.rs");
+    assert_eq!(other, ["fn main() {\n", "main() -> ExitCode {\n"]);
 }

@@ -112,12 +112,10 @@ fn blocks(text: &str, language: &str) -> Vec<(usize, String)> {
 fn every_example_of_a_scenario_is_valid_and_runs() {
     let mut examples = 0;
     for document in documents() {
-        // A block with seeds is a study.
-        let is_scenario = |(_, block): &(usize, String)| {
-            !block.starts_with("[dependencies]")
-                && !block.contains("seeds = [")
-                && !block.starts_with("include = [")
-        };
+        // A block with seeds is a study, and one with a package or a profile is read by Cargo.
+        let others = ["seeds = [", "include = [", "[package]", "[profile."];
+        let is_scenario =
+            |(_, block): &(usize, String)| !others.iter().any(|other| block.contains(other));
         for (line, block) in blocks(&read(&document), "toml")
             .into_iter()
             .filter(is_scenario)

@@ -7,6 +7,7 @@ use fedrecsim_sim::privacy::{Mechanism, Protection};
 use fedrecsim_sim::{self as sim, Outcome, RunControl, World};
 
 use self::sixteen_bits::SixteenBits;
+use crate::farthest_rows::FarthestRows;
 use crate::support::{assert_balanced, small_with, world};
 
 mod sixteen_bits;
@@ -121,6 +122,26 @@ fn a_downlink_that_loses_something_does_not_damage_the_servers_model() {
         let largest = pairs.map(error).fold(0.0, f32::max);
         assert!(largest < 1e-6, "{mode}: the model has moved by {largest:e}");
     }
+}
+
+/// If this fails, a program's own codec does not reach the run, or its bytes are not those of its
+/// frames.
+#[test]
+fn a_codec_that_leaves_rows_out_sends_fewer_bytes() {
+    let run = |codec: Option<FarthestRows>, threads| {
+        let mut world = world(small_with("fedmf", &["codec.uplink=\"rows-f32\""]));
+        if let Some(codec) = codec {
+            world.uplink = BlockCodecs::every(codec);
+        }
+        run_in(world, threads)
+    };
+    let (all, fewer) = (run(None, 2), run(Some(FarthestRows { share: 0.25 }), 1));
+    assert_balanced(&fewer);
+    let sent = |outcome: &Outcome| outcome.bytes.up.sent as f64;
+    assert!(sent(&fewer) < 0.5 * sent(&all), "{}", sent(&fewer));
+    assert!(sent(&fewer) > 0.2 * sent(&all), "{}", sent(&fewer));
+    let again = run(Some(FarthestRows { share: 0.25 }), 3);
+    assert_eq!(fewer.digest, again.digest);
 }
 
 /// A mechanism that adds the same number to every value that leaves a device.

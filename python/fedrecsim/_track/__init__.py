@@ -9,15 +9,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import statistics
+import time
 import warnings
 from pathlib import Path
-from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Tuple
+from typing import Callable, Iterator, Mapping, Optional, Sequence, Tuple
 
-from .. import _native
+from .. import _inputs, _native
+from .._columns import at
 from .._order import Order
+from ..records import RoundRecord, RunRecord
 from ..table import Table
 from .feed import Feeds
-from .figures import Rows, Value, accuracy_of, named, parameters_of, plain, resolved
+from .figures import WALL, Row, Rows, Value, accuracy_of, named, parameters_of, plain, resolved
 from .trackers import TRACKERS, Ended, Round, Track, Tracker, chosen
 
 __all__ = [
@@ -30,7 +34,9 @@ __all__ = [
     "Tracking",
     "chosen",
     "each_run_of",
+    "end",
     "hand_over",
+    "read",
     "state_of",
 ]
 
@@ -54,40 +60,52 @@ class TrackerFailed(UserWarning):
 class Tracking:
     """A run that trackers follow. Leaving the context ends it at the trackers, however it has ended."""
 
-    def __init__(self, trackers: Sequence[Tracker], on_round: Callable[[dict[str, Any]], object] | None = None) -> None:
+    def __init__(self, trackers: Sequence[Tracker], on_round: Callable[[RoundRecord], object] | None = None) -> None:
         self._trackers = trackers
         self._on_round = on_round
         self._feeds: Feeds | None = None
         self._report: _native.Report | None = None
 
-    def run(self, source: dict[str, Any], threads: int | None, show: Show | None) -> _native.Report:
+    def run(self, source: _inputs.Source, threads: int | None, show: Show | None) -> _native.Report:
         """Carries out a run. With trackers or a callback it goes round by round, so that they get each as it ends. What
         ends it early has what remains as `report`, if a round was finished."""
         if not self._trackers and self._on_round is None:
             return _native.run(source, threads, show)
         from ..simulation import Simulation
 
+        clock = time.perf_counter
+        started = clock()
+        laps: list[float] = []
         simulation = Simulation._of(source, _native.Simulation(source, threads))
+
+        def finished() -> _native.Report:
+            return simulation._native.finish(clock() - started, statistics.median(laps) * 1e3 if laps else 0.0)
+
         scenario = resolved(source)
-        rows = Rows(len(scenario.get("faults", [])))
+        rows, rounds = Rows(scenario), at(scenario, "training").get("rounds")
         self._feeds = Feeds(self._trackers, _warn)
         try:
             self._feeds.begin(Path(source["path"]).stem, parameters_of(scenario))
+            last = clock()
             for record in simulation:
+                laps.append(clock() - last)
                 row = rows.of(record)
-                self._feeds.round(record["round"], named(row))
+                self._feeds.round(record["round"], named(row) | {WALL: laps[-1]})
                 if show is not None:
-                    show(record["round"], *_progress_of(scenario, row))
+                    sent, figure = sum(rows.sent.values()), _figure_of(scenario, record)
+                    show(record["round"], rounds if isinstance(rounds, int) else 0, record["virtual_time_s"], sent, figure)
                 if self._on_round is not None and self._on_round(record) is True:
                     break
+                # What the caller does between two rounds is no time of a round.
+                last = clock()
         except BaseException as reason:
             # After Ctrl-C the finished rounds are what the trackers keep.
             with contextlib.suppress(_native.FedrecsimError):
-                self._report = simulation._native.finish()
+                self._report = finished()
                 if json.loads(self._report.json)["rounds"]:
                     reason.report = self._report  # type: ignore[attr-defined]
             raise
-        self._report = simulation._native.finish()
+        self._report = finished()
         return self._report
 
     def __enter__(self) -> Tracking:
@@ -100,7 +118,7 @@ class Tracking:
             if self._report is None:
                 self._feeds.end({}, None, str(reason) or type(reason).__name__, {})
             else:
-                _end(self._feeds, json.loads(self._report.json), _rows_of(self._report), _files_of(self._report))
+                end(self._feeds, json.loads(self._report.json), _rows_of(self._report), _files_of(self._report))
         except Exception as fault:
             # Whatever it is, the run has its result.
             _warn(f"the trackers lack the end of this run: {fault!r}")
@@ -117,18 +135,23 @@ def hand_over(
 
     `say` is called with what goes wrong. `parameters` are added to those of the scenario.
     """
-    from ..compare import rows_of
-
     try:
-        record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        files = {file: (folder / file).read_bytes() for file in FILES if (folder / file).is_file()}
-        rows = rows_of(folder / "rounds.csv")
+        record, rows, files = read(folder)
         feeds = Feeds(trackers, say)
         feeds.begin(name or record["name"], {**parameters_of(record["scenario"]), **(parameters or {})})
-        return _end(feeds, record, rows, files)
+        return end(feeds, record, rows, files)
     except (OSError, ValueError, KeyError) as reason:
         say(f"the trackers lack the run in {folder}, as its report cannot be read: {reason!r}")
         return list(trackers)
+
+
+def read(folder: Path) -> tuple[RunRecord, Sequence[Row], dict[str, bytes]]:
+    """Returns of a report what trackers get: its record, the rows of its rounds, and its files."""
+    from ..compare import rows_of
+
+    record: RunRecord = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    files = {file: (folder / file).read_bytes() for file in FILES if (folder / file).is_file()}
+    return record, rows_of(folder / "rounds.csv"), files
 
 
 def state_of(folder: Path) -> tuple[int, int] | None:
@@ -155,22 +178,20 @@ def each_run_of(order: Order, track: Track | None) -> Iterator[None]:
                 trackers = hand_over(run.folder, trackers, _warn, f"{study}: {run.name}", parameters)
 
 
-def _end(
-    feeds: Feeds, record: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], files: Mapping[str, bytes]
-) -> list[Tracker]:
+def end(feeds: Feeds, record: RunRecord, rows: Sequence[Row], files: Mapping[str, bytes]) -> list[Tracker]:
     """Hands over those figures of all rounds that the trackers lack, and the end. Returns the trackers that have not
     failed."""
     for row in rows:
-        feeds.rest(int(row["round"]), named(row))
-    final = {f"final/{plain(name)}": value for name, value in accuracy_of(record).items()}
+        feeds.rest(int(row["round"] or 0), named(row))
+    final = {f"final/{plain(name)}": value for name, value in accuracy_of(record["accuracy"]).items()}
+    final["final/wall_total_s"] = record["wall"]["total_s"]
+    final["final/wall_per_round_ms"] = record["wall"]["per_round_ms"]
     return feeds.end(final, record["digest"], record.get("stopped_by"), files)
 
 
-def _rows_of(report: _native.Report) -> list[dict[str, Any]]:
+def _rows_of(report: _native.Report) -> Sequence[Row]:
     """Returns the rows of the table of rounds."""
-    table = Table(report.rounds)
-    columns = {column: table[column] for column in table}
-    return [{column: values[place] for column, values in columns.items()} for place in range(len(table))]
+    return Table(report.rounds).to_dicts()
 
 
 def _files_of(report: _native.Report) -> dict[str, bytes]:
@@ -178,13 +199,11 @@ def _files_of(report: _native.Report) -> dict[str, bytes]:
     return {name: content for name, content in report.files().items() if name in FILES}
 
 
-def _progress_of(scenario: Mapping[str, Any], row: Mapping[str, Any]) -> tuple[int, float, int, Figure | None]:
-    """Returns what is shown of a round beside its number."""
-    headline = scenario.get("evaluation", {}).get("headline", "")
-    figure = row.get(f"test_{headline}")
-    sent = row["cumulative_up_sent_bytes"] + row["cumulative_down_sent_bytes"]
-    rounds = scenario.get("training", {}).get("rounds", 0)
-    return rounds, row["virtual_time_s"], sent, None if figure is None else (headline.upper(), figure)
+def _figure_of(scenario: Mapping[str, object], record: RoundRecord) -> Figure | None:
+    """Returns the figure of accuracy that is shown of a round, if it has one."""
+    headline = str(at(scenario, "evaluation").get("headline", ""))
+    value = (record["accuracy"] or {"test": {}})["test"].get(headline)
+    return None if value is None else (headline.upper(), value)
 
 
 def _warn(text: str) -> None:

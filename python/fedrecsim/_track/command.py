@@ -1,24 +1,26 @@
 """The option `--track` of the command `run`.
 
-The command is carried out as without it. It tells nobody of its rounds before it ends, so that the trackers get them
-from the report then.
+The command is carried out as without it, and tells of each round as it ends. What only the report has, such as the
+energy of rounds, the trackers get from it at the end.
 """
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 import signal
 import sys
 from pathlib import Path
-from typing import Iterator, Mapping, Sequence
+from typing import Sequence, TypedDict
 
 from .. import _native
-from . import TRACKERS, Tracker, hand_over as _hand_over, state_of
+from ..records import Json, RoundRecord
+from . import TRACKERS, Tracker, end, read, state_of
+from .feed import Feeds
+from .figures import WALL, Rows, named, parameters_of
 
 #: What has the libraries say within half a minute that a server is not there. By themselves they try for some minutes,
-#: and the command has somebody wait for that.
+#: and a run that has ended waits for that.
 BRIEF = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3", "WANDB_INIT_TIMEOUT": "30"}
 
 
@@ -49,47 +51,71 @@ def taken(words: Sequence[str]) -> tuple[list[str], list[str]]:
         raise _native.ScenarioError(f"`--track` takes a tracker: {', '.join(TRACKERS)}, or several with commas")
     if names and "--no-report" in left:
         raise _native.ScenarioError(
-            "`--track` takes the run from its report, which `--no-report` leaves out; name a folder with --out"
+            "`--track` takes the accuracy and the files from the report, which `--no-report` leaves out; name a folder with "
+            "--out"
         )
     return left, names
 
 
-def reports(words: Sequence[str]) -> dict[Path, tuple[int, int]]:
-    """Returns the reports in the folders that the command may write to, with their states."""
-    split = list(_split(words))
-    outs = [split[place] for place in range(1, len(split)) if split[place - 1] == "--out"]
-    states = {Path(folder): state_of(Path(folder)) for folder in outs or glob.glob("reports/*")}
-    return {folder: state for folder, state in states.items() if state is not None}
+class Told(TypedDict, total=False):
+    """What the command tells: name, scenario and folder of the report when a run begins, then record and time of each
+    round."""
+
+    name: str
+    scenario: dict[str, Json]
+    folder: str
+    record: RoundRecord
+    took_s: float
 
 
-def hand_over(words: Sequence[str], before: Mapping[Path, tuple[int, int]], trackers: Sequence[Tracker]) -> None:
-    """Hands the run to the trackers from the report that the command has written. Reports that were as they are
-    `before` it are not its own."""
-    # The command's own way with Ctrl-C is over.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        if folder := _written(words, before):
-            _hand_over(folder, trackers, lambda text: say("warning", text))
+class Follower:
+    """Hands a run of the command to trackers while it goes on. It is called with what the command tells."""
+
+    def __init__(self, trackers: Sequence[Tracker]) -> None:
+        self._feeds = Feeds(trackers, self._warn)
+        self._rows: Rows | None = None
+        self._folder = Path()
+        self._before: tuple[int, int] | None = None
+        self._has_failed = False
+
+    def __call__(self, text: str) -> None:
+        """Takes the beginning of the run, and then each round."""
+        try:
+            self._take(json.loads(text))
+        except Exception as fault:
+            # The trackers get the round from the report.
+            if not self._has_failed:
+                self._warn(f"the trackers lack rounds of this run until it ends: {fault!r}")
+            self._has_failed = True
+
+    def _take(self, told: Told) -> None:
+        if self._rows is None:
+            scenario = told["scenario"]
+            self._folder = Path(told["folder"])
+            self._before = state_of(self._folder)
+            self._rows = Rows(scenario)
+            self._feeds.begin(told["name"], parameters_of(scenario))
         else:
-            say("warning", "the run has left no report, so that the trackers get nothing")
-    except KeyboardInterrupt:
-        say("warning", "interrupted: the trackers lack a part of the run, and its report has everything")
+            record = told["record"]
+            self._feeds.round(record["round"], named(self._rows.of(record)) | {WALL: told["took_s"]})
 
+    def end(self) -> None:
+        """Hands over what the report adds to the rounds, and waits for the trackers. A run that has not begun has said
+        why, and so has one without a report."""
+        if self._rows is None:
+            return
+        # The command's own way with Ctrl-C is over.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            if state_of(self._folder) in (None, self._before):
+                self._feeds.end({}, None, "the run has left no report", {})
+            else:
+                end(self._feeds, *read(self._folder))
+        except KeyboardInterrupt:
+            self._warn("interrupted: the trackers lack a part of the run, and its report has everything")
+        except (OSError, ValueError, KeyError) as reason:
+            self._warn(f"the trackers lack the end of the run, as its report cannot be read: {reason!r}")
 
-def _written(words: Sequence[str], before: Mapping[Path, tuple[int, int]]) -> Path | None:
-    """Returns the folder of the report that the command has written. Of runs that end at the same time, it is the one
-    whose report names most of the command's words and no others."""
-    split = set(_split(words))
-    own: dict[Path, int] = {}
-    for folder, state in reports(words).items():
-        if before.get(folder) != state:
-            command = json.loads((folder / "run.json").read_text(encoding="utf-8"))["command"][2:]
-            if split.issuperset(command):
-                own[folder] = len(command)
-    return max(own, key=own.__getitem__, default=None)
-
-
-def _split(words: Sequence[str]) -> Iterator[str]:
-    """Yields words with `--key=value` as two."""
-    for word in words:
-        yield from word.split("=", 1) if word.startswith("--") else [word]
+    def _warn(self, text: str) -> None:
+        # The bar of the progress may stand on the line.
+        say("\r\x1b[Kwarning" if sys.stderr.isatty() else "warning", text)

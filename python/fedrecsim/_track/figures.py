@@ -10,9 +10,10 @@ import contextlib
 import json
 import re
 import sys
-from typing import Any, Iterator, Mapping, Union
+from typing import Iterator, Mapping, Optional, Union, cast
 
-from .. import _native
+from .. import _inputs, _native
+from ..records import Accuracy, RoundRecord
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -21,6 +22,12 @@ else:
 
 #: A parameter of a run.
 Value = Union[str, int, float, bool]
+
+#: A row of `rounds.csv`, by its columns.
+Row = Mapping[str, Union[str, int, float, None]]
+
+#: The name of the wall-clock seconds of a round. They are in no report, and no digest covers them.
+WALL = "wall/round_s"
 
 #: The columns whose first word is a section. All others are in `round`.
 _SECTION = re.compile(r"(test|validation|up|down|c)_(.+)")
@@ -48,72 +55,80 @@ def plain(name: str) -> str:
     return re.sub(r"[^\w./-]", "_", name.replace("@", "_at_"))
 
 
-def named(row: Mapping[str, Any]) -> dict[str, float]:
+def named(row: Row) -> dict[str, float]:
     """Returns the figures of a row of `rounds.csv` by their names for trackers, without those that it does not have."""
     figures = {}
     for column, value in row.items():
-        if column != "round" and value is not None and value == value:
+        if column != "round" and isinstance(value, (int, float)) and value == value:
             section = _SECTION.fullmatch(column)
             figures[plain("/".join(section.groups() if section else ("round", column)))] = float(value)
     return figures
 
 
-def accuracy_of(record: Mapping[str, Any]) -> dict[str, float]:
-    """Returns the figures of accuracy in the record of a run or a round, by the names of their columns."""
-    parts = {split: values or {} for split, values in (record["accuracy"] or {}).items()}
+def accuracy_of(accuracy: Accuracy | None) -> dict[str, float]:
+    """Returns figures of accuracy by the names of their columns."""
+    if accuracy is None:
+        return {}
+    parts = {"test": accuracy["test"], "validation": accuracy.get("validation", {})}
     return {f"{split}_{name}": value for split, values in parts.items() for name, value in values.items()}
 
 
 class Rows:
     """Makes rows of `rounds.csv` from the records of rounds, which come one after the other.
 
-    A row may lack a column: the energy of a round is not in its record. `fault_rules` is the number of rules of the
-    scenario's `[[faults]]`.
+    A row may lack a column: the energy of a round is not in its record.
     """
 
-    def __init__(self, fault_rules: int) -> None:
-        self._sent = {"up": 0, "down": 0}
-        self._fault_rules = fault_rules
+    def __init__(self, scenario: Mapping[str, object]) -> None:
+        #: The bytes that were sent so far.
+        self.sent = {"up": 0, "down": 0}
+        faults = scenario.get("faults")
+        self._fault_rules = len(faults) if isinstance(faults, list) else 0
 
-    def of(self, record: Mapping[str, Any]) -> dict[str, Any]:
+    def of(self, record: RoundRecord) -> dict[str, float | None]:
         """Returns the row of the next round."""
-        row: dict[str, Any] = {column: record[column] for column in _SAME}
+        same = cast("Mapping[str, Optional[float]]", record)
+        row = {column: same[column] for column in _SAME}
         losses, sparsity = record["losses"], record["sparsity"]
         row |= {"lost_dropout": losses["dropouts"], "lost_departure": losses["departures"]}
         # A record counts the losses to rules up to the last one that has any.
         faults = losses["faults"] + [0] * self._fault_rules
         row |= {f"lost_fault_{rule}": faults[rule] for rule in range(self._fault_rules)}
-        row |= accuracy_of(record)
-        row |= {column: record["work"][key] for key, column in _WORK.items()}
-        for direction, flow in record["bytes"].items():
-            self._sent[direction] += flow["sent"]
-            row[f"cumulative_{direction}_sent_bytes"] = self._sent[direction]
-            for key, count in flow.items():
+        row |= accuracy_of(record["accuracy"])
+        work = cast("Mapping[str, int]", record["work"])
+        row |= {column: work[key] for key, column in _WORK.items()}
+        for direction, flow in (("up", record["bytes"]["up"]), ("down", record["bytes"]["down"])):
+            self.sent[direction] += flow["sent"]
+            row[f"cumulative_{direction}_sent_bytes"] = self.sent[direction]
+            for key, count in cast("Mapping[str, int]", flow).items():
                 row[f"{direction}_{key}" if key == "frames" else f"{direction}_{key}_bytes"] = count
-        for direction, flow in (record["third_party_bytes"] or {}).items():
-            row[f"third_party_{direction}_sent_bytes"] = flow["sent"]
-        for place in ("uploads", "averaged") if sparsity else ():
-            row |= {f"c_above_{above}_{place}": share for above, share in zip(_ABOVE, sparsity[place] or ())}
-        row |= {"c_above_0_union": sparsity["union"]} if sparsity else {}
-        row["epsilon"] = (record["privacy"] or {}).get("epsilon")
+        if (third := record["third_party_bytes"]) is not None:
+            row["third_party_up_sent_bytes"] = third["up"]["sent"]
+            row["third_party_down_sent_bytes"] = third["down"]["sent"]
+        if sparsity is not None:
+            for place, shares in (("uploads", sparsity["uploads"]), ("averaged", sparsity["averaged"])):
+                row |= {f"c_above_{above}_{place}": share for above, share in zip(_ABOVE, shares)}
+            row["c_above_0_union"] = sparsity["union"]
+        epsilon = (record["privacy"] or {}).get("epsilon")
+        row["epsilon"] = epsilon if isinstance(epsilon, (int, float)) else None
         return row
 
 
-def parameters_of(scenario: Mapping[str, Any]) -> dict[str, Value]:
+def parameters_of(scenario: Mapping[str, object]) -> dict[str, Value]:
     """Returns the parameters of a run: the keys of its resolved scenario with dots between their parts, and `version`,
     that of this package."""
     return dict(_flat("", scenario)) | {"version": _native.__version__}
 
 
-def resolved(source: Mapping[str, Any]) -> dict[str, Any]:
+def resolved(source: _inputs.Source) -> dict[str, object]:
     """Returns a checked scenario as it is resolved; nothing for one that TOML has no words for."""
-    scenario: dict[str, Any] = {}
+    scenario: dict[str, object] = {}
     with contextlib.suppress(_native.FedrecsimError):
         scenario = tomllib.loads(_native.resolve(source)[0])
     return scenario
 
 
-def _flat(key: str, value: Any) -> Iterator[tuple[str, Value]]:
+def _flat(key: str, value: object) -> Iterator[tuple[str, Value]]:
     """Yields the values below a key. A list of plain values is one value, and a list of tables is numbered from 0."""
     if isinstance(value, list) and any(isinstance(part, dict) for part in value):
         value = {str(place): part for place, part in enumerate(value)}

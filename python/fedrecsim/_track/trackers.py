@@ -16,7 +16,8 @@ import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Mapping, NamedTuple, Protocol, Sequence, Union, runtime_checkable
+from types import ModuleType
+from typing import Callable, Mapping, NamedTuple, Protocol, Sequence, Union, runtime_checkable
 
 from .. import _native
 from .figures import Value
@@ -225,7 +226,7 @@ def _made(tracker: object) -> Tracker:
     )
 
 
-def _needed(module: str, extra: str) -> Any:
+def _needed(module: str, extra: str) -> ModuleType:
     """Imports the package of a tracker. Raises ScenarioError with the remedy if it cannot be imported."""
     reason = f"no module named {module!r}"
     try:

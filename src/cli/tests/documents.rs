@@ -263,20 +263,21 @@ fn scenarios_in_the_documents_are_valid() {
     let (manifests, scenarios): (Vec<String>, Vec<String>) = blocks("toml")
         .into_iter()
         .filter(|text| !is_study(text))
-        .partition(|text| text.starts_with("[dependencies]"));
+        .partition(|text| text.starts_with("[package]") || text.contains("[profile."));
     assert!(
         scenarios.len() >= 2,
         "the documents have lost their scenarios"
     );
+    let mut with_fedrecsim = 0;
     for text in manifests {
         let manifest: toml::Table = text
             .parse()
             .unwrap_or_else(|error| panic!("{error}\nin\n{text}"));
-        assert!(
-            manifest["dependencies"].get("fedrecsim").is_some(),
-            "{text}"
-        );
+        let dependencies = manifest.get("dependencies");
+        with_fedrecsim +=
+            usize::from(dependencies.is_some_and(|found| found.get("fedrecsim").is_some()));
     }
+    assert!(with_fedrecsim > 0, "no document has a manifest of a crate");
     for text in scenarios {
         scenario::parse(&text, "document.md", &[], &vocabulary())
             .unwrap_or_else(|error| panic!("{error}\nin\n{text}"));
