@@ -10,7 +10,7 @@ use fedrecsim::cli::{Inputs, data_directories};
 use fedrecsim_methods::Entry;
 use fedrecsim_methods::registry::vocabulary_of;
 use fedrecsim_scenario::reference::{self, Key};
-use fedrecsim_scenario::{self as scenario, Loaded, REPLACES_SOURCE, Strictness};
+use fedrecsim_scenario::{self as scenario, Loaded, Override, REPLACES_SOURCE, Strictness};
 use fedrecsim_sim::{self as sim, RehearsalLength, World};
 use pyo3::prelude::*;
 use serde_json::json;
@@ -63,8 +63,8 @@ impl Given {
         let overrides = self
             .set
             .iter()
-            .map(|(key, value)| Ok(format!("{key}={}", inline(value)?)));
-        let overrides = overrides.collect::<PyResult<Vec<_>>>()?;
+            .map(|(key, value)| Ok(format!("{key}={}", inline(value)?).into()));
+        let overrides = overrides.collect::<PyResult<Vec<Override>>>()?;
         let mut loaded = watched(py, &Arc::new(AtomicBool::new(false)), None, |_| {
             let vocabulary = vocabulary_of(&methods);
             match text {

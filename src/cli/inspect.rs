@@ -14,15 +14,16 @@ use crate::{Error, Result};
 use fedrecsim_data::dataset::public::known;
 use fedrecsim_report::words::counted;
 use fedrecsim_scenario::migrate::{Migrated, migrate as migrated};
-use fedrecsim_scenario::{self as scenario, Loaded, MethodVocabulary, Scenario};
+use fedrecsim_scenario::{self as scenario, Loaded, MethodVocabulary, Override, Scenario};
 
 /// Checks every file, even after a wrong one. Returns a line for each valid file, a warning for
 /// each of its keys without effect, and an error for each of the other files.
 pub(crate) fn validate(arguments: &ValidateArgs, session: &Session) -> Finished {
     let (vocabulary, strictness) = (session.vocabulary(), strictness(arguments.strict));
+    let set = Override::of_line(&arguments.set);
     let mut finished = Finished::default();
     for path in &arguments.scenarios {
-        let loaded = scenario::load_with_warnings(path, &arguments.set, &vocabulary, strictness);
+        let loaded = scenario::load_with_warnings(path, &set, &vocabulary, strictness);
         let Loaded { scenario, warnings } = match loaded {
             Ok(loaded) => loaded,
             Err(error) => {

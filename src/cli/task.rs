@@ -11,7 +11,7 @@ use crate::{Error, Result};
 use fedrecsim_core::UserId;
 use fedrecsim_data::dataset::with_reason;
 use fedrecsim_ranks::{self as ranks, Crew, Identity};
-use fedrecsim_scenario::{self as scenario, Loaded, Scenario, Strictness};
+use fedrecsim_scenario::{self as scenario, Loaded, Override, Scenario, Strictness};
 use fedrecsim_sim::checkpoint::Build;
 
 /// A run that is about to begin or to go on.
@@ -36,7 +36,7 @@ impl Task {
     pub(crate) fn of(input: &InputArgs, strictness: Strictness, session: &Session) -> Result<Self> {
         let Loaded { scenario, warnings } = scenario::load_with_warnings(
             &input.scenario,
-            &input.overrides(),
+            &Override::of_line(&input.overrides()),
             &session.vocabulary(),
             strictness,
         )?;

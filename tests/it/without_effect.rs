@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use fedrecsim_core::Error;
 use fedrecsim_methods::registry::vocabulary;
-use fedrecsim_scenario::{self as scenario, Loaded, Strictness};
+use fedrecsim_scenario::{self as scenario, Loaded, Override, Strictness};
 
 use crate::checkpoints::{DOOMED, resume, saving};
 use crate::support::{SMALL, Words, Workshop, assert_refusal, repository};
@@ -15,7 +15,7 @@ fn load(text: &str, overrides: &[&str], strictness: Strictness) -> Result<Loaded
     scenario::parse_with_warnings(
         text,
         "small.toml",
-        &strings(overrides),
+        &Override::of_line(&strings(overrides)),
         &vocabulary(),
         strictness,
     )

@@ -70,12 +70,59 @@ fn shortened(message: &str) -> Cow<'_, str> {
     format!("{} [...] {}", part(0), part(length - half)).into()
 }
 
+/// A change to a scenario, and where it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Override {
+    /// The change, of the form `table.key=value`.
+    pub text: String,
+    /// The file and the line that say it, which faults are reported under; none for the command line.
+    pub written: Option<(String, usize)>,
+}
+
+impl Override {
+    /// Returns the overrides of a command line.
+    pub fn of_line(texts: &[String]) -> Vec<Self> {
+        texts.iter().map(Into::into).collect()
+    }
+}
+
+impl<T: Into<String>> From<T> for Override {
+    fn from(text: T) -> Self {
+        Self {
+            text: text.into(),
+            written: None,
+        }
+    }
+}
+
 /// The texts that a scenario is made of: the file, then one per override.
 ///
 /// Each keeps its own offsets, so an override never shifts what is said about the file.
 #[derive(Debug)]
 pub struct Sources<'a> {
-    texts: Vec<(&'a str, &'a str)>,
+    texts: Vec<Source<'a>>,
+}
+
+/// One text and where it is found.
+#[derive(Clone, Copy, Debug)]
+struct Source<'a> {
+    /// The name that faults are reported under.
+    name: &'a str,
+    text: &'a str,
+    /// The line of the file of this name that the text is an entry of; none if it is the whole of what
+    /// has the name.
+    line: Option<usize>,
+}
+
+impl<'a> Source<'a> {
+    fn of_override(of: &'a Override) -> Self {
+        let (name, line) = match &of.written {
+            None => ("--set", None),
+            Some((file, line)) => (file.as_str(), Some(*line)),
+        };
+        let text = &of.text;
+        Self { name, text, line }
+    }
 }
 
 impl<'a> Sources<'a> {
@@ -83,15 +130,24 @@ impl<'a> Sources<'a> {
     pub const FILE: usize = 0;
 
     /// Makes the sources. `file` is the name that faults are reported under.
-    pub fn new(file: &'a str, text: &'a str, overrides: &'a [String]) -> Self {
-        let overrides = overrides.iter().map(|text| ("--set", text.as_str()));
-        Self::of(std::iter::once((file, text)).chain(overrides).collect())
+    pub fn new(file: &'a str, text: &'a str, overrides: &'a [Override]) -> Self {
+        let mut sources = Self::of(vec![(file, text)]);
+        sources
+            .texts
+            .extend(overrides.iter().map(Source::of_override));
+        sources
     }
 
     /// Makes the sources of several texts, each with the name that faults are reported under; the
     /// first one is the file.
     pub fn of(texts: Vec<(&'a str, &'a str)>) -> Self {
-        Self { texts }
+        let line = None;
+        let texts = texts.into_iter();
+        Self {
+            texts: texts
+                .map(|(name, text)| Source { name, text, line })
+                .collect(),
+        }
     }
 
     /// Returns an error that lists the faults in the order of the texts, with line, column and an
@@ -104,9 +160,22 @@ impl<'a> Sources<'a> {
             report.push('\n');
         }
         let count = faults.len();
-        let (file, _) = self.texts[Self::FILE];
+        // The file whose entries they are, if all are of one.
+        let entries: Vec<Source<'_>> = faults
+            .iter()
+            .map(|of| self.texts[of.place.source])
+            .collect();
+        let of_one = |of: &&Source<'_>| {
+            let is_entry = |one: &Source<'_>| one.line.is_some() && one.name == of.name;
+            entries.iter().all(is_entry)
+        };
+        let file = entries
+            .first()
+            .filter(of_one)
+            .unwrap_or(&self.texts[Self::FILE]);
         report.push_str(&format!(
-            "{file}: {count} fault{}",
+            "{}: {count} fault{}",
+            file.name,
             if count == 1 { "" } else { "s" }
         ));
         if count > MOST_SHOWN {
@@ -129,14 +198,17 @@ impl<'a> Sources<'a> {
     fn headline(&self, fault: &Fault) -> String {
         // The index is valid: every place is made with the index of the text that it was parsed
         // from.
-        let (name, text) = self.texts[fault.place.source];
-        let (line, column) = line_and_column(text, fault.place.span.start);
-        format!("{name}:{line}:{column}: {}", fault.message)
+        let Source { name, text, line } = self.texts[fault.place.source];
+        let (at, column) = line_and_column(text, fault.place.span.start);
+        match line {
+            Some(line) => format!("{name}:{line}: {}", fault.message),
+            None => format!("{name}:{at}:{column}: {}", fault.message),
+        }
     }
 
     fn render(&self, fault: &Fault) -> String {
         let headline = self.headline(fault) + "\n";
-        let (_, text) = self.texts[fault.place.source];
+        let Source { text, line, .. } = self.texts[fault.place.source];
         let span = first_line(text, &fault.place.span);
         let start = text
             .get(..span.start)
@@ -151,9 +223,9 @@ impl<'a> Sources<'a> {
         }
         // Only the line itself is shown, since the search for it in a long text would be made for
         // every fault.
-        let (line, _) = line_and_column(text, span.start);
+        let (at, _) = line_and_column(text, span.start);
         let snippet = Snippet::source(text.get(start..end).unwrap_or_default())
-            .line_start(line)
+            .line_start(line.unwrap_or(at))
             .annotation(AnnotationKind::Primary.span(span.start - start..span.end - start));
         let excerpt = Renderer::plain().render(&[Group::with_level(Level::ERROR).element(snippet)]);
         headline + &excerpt + "\n"
@@ -272,7 +344,7 @@ mod tests {
 
     #[test]
     fn faults_are_listed_in_the_order_of_the_file_then_of_the_overrides_and_counted() {
-        let overrides = vec!["seed=x".to_owned()];
+        let overrides = vec!["seed=x".into()];
         let sources = Sources::new("f.toml", "a = 1\nb = 2\n", &overrides);
         let faults = vec![
             Fault::new(

@@ -48,7 +48,7 @@ pub use keys::participants::{Users, too_few_users};
 pub use keys::*;
 pub use {
     difference::{Difference, differences},
-    faults::{Fault, Place, Sources},
+    faults::{Fault, Override, Place, Sources},
     overrides::{REPLACES_METHOD, REPLACES_SOURCE},
     policy::{Invitations, LateUpdates, Policy, UpdateRule, UpdatesNeeded},
     schema::{schema, unchecked_rules},
@@ -101,8 +101,13 @@ pub fn load(
     overrides: &[String],
     vocabulary: &[MethodVocabulary],
 ) -> Result<Scenario> {
-    load_with_warnings(path, overrides, vocabulary, Strictness::Lenient)
-        .map(|loaded| loaded.scenario)
+    load_with_warnings(
+        path,
+        &Override::of_line(overrides),
+        vocabulary,
+        Strictness::Lenient,
+    )
+    .map(|loaded| loaded.scenario)
 }
 
 /// Reads and checks the scenario file as [`load`] does, and returns it with the warnings about it.
@@ -111,7 +116,7 @@ pub fn load(
 /// The same as [`load`]. With [`Strictness::Strict`] what would be a warning is a fault.
 pub fn load_with_warnings(
     path: &Path,
-    overrides: &[String],
+    overrides: &[Override],
     vocabulary: &[MethodVocabulary],
     strictness: Strictness,
 ) -> Result<Loaded> {
@@ -147,8 +152,14 @@ pub fn parse(
     overrides: &[String],
     vocabulary: &[MethodVocabulary],
 ) -> Result<Scenario> {
-    parse_with_warnings(text, file, overrides, vocabulary, Strictness::Lenient)
-        .map(|loaded| loaded.scenario)
+    parse_with_warnings(
+        text,
+        file,
+        &Override::of_line(overrides),
+        vocabulary,
+        Strictness::Lenient,
+    )
+    .map(|loaded| loaded.scenario)
 }
 
 /// Checks the scenario in `text` as [`parse`] does, and returns it with the warnings about it.
@@ -158,7 +169,7 @@ pub fn parse(
 pub fn parse_with_warnings(
     text: &str,
     file: &str,
-    overrides: &[String],
+    overrides: &[Override],
     vocabulary: &[MethodVocabulary],
     strictness: Strictness,
 ) -> Result<Loaded> {
@@ -172,10 +183,10 @@ pub fn parse_with_warnings(
         return Err(sources.report(vec![fault]));
     }
     let source = overrides::name_of_source(&root).map(str::to_owned);
-    for (index, text) in overrides.iter().enumerate() {
+    for (index, of) in overrides.iter().enumerate() {
         overrides::apply(
             &mut root,
-            text,
+            of,
             Sources::FILE + 1 + index,
             &mut faults,
             &mut warnings,

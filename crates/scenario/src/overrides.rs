@@ -1,6 +1,6 @@
 //! Applies overrides from the command line, such as `training.rounds=5`.
 
-use super::faults::{Fault, Place, Sources};
+use super::faults::{Fault, Override, Place, Sources};
 use super::suggest;
 use super::tree::{self, Node, Table, Value};
 use fedrecsim_core::{Error, Result};
@@ -15,12 +15,17 @@ use fedrecsim_core::{Error, Result};
 /// [`Error::Usage`] if `text` is not of the form `table.key=value`.
 pub(super) fn apply(
     root: &mut Node,
-    text: &str,
+    Override { text, written }: &Override,
     source: usize,
     faults: &mut Vec<Fault>,
     warnings: &mut Vec<Fault>,
 ) -> Result<()> {
-    let malformed = |reason: &str| Error::Usage(format!("--set {text}: {reason}"));
+    let malformed = |reason: &str| {
+        Error::Usage(match written {
+            None => format!("--set {text}: {reason}"),
+            Some((file, line)) => format!("{file}:{line}: {text}: {reason}"),
+        })
+    };
     let (keys, value) = text
         .split_once('=')
         .ok_or_else(|| malformed("expected KEY=VALUE, such as training.rounds=5"))?;

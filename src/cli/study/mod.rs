@@ -321,7 +321,7 @@ impl<'a> OpenStudy<'a> {
         let arms = plan.arms.iter().map(|planned| &planned.arm);
         for arm in arms.filter(|arm| self.is_wanted(&arm.name)) {
             text += &format!("\n  {}: {}", arm.name, arm.base.display());
-            for set in &arm.set {
+            for set in arm.overrides() {
                 text += &format!(" --set {set}");
             }
         }
@@ -358,7 +358,7 @@ impl<'a> OpenStudy<'a> {
             folder: self.folder_of(run),
             to_do,
             base: planned.arm.base.clone(),
-            set: planned.arm.set.clone(),
+            set: planned.arm.overrides(),
             seed: run.seed,
             checkpoint_every: arguments.checkpoint_every.unwrap_or(every.max(1)),
             threads,

@@ -240,7 +240,7 @@ fn studies_go_by_their_names() {
                 .unwrap_or_else(|error| panic!("{error}"));
             let (by_path, _) = study::file::load(&path, &Changes::default()).unwrap();
             let sets = |study: &study::file::Study| -> Vec<Vec<String>> {
-                study.arms.iter().map(|arm| arm.set.clone()).collect()
+                study.arms.iter().map(|arm| arm.overrides()).collect()
             };
             assert_eq!(sets(&by_name), sets(&by_path), "{}", path.display());
             assert_eq!(by_name.courses, by_path.courses, "{}", path.display());

@@ -63,7 +63,7 @@ fn changes(arm: &Arm) -> Changes {
     let base = ("base".to_owned(), arm.base.display().to_string());
     let mut all = Changes::from([base]);
     for set in &arm.set {
-        let Some((key, value)) = set.split_once('=') else {
+        let Some((key, value)) = set.text.split_once('=') else {
             continue;
         };
         let (key, value) = (key.trim(), value.trim());

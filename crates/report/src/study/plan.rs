@@ -206,7 +206,7 @@ pub(super) fn fingerprint(scenario: &Scenario) -> Result<Value> {
 /// Those of the scenario.
 pub(super) fn resolved(arm: &Arm, seed: u64, vocabulary: &[MethodVocabulary]) -> Result<Loaded> {
     let mut set = arm.set.clone();
-    set.push(format!("seed={seed}"));
+    set.push(format!("seed={seed}").into());
     scenario::load_with_warnings(&arm.base, &set, vocabulary, Strictness::Lenient)
 }
 
@@ -297,6 +297,7 @@ pub(super) fn folder_of(name: &str) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::study::file;
     use crate::tests::results as sample;
 
     /// If this fails, two parts run the same, or a run is in no part.
@@ -357,6 +358,67 @@ mod tests {
                 "{folder}"
             );
         }
+    }
+
+    /// If this fails, somebody looks for a fault of a study on the command line, or in another line of
+    /// the study or of the files that it is made of.
+    #[test]
+    fn faults_of_arms_stand_where_the_study_says_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("study.toml");
+        let write =
+            |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        write("base.toml", sample::BASE);
+        write(
+            "more.toml",
+            "# shared\n[settings.none]\n\"training.rounds\" = 0\n",
+        );
+        write(
+            "chosen.toml",
+            "[arms.\"chosen\"]\ntrials = 1\ntrial = 0\nseed = 1\nmetric = \"ndcg@10\"\nvalidation = 0.1\n\
+             set = { \"training.round\" = 3 }\n",
+        );
+        let text = r#"base = "base.toml"
+seeds = [1]
+include = ["more.toml"]
+chosen = "chosen.toml"
+
+[[axes]]
+name = "rounds"
+key = "training.rounds"
+values = [2,
+  -2]
+
+[[arms]]
+name = "included"
+use = "none"
+
+[[arms]]
+name = "own"
+[arms.set]
+"training.steps" = 1
+
+[[arms]]
+name = "chosen"
+"#;
+        let study = file::parse(text, &path, &file::Changes::default()).unwrap();
+        let vocabulary = fedrecsim_methods::registry::vocabulary();
+        let told = Plan::of(study, &vocabulary, |_| true)
+            .unwrap_err()
+            .to_string();
+        for (file, line, arm) in [
+            ("study.toml", 10, "rounds=-2"),
+            ("more.toml", 3, "included"),
+            ("study.toml", 19, "own"),
+            ("chosen.toml", 7, "chosen"),
+        ] {
+            let place = format!(
+                "arm `{arm}`: {}:{line}: ",
+                folder.path().join(file).display()
+            );
+            assert!(told.contains(&place), "no {place} in {told}");
+        }
+        assert!(!told.contains("--set"), "{told}");
     }
 
     /// If this fails, a study runs the same scenario twice and shows a difference of nothing.

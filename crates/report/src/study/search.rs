@@ -210,7 +210,9 @@ fn trials_of(
         // A key below another one counts after it, wherever it stands in the space.
         let mut settings: Vec<(&String, &Value)> = keys.iter().zip(drawn).collect();
         settings.sort_by_key(|(key, _)| key.matches('.').count());
-        let settings = settings.iter().map(|(key, value)| format!("{key}={value}"));
+        let settings = settings
+            .iter()
+            .map(|(key, value)| format!("{key}={value}").into());
         let mut set = arm.set.clone();
         let before = set.len().saturating_sub(last);
         set.splice(before..before, settings);

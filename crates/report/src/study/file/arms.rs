@@ -9,6 +9,7 @@ use super::overrides::{overrides, overrides_of};
 use super::settings::{Change, Named, Settings};
 use super::spaces::{space, space_of};
 use super::{Arm, Faults, OfAll, RawAxis, RawStudy, check_key};
+use fedrecsim_scenario::Override;
 
 /// The most arms of a study. A longer list is a mistake in the axes.
 pub(in crate::study) const MOST_ARMS: usize = 10_000;
@@ -32,7 +33,7 @@ struct Combination {
 
 /// Returns the arms of a study, and notes what is wrong with them. The overrides `last` come after all
 /// others. A study without axes and single arms has one arm, which is its base.
-pub(super) fn list(study: &RawStudy, last: &[String], faults: &mut Faults) -> Vec<Arm> {
+pub(super) fn list(study: &RawStudy, last: &[Override], faults: &mut Faults) -> Vec<Arm> {
     let mut settings = Settings::new(&study.settings);
     let common = common(study, &mut settings, faults);
     let arm = |name: String, base: Option<&PathBuf>, own: &Change| {
@@ -230,7 +231,7 @@ fn choice_of(
                 .as_str()
                 .map_or_else(|| plain.to_string(), str::to_owned);
             check_text(&name, &span, faults);
-            let set = vec![format!("{key}={plain}")];
+            let set = vec![faults.files.setting(key, plain, &span)];
             Some((
                 name,
                 Change {
@@ -258,9 +259,12 @@ fn set_of(
     table: &Table,
     span: &Range<usize>,
     faults: &mut Faults,
-) -> Option<Vec<String>> {
+) -> Option<Vec<Override>> {
     match (key, table.get("set")) {
-        (Some(key), _) => Some(vec![format!("{key}={}", table.get("value")?)]),
+        (Some(key), _) => {
+            let value = table.get("value")?;
+            Some(vec![faults.files.setting(key, value, span)])
+        }
         (None, None) => Some(Vec::new()),
         (None, Some(Value::Table(set))) => Some(overrides(set, span, faults)),
         (None, Some(_)) => {

@@ -50,8 +50,8 @@ pub(super) fn take_over(
     faults: &mut Faults,
 ) {
     let path = written.as_ref();
-    let chosen = match read(path) {
-        Ok(chosen) => chosen,
+    let (chosen, text) = match read(path) {
+        Ok(read) => read,
         Err(reason) => {
             let message = format!(
                 "`chosen`, {}: {reason}; `fedrecsim search` makes such a file",
@@ -79,9 +79,12 @@ pub(super) fn take_over(
         }
     }
     for arm in arms {
-        let of = |name: &String| chosen.arms.get(name);
-        if let Some(of_arm) = of(&arm.name).or_else(|| of(&arm.experiment)) {
-            let own = overrides(&of_arm.set, &written.span(), faults);
+        let of = |name: &String| chosen.arms.get_key_value(name);
+        if let Some((name, of_arm)) = of(&arm.name).or_else(|| of(&arm.experiment)) {
+            let mut own = overrides(&of_arm.set, &written.span(), faults);
+            for (of, key) in own.iter_mut().zip(of_arm.set.keys()) {
+                of.written = Some((path.display().to_string(), line_of(&text, name, key)));
+            }
             let before = arm.set.len().saturating_sub(last);
             arm.set.splice(before..before, own);
             arm.chosen_from = Some(of_arm.trials);
@@ -89,16 +92,28 @@ pub(super) fn take_over(
     }
 }
 
-fn read(path: &Path) -> Result<Chosen, String> {
+/// Returns the line of a key of an arm, or of what is found of the two.
+fn line_of(text: &str, arm: &str, key: &str) -> usize {
+    let after = |start: usize, part: &str| {
+        let found = text.get(start..).and_then(|rest| rest.find(part));
+        found.map_or(start, |found| start + found)
+    };
+    let before = text.get(..after(after(0, arm), key)).unwrap_or_default();
+    before.matches('\n').count() + 1
+}
+
+/// Returns what the file at `path` says, and its text.
+fn read(path: &Path) -> Result<(Chosen, String), String> {
     let (text, _) = text_of(path).map_err(|reason| reason.to_string())?;
-    toml::from_str(&text).map_err(|error| {
+    let chosen = toml::from_str(&text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
         let line = text.as_bytes()[..start.min(text.len())]
             .iter()
             .filter(|byte| **byte == b'\n')
             .count();
         format!("line {}: {}", line + 1, error.message().trim_end())
-    })
+    })?;
+    Ok((chosen, text))
 }
 
 /// Returns what a reader of a study should know of how its settings were found.

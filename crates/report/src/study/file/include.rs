@@ -7,11 +7,11 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use include_dir::{Dir, include_dir};
-use toml::Spanned;
+use toml::{Spanned, Value};
 
 use super::{Faults, OfAll, RawStudy};
 use fedrecsim_core::{Error, Result};
-use fedrecsim_scenario::{Fault, Place, Sources, shipped};
+use fedrecsim_scenario::{Fault, Override, Place, Sources, shipped};
 
 /// The most files that a study is made of.
 const MOST_FILES: usize = 100;
@@ -66,6 +66,20 @@ impl Files {
             source,
             span: span.start - start..span.end.max(span.start) - start,
         }
+    }
+
+    /// Returns the override of a key that a stretch sets.
+    pub(super) fn setting(&self, key: &str, value: &Value, span: &Range<usize>) -> Override {
+        let Place { source, span } = self.place(span.clone());
+        let written = self.files.get(source).map(|(name, text)| {
+            // The stretch of a table may be that of its head alone.
+            let rest = text.get(span.start..).unwrap_or_default();
+            let start = span.start + rest.find(key).unwrap_or(0);
+            let before = text.get(..start).unwrap_or_default();
+            (name.clone(), before.matches('\n').count() + 1)
+        });
+        let text = format!("{key}={value}");
+        Override { text, written }
     }
 
     /// Returns whether a stretch belongs to the study's own file.

@@ -12,7 +12,7 @@ use toml::Spanned;
 
 use fedrecsim_core::Result;
 use fedrecsim_core::metric::Metric;
-use fedrecsim_scenario::{Fault, Place};
+use fedrecsim_scenario::{Fault, Override, Place};
 
 mod arms;
 pub(crate) mod chosen;
@@ -82,8 +82,8 @@ pub struct Arm {
     pub experiment: String,
     /// The scenario file.
     pub base: PathBuf,
-    /// The changes to it, of the form `table.key=value`, as `run --set` takes them.
-    pub set: Vec<String>,
+    /// The changes to it.
+    pub(super) set: Vec<Override>,
     /// Its values on the axes, as `axis=value`; empty for a single arm.
     pub values: Vec<String>,
     /// The arm that differences are paired with, by its place among the arms.
@@ -95,6 +95,11 @@ pub struct Arm {
 }
 
 impl Arm {
+    /// Returns its changes as `run --set` takes them.
+    pub fn overrides(&self) -> Vec<String> {
+        self.set.iter().map(|of| of.text.clone()).collect()
+    }
+
     /// Returns the arm without its last overrides, which are those of the command line.
     pub(super) fn of_file(&self, last_overrides: usize) -> Self {
         let mut arm = self.clone();
@@ -227,7 +232,7 @@ fn read(written: (&str, bool), path: &Path, changes: &Changes) -> Result<Study> 
 fn study_of(raw: RawStudy, path: &Path, changes: &Changes, faults: &mut Faults) -> Study {
     let name = path.file_stem().unwrap_or_default();
     let name = name.to_string_lossy().into_owned();
-    let mut arms = arms::list(&raw, &changes.set, faults);
+    let mut arms = arms::list(&raw, &Override::of_line(&changes.set), faults);
     compared::pair(&mut arms, &raw, faults);
     let search = spaces::search(raw.search, &arms, faults);
     let mut warnings = Vec::new();

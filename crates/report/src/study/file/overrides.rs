@@ -5,15 +5,16 @@ use std::ops::Range;
 use toml::{Spanned, Table, Value};
 
 use super::{Faults, check_key};
+use fedrecsim_scenario::Override;
 use fedrecsim_scenario::migrate::new_name;
 
 /// Returns the overrides of a table that may be absent.
-pub(super) fn overrides_of(set: Option<&Spanned<Table>>, faults: &mut Faults) -> Vec<String> {
+pub(super) fn overrides_of(set: Option<&Spanned<Table>>, faults: &mut Faults) -> Vec<Override> {
     set.map_or_else(Vec::new, |set| overrides(set.as_ref(), &set.span(), faults))
 }
 
 /// Returns a table of overrides as `run --set` takes them.
-pub(super) fn overrides(set: &Table, span: &Range<usize>, faults: &mut Faults) -> Vec<String> {
+pub(super) fn overrides(set: &Table, span: &Range<usize>, faults: &mut Faults) -> Vec<Override> {
     for (key, value) in set {
         check_key(key, span, faults);
         // Without quotation marks TOML makes a table of `training.rounds`, and it would replace all
@@ -31,6 +32,6 @@ pub(super) fn overrides(set: &Table, span: &Range<usize>, faults: &mut Faults) -
         }
     }
     set.iter()
-        .map(|(key, value)| format!("{key}={value}"))
+        .map(|(key, value)| faults.files.setting(key, value, span))
         .collect()
 }

@@ -8,11 +8,12 @@ use toml::{Spanned, Table, Value};
 use super::overrides::overrides;
 use super::spaces::{joined, space};
 use super::{Dimension, Faults};
+use fedrecsim_scenario::Override;
 
 /// What an arm or a value of an axis changes, and what is searched in it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Change {
-    pub set: Vec<String>,
+    pub set: Vec<Override>,
     pub space: Vec<Dimension>,
 }
 

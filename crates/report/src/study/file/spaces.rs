@@ -8,6 +8,7 @@ use toml::{Spanned, Table, Value};
 
 use super::overrides::overrides_of;
 use super::{Arm, Faults, check_key, check_metric, listed_seeds};
+use fedrecsim_scenario::Override;
 
 /// How settings are searched for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +22,7 @@ pub struct Search {
     /// The seeds of the runs of a trial; empty for the study's first one.
     pub seeds: Vec<u64>,
     /// What trials change and the study does not, such as a validation part.
-    pub set: Vec<String>,
+    pub set: Vec<Override>,
 }
 
 /// A key of a search space, and where its values are drawn from.

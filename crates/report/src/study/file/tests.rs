@@ -64,11 +64,11 @@ fn the_arms_are_all_combinations_and_the_single_ones() {
     assert_eq!(names, expected);
     let composed = "codec.uplink={ delta = true, values = \"int8\" }";
     assert_eq!(
-        study.arms[3].set,
+        study.arms[3].overrides(),
         ["training.rounds=4", composed, "network.dropout=0.2"]
     );
     assert_eq!(
-        study.arms[4].set,
+        study.arms[4].overrides(),
         ["training.rounds=4", "method=\"popularity\""]
     );
     assert_eq!(
@@ -176,7 +176,7 @@ fn arms_values_and_settings_use_settings_by_their_names() {
     let sets: Vec<(&str, String)> = study
         .arms
         .iter()
-        .map(|arm| (arm.name.as_str(), arm.set.join(" ")))
+        .map(|arm| (arm.name.as_str(), arm.overrides().join(" ")))
         .collect();
     let (short, int8) = ("training.rounds=2", "codec.uplink={ values = \"int8\" }");
     let small = format!("{short} {int8} network.dropout=0.1");
@@ -257,7 +257,7 @@ fn an_included_file_says_what_the_other_one_does_not() {
     );
     assert_eq!(study.arms[0].base, folder.path().join("shared/a.toml"));
     assert_eq!(
-        study.arms[0].set,
+        study.arms[0].overrides(),
         [
             "network.dropout=0.1",
             "training.rounds=3",
@@ -348,7 +348,7 @@ fn the_command_line_has_the_last_word() {
         study
             .arms
             .iter()
-            .all(|arm| arm.set.last().unwrap() == "training.rounds=2")
+            .all(|arm| arm.overrides().last().unwrap() == "training.rounds=2")
     );
     assert_eq!(study.seeds, [7]);
 }

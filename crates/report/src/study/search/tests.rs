@@ -296,7 +296,7 @@ fn the_command_line_has_the_last_word_in_a_search() {
     assert!(arms.clone().all(|arm| arm.scenario.training.rounds == 7));
     assert!(
         arms.clone()
-            .all(|arm| arm.arm.set.last().unwrap() == "training.rounds=7")
+            .all(|arm| arm.arm.overrides().last().unwrap() == "training.rounds=7")
     );
     let fixed = SEARCH.replace("\"method.fedmf.local_epochs\"", "\"training.rounds\"");
     let plan = search_with(&fixed, &changes("training.rounds=7")).unwrap();
@@ -367,7 +367,7 @@ fn arms_that_repeat_an_experiment_share_its_settings() {
     .unwrap();
     let set = |name: &str| {
         let arm = study.arms.iter().find(|arm| arm.name == name).unwrap();
-        (arm.set.len(), arm.chosen_from)
+        (arm.overrides().len(), arm.chosen_from)
     };
     assert_eq!(set("method=fedncf, rounds=2"), (3, Some(3)));
     // An arm that was tuned by itself does not have what the others share.
@@ -395,7 +395,7 @@ fn a_key_counts_after_the_table_that_it_is_in() {
         };
         if trial.number > 0 {
             let step = format!("method.fedmf.recency.step={}", trial.drawn[place]);
-            assert_eq!(planned.arm.set.last(), Some(&step));
+            assert_eq!(planned.arm.overrides().last(), Some(&step));
         }
     }
 }

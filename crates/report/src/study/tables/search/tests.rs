@@ -202,8 +202,14 @@ fn a_study_takes_over_what_a_search_has_chosen() {
         plan.setting(1, "method.fedmf.local_epochs")
     );
     let method = "method=\"fedmf\"".to_owned();
-    assert_eq!(study.arms[0].set, [method, rate, epochs, last.clone()]);
-    assert_eq!(study.arms[1].set, ["method=\"fedncf\"".to_owned(), last]);
+    assert_eq!(
+        study.arms[0].overrides(),
+        [method, rate, epochs, last.clone()]
+    );
+    assert_eq!(
+        study.arms[1].overrides(),
+        ["method=\"fedncf\"".to_owned(), last]
+    );
     let from: Vec<_> = study.arms.iter().map(|arm| arm.chosen_from).collect();
     assert_eq!(from, [Some(5), Some(5), None]);
     assert_eq!(study.warnings, [""; 0]);
