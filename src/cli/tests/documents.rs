@@ -184,10 +184,8 @@ fn studies_in_the_repository_and_in_the_documents_are_valid() {
         load_study(path);
         let text = std::fs::read_to_string(path).unwrap();
         let longest = text.lines().map(|line| line.chars().count()).max().unwrap();
-        // The study that `honest-winner-private` replaces is gone soon.
-        let is_old = path.ends_with("private-sums.toml");
         assert!(
-            longest <= 120 || is_old,
+            longest <= 120,
             "{}: {longest} characters in a line",
             path.display()
         );
