@@ -163,9 +163,10 @@ const EXPLODING_RATES: [(&str, &str); 19] = [
 
 /// Methods that cannot explode, since they solve for what they are looking for and no rate is above
 /// 1. What they do where there is no solution is tested with the other bad input.
-const WITHOUT_RATES: [&str; 7] = [
+const WITHOUT_RATES: [&str; 8] = [
     "fedgram",
     "fedspec",
+    "privirec",
     "fedtide",
     "ease",
     "itemknn",

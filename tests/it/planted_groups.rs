@@ -102,6 +102,7 @@ const ARMS: &[(&str, &str, Data, Expected)] = &[
     ("fcf", "{}", Positives, WellAbove),
     ("fedgram", "{}", Positives, WellAbove),
     ("fedspec", "{}", Positives, WellAbove),
+    ("privirec", "{}", Positives, WellAbove),
     (
         "fedtide",
         "{ period_days = 2, periods = 1 }",

@@ -104,6 +104,7 @@ mod traffic;
 
 pub mod pfedrec;
 pub mod prelude;
+mod privirec;
 mod problem;
 mod recency;
 mod recent_step;
@@ -113,6 +114,7 @@ mod row_counts;
 pub mod rule;
 mod samples;
 pub mod server;
+mod spectral;
 mod sums;
 pub mod task;
 #[cfg(test)]

@@ -25,6 +25,7 @@ pub static METHODS: &[Entry] = &[
     super::fcf::ENTRY,
     super::fedgram::ENTRY,
     super::fedspec::ENTRY,
+    super::privirec::ENTRY,
     super::fedtide::ENTRY,
     super::fedrec::ENTRY,
     super::fedrec::SVD_PLUS_PLUS,

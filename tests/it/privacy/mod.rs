@@ -269,7 +269,7 @@ fn audited(method: &str, overrides: &[&str]) -> (AuditRecord, Outcome) {
 #[test]
 fn virtual_items_hide_rated_ones_from_who_sees_which_rows_arrive() {
     let virtual_items = "privacy.virtual_items={ per_rated_item = 4.0 }";
-    for method in ["fedgram", "fedspec"] {
+    for method in ["fedgram", "fedspec", "privirec"] {
         let ((open, plain), (hidden, same)) =
             (audited(method, &[]), audited(method, &[virtual_items]));
         assert!(

@@ -108,6 +108,7 @@ fn no_upload_moves_a_sum_by_more_than_the_clip() {
     for (method, option) in [
         ("fedgram", Some("sends_counts")),
         ("fedspec", Some("sends_counts")),
+        ("privirec", Some("sends_counts")),
         ("fedrec-pmf", Some("sends_counts")),
         ("fedrec-svdpp", Some("sends_counts")),
         ("fedrecon", Some("equal_weights")),
@@ -191,7 +192,13 @@ fn no_upload_moves_a_sum_by_more_than_the_clip() {
 /// sums differs from the accountant's.
 #[test]
 fn methods_that_count_learn_the_same_from_sums_alone_which_can_have_noise() {
-    for method in ["fedgram", "fedspec", "fedrec-pmf", "fedrec-svdpp"] {
+    for method in [
+        "fedgram",
+        "fedspec",
+        "privirec",
+        "fedrec-pmf",
+        "fedrec-svdpp",
+    ] {
         let counts = format!("method.{method}.sends_counts=true");
         let with = |more: &[&str]| run(small_with(method, &[&[DENSE], more].concat()), 2);
         let (one_by_one, sums) = (with(&[]), with(&[&counts]));

@@ -215,6 +215,13 @@ fn methods_of_least_squares() -> Vec<Key> {
         maybe("method.fedspec.recency.tau", rate(0.1, 100.0)),
         maybe("method.fedspec.recency.floor", zero_or(1e-2, 1.0)),
         maybe("method.fedspec.recency.half_life_days", rate(0.1, 1000.0)),
+        maybe("method.privirec.latent_dimension", small_dimension()),
+        maybe("method.privirec.low_pass_weight", zero_or(1e-3, 5.0)),
+        maybe("method.privirec.coverage", real(0.1, 1.0)),
+        maybe("method.privirec.sends_counts", boolean()),
+        maybe("method.privirec.recency.tau", rate(0.1, 100.0)),
+        maybe("method.privirec.recency.floor", zero_or(1e-2, 1.0)),
+        maybe("method.privirec.recency.half_life_days", rate(0.1, 1000.0)),
     ]
 }
 

@@ -23,12 +23,11 @@
 use super::declare::orthonormal;
 use super::prelude::*;
 use super::recency::{self, Recency, weighted_positives};
-use super::sums::SumServer;
+use super::spectral::{self, BySpectrum, Found};
 use super::task::score_items;
 use super::user_vector::{DistinctPositives, deviation};
 
 mod numerics;
-mod server;
 #[cfg(test)]
 mod tests;
 
@@ -167,6 +166,41 @@ impl Declare for FedSpec {
     }
 
     fn server(&self, averager: Averager) -> Box<dyn Server> {
-        SumServer::boxed(&averager, server::Spectral::new(self, &averager))
+        spectral::server(self, &averager)
+    }
+}
+
+/// The least 1 - |Z_i|^2 that divides a score.
+const LEAST_REST: f64 = 1e-3;
+
+impl BySpectrum for FedSpec {
+    fn coverage(&self) -> f64 {
+        self.coverage
+    }
+
+    fn damping(&self, count: f64) -> f64 {
+        match self.damping_exponent {
+            // Roots are faster than a power, but differ from it in the last bits, and results
+            // depend on these.
+            0.25 => 1.0 / math::sqrt(math::sqrt(count)),
+            exponent => math::pow(count, -exponent),
+        }
+    }
+
+    fn told(&self, found: &Found<'_>) -> Vec<f64> {
+        let (mut filter, lengths) = numerics::filtered(found.spectrum, self.ridge);
+        filter.resize(found.columns, 0.0);
+        let exponent = self.damping_exponent + self.popularity_exponent;
+        let weights = found.counts.iter().zip(&lengths);
+        let weights = weights
+            .map(|(count, length)| math::pow(*count, exponent) / (1.0 - length).max(LEAST_REST));
+        // The popularity comes last, and is not in every model.
+        let popularity = found.shares.iter().copied();
+        filter
+            .iter()
+            .copied()
+            .chain(weights)
+            .chain(popularity)
+            .collect()
     }
 }

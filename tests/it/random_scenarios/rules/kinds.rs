@@ -12,7 +12,13 @@ pub(super) const AT_SERVER: [&str; 10] = [
 ];
 
 /// The methods whose server counts who has sent which row, unless devices say so.
-const COUNT_SENDERS: [&str; 4] = ["fedgram", "fedspec", "fedrec-pmf", "fedrec-svdpp"];
+const COUNT_SENDERS: [&str; 5] = [
+    "fedgram",
+    "fedspec",
+    "privirec",
+    "fedrec-pmf",
+    "fedrec-svdpp",
+];
 
 /// The methods whose server weights uploads, unless all are to weigh the same.
 const WEIGHT_UPLOADS: [&str; 3] = ["fedrecon", "metamf", "fedpergnn"];

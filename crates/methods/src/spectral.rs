@@ -1,21 +1,58 @@
-//! Implements FedSpec's server, which adds sums of rows up until enough users have sent theirs, and
-//! then makes a step.
+//! Adds sums of rows up until enough users have sent theirs, and then makes a step towards the
+//! leading eigenvectors of a matrix that no device has seen whole.
+//!
+//! With D = diag(n^(-d)) and a device's own matrix K_u between its positives, that matrix is M = sum
+//! over u of D x_u K_u x_u^T D. Devices get the rows of A = D U and send, for each of their positives
+//! p, the sum of K_pq A_q. The server damps the sums, which are those of M U then, and makes a
+//! Nystroem step of them.
 
 use ndarray::{Array1, Array2, Axis, s};
 
-use super::{FedSpec, numerics};
-use crate::network;
-use crate::prelude::*;
-use crate::row_counts::noise_on;
-use crate::sums::{StepBySums, UploadSums};
-use fedrecsim_model::algebra::nystroem;
+use super::network;
+use super::prelude::*;
+use super::row_counts::noise_on;
+use super::sums::{StepBySums, SumServer, UploadSums};
+use fedrecsim_model::algebra::{Spectrum, nystroem};
 
-/// The least 1 - |Z_i|^2 that divides a score.
-const LEAST_REST: f64 = 1e-3;
+/// A method whose server finds eigenvectors.
+pub(crate) trait BySpectrum: Clone + Send + Sync + 'static {
+    /// Returns the share of the users who must have sent an upload before the server steps.
+    fn coverage(&self) -> f64;
+
+    /// Returns D of an item with this many users.
+    fn damping(&self, count: f64) -> f64;
+
+    /// Returns the values of the blocks of the model that follow A, one behind the other. More than
+    /// the model has are left out.
+    fn told(&self, found: &Found<'_>) -> Vec<f64>;
+}
+
+/// What a step has found.
+pub(crate) struct Found<'a> {
+    /// Eigenvectors and eigenvalues. Under noise there may be fewer than the model has columns.
+    pub spectrum: &'a Spectrum,
+    /// The number of columns of the model.
+    pub columns: usize,
+    /// The number n_i of users with item i among their positives, at least 1.
+    pub counts: &'a [f64],
+    /// The share of the users with item i among their positives.
+    pub shares: &'a [f64],
+}
+
+/// Makes the server of a method.
+pub(crate) fn server<M: BySpectrum>(method: &M, averager: &Averager) -> Box<dyn Server> {
+    let upload = averager.upload_layout();
+    let spectral = Spectral {
+        method: method.clone(),
+        counts: Vec::new(),
+        pending: UploadSums::of(upload),
+    };
+    SumServer::boxed(averager, spectral)
+}
 
 /// The server's state besides the model.
-pub(super) struct Spectral {
-    parameters: FedSpec,
+struct Spectral<M> {
+    method: M,
     /// The number n_i of users with item i among their positives, at least 1 and at least as large
     /// as noise, as the uploads of the first step give it; nothing before that. What later uploads
     /// count is not used.
@@ -24,24 +61,11 @@ pub(super) struct Spectral {
     pending: UploadSums,
 }
 
-impl Spectral {
-    pub(super) fn new(parameters: &FedSpec, averager: &Averager) -> Self {
-        Self {
-            parameters: parameters.clone(),
-            counts: Vec::new(),
-            pending: UploadSums::of(averager.upload_layout()),
-        }
-    }
-
-    /// Returns n^(-d) of every item, as a column.
+impl<M: BySpectrum> Spectral<M> {
+    /// Returns D as a column.
     fn damping(&self) -> Array2<f64> {
-        let damping = |count: &f64| match self.parameters.damping_exponent {
-            // Roots are faster than a power, but differ from it in the last bits, and results
-            // depend on these.
-            0.25 => 1.0 / math::sqrt(math::sqrt(*count)),
-            exponent => math::pow(*count, -exponent),
-        };
-        let damping: Array1<f64> = self.counts.iter().map(damping).collect();
+        let counts = self.counts.iter();
+        let damping: Array1<f64> = counts.map(|count| self.method.damping(*count)).collect();
         damping.insert_axis(Axis(1))
     }
 
@@ -65,7 +89,7 @@ impl Spectral {
             let floor = noise_on(&senders).max(1.0);
             self.counts = senders.iter().map(|count| count.max(floor)).collect();
         }
-        let (parameters, damping) = (&self.parameters, self.damping());
+        let damping = self.damping();
         let images = &pending.matrix() * &damping;
         // Somebody has received A, and sent what is not all zeros.
         let received = Table::new(model.table(0).shape(), pending.received.clone());
@@ -75,34 +99,28 @@ impl Spectral {
         let Some(spectrum) = spectrum.map_err(failed)? else {
             return Ok(());
         };
-        let (mut filter, lengths) = numerics::filtered(&spectrum, parameters.ridge);
         // Columns that noise has left nothing of are zero.
-        filter.resize(start.ncols(), 0.0);
         let mut vectors = Array2::zeros(start.raw_dim());
         let found = s![.., ..spectrum.values.len()];
         vectors.slice_mut(found).assign(&spectrum.vectors);
         vectors *= &damping;
-        let exponent = parameters.damping_exponent + parameters.popularity_exponent;
-        let weights =
-            self.counts.iter().zip(&lengths).map(|(count, length)| {
-                math::pow(*count, exponent) / (1.0 - length).max(LEAST_REST)
-            });
         // Noise on the counts can make one negative.
         let uploads = pending.uploads.max(1.0);
         let shares = senders.iter().map(|count| count.max(0.0) / uploads);
-        let values = vectors
-            .into_iter()
-            .chain(filter)
-            .chain(weights)
-            .chain(shares);
+        let told = self.method.told(&Found {
+            spectrum: &spectrum,
+            columns: start.ncols(),
+            counts: &self.counts,
+            shares: &Vec::from_iter(shares),
+        });
+        let values = vectors.into_iter().chain(told);
         let values: Vec<f32> = values.map(|value| value as f32).collect();
-        // The shares come last, and are not in every model.
         network::set(model, 0, &values);
         Ok(())
     }
 }
 
-impl StepBySums for Spectral {
+impl<M: BySpectrum> StepBySums for Spectral<M> {
     fn sums(&self, upload: &Layout) -> UploadSums {
         UploadSums::of(upload).one_for_each_user(&self.pending.users)
     }
@@ -111,7 +129,7 @@ impl StepBySums for Spectral {
         let uploads = self.pending.uploads + step.expected_contributions.unwrap_or(sums.uploads);
         self.pending.add(sums);
         self.pending.uploads = uploads;
-        let needed = self.parameters.coverage * f64::from(step.users);
+        let needed = self.method.coverage() * f64::from(step.users);
         if self.pending.uploads < needed.max(1.0) {
             return Ok(0);
         }
