@@ -97,7 +97,7 @@ impl Given {
         let (methods, directories) = (self.methods(), self.directories());
         let load = || Inputs::load(&loaded.scenario, &directories, &methods);
         let inputs = watched(py, &Arc::new(AtomicBool::new(false)), None, |_| load())?;
-        let [_, warnings] = inputs.world.dataset.remarks(&loaded.scenario.dataset);
+        let [_, warnings] = inputs.remarks();
         loaded.warnings.extend(warnings);
         Ok((loaded, inputs.world))
     }

@@ -54,6 +54,7 @@ pub(crate) fn run(
     }
     let mut checkpoints = Checkpoints::none();
     if let Some(folder) = &folder {
+        check_start(folder, &inputs.world)?;
         // The checkpoints of a run that this one replaces would be taken for its own.
         checkpoint::remove_all(folder.path())?;
         let at_the_end = arguments.keep_checkpoint || options.max_wall_time.is_some();
@@ -125,6 +126,23 @@ pub(super) fn claim(arguments: &RunArgs, scenario: &Scenario) -> Result<ReportFo
         _ => folder,
     };
     Ok(folder)
+}
+
+/// Refuses a run that starts from what is in its own folder, which it would replace.
+fn check_start(folder: &ReportFolder, world: &World) -> Result<()> {
+    let start = world
+        .start
+        .as_ref()
+        .and_then(|start| start.file()?.parent());
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    match start.and_then(real) {
+        Some(start) if real(folder.path()).as_ref() == Some(&start) => Err(Error::Usage(format!(
+            "the run starts from the parameters in {} (training.start) and would replace them there; name another \
+             folder with --out",
+            folder.path().display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Returns what checkpoints of the run say about it.

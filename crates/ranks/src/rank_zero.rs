@@ -18,7 +18,7 @@ use fedrecsim_model::state::save_model;
 use fedrecsim_model::{Archive, ArchiveReader, Model};
 use fedrecsim_sim::World;
 use fedrecsim_sim::workers::{
-    Download, Effort, Invited, MakeWorkers, Pool, SavedPart, Scored, Threads, Upload,
+    Download, Effort, Invited, Keep, MakeWorkers, Pool, SavedPart, Scored, Threads, Upload,
     UserAccuracies, UserAccuracy, Workers, Working, own_downloads, put_device, take_devices,
 };
 
@@ -299,10 +299,10 @@ impl Workers for Ranks {
         Ok(())
     }
 
-    fn restore(&self, archive: &mut ArchiveReader) -> Result<()> {
+    fn adopt_all(&self, read: &mut dyn FnMut(&mut Keep<'_>) -> Result<()>) -> Result<bool> {
         let others = &mut *self.others.borrow_mut();
         let mut bags: Vec<Archive> = (0..others.count()).map(|_| Archive::default()).collect();
-        take_devices(archive, &self.world, &mut |user, mut device| {
+        read(&mut |user, mut device| {
             let Some(place) = self.place_of(user) else {
                 self.own.adopt(user, device);
                 return Ok(());
@@ -319,10 +319,16 @@ impl Workers for Ranks {
                 others.hand_over(place, bag)?;
             }
         }
+        Ok(true)
+    }
+
+    fn restore(&self, archive: &mut ArchiveReader) -> Result<()> {
+        self.adopt_all(&mut |adopt| take_devices(archive, &self.world, adopt))?;
         let parts: Vec<SavedPart> = archive.take()?;
         if parts.is_empty() {
             return Ok(());
         }
+        let others = &mut *self.others.borrow_mut();
         others.ask_all(Question::AdoptParts, &mut |archive, _| {
             archive.put(&parts);
             Ok(())

@@ -204,6 +204,7 @@ fn training() -> Vec<Key> {
         always("training.participation.share", real(0.01, 1.0)),
         always("training.participation.cohort", integer(1..=30)),
         always("training.participation.poisson", real(0.01, 1.0)),
+        maybe("training.start", one_of(&["start.bin"])),
         maybe("training.aggregation", one_of(&["method", "none", "mean"])),
         maybe("training.client_selection", one_of(&CLIENT_SELECTIONS)),
         always(

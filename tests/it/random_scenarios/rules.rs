@@ -245,7 +245,11 @@ impl Draft {
                 self.is("method", untrained) || self.has_below(&format!("method.{untrained}"))
             })
         {
-            for choice in ["training.mode", "training.client_selection"] {
+            for choice in [
+                "training.start",
+                "training.mode",
+                "training.client_selection",
+            ] {
                 self.0.remove(choice);
                 self.remove_below(choice);
             }

@@ -235,8 +235,13 @@ impl Dataset {
     }
 
     /// Returns the names of all users in the ratings file; none of a generated population.
-    pub(crate) fn user_names(&self) -> &[Box<str>] {
+    pub fn user_names(&self) -> &[Box<str>] {
         &self.user_names
+    }
+
+    /// Returns the names of all items in the ratings file; none of a generated population.
+    pub fn item_names(&self) -> &[Box<str>] {
+        &self.item_names
     }
 
     /// Returns the name of a user in the ratings file; that of a generated user is its number.

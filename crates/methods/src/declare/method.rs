@@ -78,7 +78,7 @@ impl<M: Declare> Declared<M> {
         }
         let download = layout_of(&blocks, |block| block.place.is_downloaded);
         let upload = upload_layout(&method, &blocks, problem.items);
-        let (plan, drawn) = Plan::new(blocks, problem.streams);
+        let (plan, drawn) = Plan::new(blocks, problem.starts);
         Self {
             initial: method.initial(drawn),
             method: Arc::new(method),

@@ -126,4 +126,8 @@ impl StepBySums for Spectral {
         state.plain(&mut self.counts)?;
         self.pending.visit_state(state)
     }
+
+    fn begin_anew(&mut self) {
+        self.pending = UploadSums::of(&self.pending.layout);
+    }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 use tokio::sync::mpsc::unbounded_channel;
 
-use super::saved::{SavedPart, put_device, put_end, take_devices, take_parts};
+use super::saved::{Keep, SavedPart, put_device, put_end, take_devices, take_parts};
 use super::scoring::{Donated, Scoring, donor_of, own_downloads, scored};
 use super::{Pool, Workers, Working};
 use crate::baselines::{self, UserAccuracies};
@@ -497,12 +497,17 @@ impl Workers for Threads {
     }
 
     fn restore(&self, archive: &mut ArchiveReader) -> Result<()> {
-        take_devices(archive, &self.world, &mut |user, device| {
+        self.adopt_all(&mut |adopt| take_devices(archive, &self.world, adopt))?;
+        let parts: Vec<SavedPart> = archive.take()?;
+        self.adopt_parts(&parts, archive)
+    }
+
+    fn adopt_all(&self, read: &mut dyn FnMut(&mut Keep<'_>) -> Result<()>) -> Result<bool> {
+        read(&mut |user, device| {
             self.adopt(user, device);
             Ok(())
         })?;
-        let parts: Vec<SavedPart> = archive.take()?;
-        self.adopt_parts(&parts, archive)
+        Ok(true)
     }
 }
 
