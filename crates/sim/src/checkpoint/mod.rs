@@ -115,7 +115,7 @@ impl Header {
         }
         Err(Error::Unrestorable(format!(
             "the checkpoint after round {} was left by another build of the program, which may come to other results: \
-             by {}, and this is {}; resume with that build, or give --other-build, which the report will say",
+             by {}, and this is {}; resume with that build, or by `fedrecsim resume --other-build`, which the report will say",
             self.rounds,
             self.build.describe(),
             running.describe()
