@@ -1,5 +1,6 @@
 """The native part of the package."""
 
+from pathlib import Path
 from typing import Callable, Mapping, Sequence, final
 
 import numpy as np
@@ -11,6 +12,9 @@ from .method import Array
 __version__: str
 
 Prepared = tuple[str, int, str, bool, str | None, str, int, int | None, float | None]
+
+#: A folder, the rounds between checkpoints, whether the last ones stay, and whether to go on from what is there.
+_Folder = tuple[Path, int | None, bool, bool]
 
 @final
 class Table:
@@ -34,6 +38,7 @@ class Report:
     items: Table
     model: dict[str, np.ndarray]
     scenario: str | None
+    kept: bytes | None
     def files(self) -> dict[str, bytes]: ...
     def __reduce__(
         self,
@@ -56,7 +61,10 @@ class Simulation:
     time_s: float
     is_over: bool
     stopped_by: str | None
-    def __init__(self, scenario: Mapping[str, object], threads: int | None = None) -> None: ...
+    def __init__(
+        self, scenario: Mapping[str, object], threads: int | None = None, folder: _Folder | None = None
+    ) -> None: ...
+    def keep(self, folder: _Folder) -> None: ...
     @staticmethod
     def restore(scenario: Mapping[str, object], saved: bytes, threads: int | None = None) -> Simulation: ...
     @property
@@ -71,7 +79,7 @@ class Simulation:
     def names(self) -> tuple[list[str], list[str]]: ...
     def recommend_popular(self, user: str, top: int) -> list[str]: ...
     def close(self) -> None: ...
-    def finish(self, total_s: float = 0.0, per_round_ms: float = 0.0) -> Report: ...
+    def finish(self, keep: bool = False, total_s: float = 0.0, per_round_ms: float = 0.0) -> Report: ...
 
 @final
 class MethodEntry:
@@ -130,11 +138,20 @@ class Ratings:
     def of_arrays(columns: Sequence[tuple[str, np.ndarray | list[str | None], bool]]) -> Ratings: ...
 
 @final
+class Start:
+    path: Path
+    def __init__(self, saved: bytes) -> None: ...
+
+@final
 class Held:
     def release(self) -> None: ...
 
 def run(
-    scenario: Mapping[str, object], threads: int | None = None, progress: Callable[..., None] | None = None
+    scenario: Mapping[str, object],
+    threads: int | None = None,
+    progress: Callable[..., None] | None = None,
+    folder: _Folder | None = None,
+    keep: bool = False,
 ) -> Report: ...
 def events(
     scenario: Mapping[str, object],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import html
 import json
 import os
@@ -137,13 +138,14 @@ class Run:
         # those by name.
         source["methods"] = self._source.get("methods", source["methods"])
         source["ratings"] = self._source.get("ratings")
+        source["start"] = self._source.get("start")
         return source
 
     def recommend(self, user: str | int, top: int = 10) -> list[records.Recommended]:
         """Returns the `top` items that the trained run would show a user, as `Simulation.recommend` does.
 
-        A run does not keep its users' parameters. When they are first asked for, it is trained once more, which a
-        warning says. Raises FedrecsimError where that does not end with the same model.
+        Without `keep_checkpoint=True` a run does not keep its users' parameters. When they are first asked for, it is trained
+        once more, which a warning says. Raises FedrecsimError where that does not end with the same model.
         """
         return self._trained_once_more().recommend(user, top)
 
@@ -162,10 +164,15 @@ class Run:
             from .simulation import Simulation
 
             source = self._again()
+            selected = self.record["selected_round"] or self.record["rounds"]
+            kept = self._report.kept
+            if kept is not None and selected == self.record["rounds"]:
+                self._trained = Simulation._of(source, _native.Simulation.restore(source, kept))
+                return self._trained
             warnings.warn("the run has not kept its users' parameters, and is trained once more", stacklevel=3)
             simulation = Simulation._of(source, _native.Simulation(source))
             # What is shown is what the run's accuracy is of.
-            simulation.step_until(round=self.record["selected_round"] or self.record["rounds"])
+            simulation.step_until(round=selected)
             self._trained = simulation
             if not simulation.is_over:
                 self._trained = Simulation._of(source, _native.Simulation.restore(source, simulation.save()))
@@ -183,6 +190,21 @@ class Run:
     def model(self) -> dict[str, np.ndarray]:
         """The blocks of the trained model by their names, as arrays that cannot be written to."""
         return self._report.model
+
+    def parameters(self) -> builtins.bytes | str:
+        """Returns the parameters of the end, from which another run can start, or the path of the folder where they are.
+
+        Raises ScenarioError if the run has not kept them.
+        """
+        kept = self._report.kept
+        if kept is not None:
+            return kept
+        if "kept_in" in self._source:
+            return str(self._source["kept_in"])
+        raise _native.ScenarioError(
+            "the run has not kept its parameters, so that no other can start from them: run it with "
+            "`keep_checkpoint=True`, and it keeps them in the folder `out`, or in memory without one"
+        )
 
     @property
     def charts(self) -> dict[str, str]:
@@ -240,6 +262,8 @@ class Run:
             kept["data_dir"] = self._source["data_dir"]
         if "by_hand" in self._source:
             kept["by_hand"] = self._source["by_hand"]
+        if "kept_in" in self._source:
+            kept["kept_in"] = self._source["kept_in"]
         return (Run, (self._report, kept))
 
 

@@ -8,7 +8,7 @@ use fedrecsim_model::Model;
 use fedrecsim_report::{EXPORTERS, ReportFolder, RunRecord, Wall, arrow, check, run_json, summary};
 use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::Outcome;
-use fedrecsim_sim::checkpoint::{SCENARIO_FILE, scenario_text};
+use fedrecsim_sim::checkpoint::{self, END, SCENARIO_FILE, scenario_text};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -32,6 +32,8 @@ pub struct Report {
     model: Py<PyDict>,
     /// What everything is made of; `None` for a report that was pickled.
     record: Option<RunRecord>,
+    /// The parameters that another run can start from, if they were kept in memory.
+    kept: Option<Vec<u8>>,
     /// The files of the report, which are rendered when they are first asked for.
     files: OnceLock<Files>,
 }
@@ -57,6 +59,7 @@ impl Report {
         (scenario, warnings): (Scenario, Vec<String>),
         outcome: Outcome,
         wall: Wall,
+        kept: Option<Vec<u8>>,
     ) -> PyResult<Self> {
         let model: Model = outcome.model.clone();
         let (json, summary, [rounds, items], users, record) = py
@@ -79,6 +82,7 @@ impl Report {
             items: Table(items),
             model: arrays::blocks(py, &model)?.unbind(),
             record: Some(record),
+            kept,
             files: OnceLock::new(),
         })
     }
@@ -105,7 +109,15 @@ impl Report {
                 );
             }
         }
+        if let Some(kept) = &self.kept {
+            files.push((END.to_owned(), kept.clone()));
+        }
         Ok(self.files.get_or_init(|| files))
+    }
+
+    /// Returns the record, for the folder that the run has had; nothing for a report that was pickled.
+    pub fn record(&self) -> Option<&RunRecord> {
+        self.record.as_ref()
     }
 }
 
@@ -176,10 +188,13 @@ impl Report {
     /// Writes the report to a folder, as the command does.
     #[pyo3(signature = (folder, overwrite=false))]
     fn write(&self, py: Python<'_>, folder: PathBuf, overwrite: bool) -> PyResult<()> {
-        if let Some(record) = &self.record {
-            return py
-                .detach(|| ReportFolder::create(folder, overwrite)?.write(record))
-                .or_raise();
+        let claim = || {
+            let claimed = ReportFolder::create(folder, overwrite)?;
+            // Those of an earlier report would be taken for this one's.
+            checkpoint::remove_all(claimed.path()).map(|()| claimed)
+        };
+        if let (Some(record), None) = (&self.record, &self.kept) {
+            return py.detach(|| claim()?.write(record)).or_raise();
         }
         let files = self.rendered(py)?;
         py.detach(|| {
@@ -187,9 +202,17 @@ impl Report {
                 .iter()
                 .map(|(name, bytes)| (&**name, &**bytes))
                 .collect();
-            ReportFolder::create(folder, overwrite)?.write_files(&files)
+            claim()?.write_files(&files)
         })
         .or_raise()
+    }
+
+    /// The parameters that another run can start from, if they were kept in memory.
+    #[getter]
+    fn kept<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        let of_files = || self.files.get()?.iter().find(|(name, _)| name == END);
+        let kept = self.kept.as_ref().or_else(|| Some(&of_files()?.1));
+        kept.map(|kept| PyBytes::new(py, kept))
     }
 
     /// Makes a report of what pickling made of it.
@@ -211,6 +234,7 @@ impl Report {
             items: Table::of_ipc(items)?,
             model: model.unbind(),
             record: None,
+            kept: None,
             files: OnceLock::from(files),
         })
     }

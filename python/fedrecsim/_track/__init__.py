@@ -66,20 +66,28 @@ class Tracking:
         self._feeds: Feeds | None = None
         self._report: _native.Report | None = None
 
-    def run(self, source: _inputs.Source, threads: int | None, show: Show | None) -> _native.Report:
+    def run(
+        self,
+        source: _inputs.Source,
+        threads: int | None,
+        show: Show | None,
+        folder: tuple[Path, int | None, bool, bool] | None,
+        keep: bool,
+    ) -> _native.Report:
         """Carries out a run. With trackers or a callback it goes round by round, so that they get each as it ends. What
-        ends it early has what remains as `report`, if a round was finished."""
+        ends it early has what remains as `report`, if a round was finished. Checkpoints go to `folder`; without one,
+        `keep` has the report keep the parameters of the end."""
         if not self._trackers and self._on_round is None:
-            return _native.run(source, threads, show)
+            return _native.run(source, threads, show, folder, keep)
         from ..simulation import Simulation
 
         clock = time.perf_counter
         started = clock()
         laps: list[float] = []
-        simulation = Simulation._of(source, _native.Simulation(source, threads))
+        simulation = Simulation._of(source, _native.Simulation(source, threads, folder))
 
         def finished() -> _native.Report:
-            return simulation._native.finish(clock() - started, statistics.median(laps) * 1e3 if laps else 0.0)
+            return simulation._native.finish(keep, clock() - started, statistics.median(laps) * 1e3 if laps else 0.0)
 
         scenario = resolved(source)
         rows, rounds = Rows(scenario), at(scenario, "training").get("rounds")
