@@ -6,7 +6,7 @@ import json
 import operator
 import os
 from pathlib import Path
-from typing import Mapping, Protocol, SupportsIndex, TypedDict, Union, cast
+from typing import Mapping, Protocol, Sequence, SupportsIndex, TypedDict, Union, cast
 
 from . import _native, method
 from ._errors import ScenarioError, WrongTypeError
@@ -152,7 +152,7 @@ def _of_start(start: Start | None) -> tuple[_native.Start | None, list[tuple[str
 
 def folder_of(
     out: str | os.PathLike[str] | None, checkpoint_every: int | None, keep_checkpoint: bool, resume: bool = False
-) -> tuple[Path, int | None, bool, bool] | None:
+) -> _native.Folder | None:
     """Returns what the native module does in the folder of a run; `None` if it leaves no checkpoints there."""
     count_of("checkpoint_every", checkpoint_every)
     wanted = {"checkpoint_every": checkpoint_every is not None, "resume": resume}
@@ -163,6 +163,18 @@ def folder_of(
     if not any(wanted.values()) and not keep_checkpoint:
         return None
     return Path(out), checkpoint_every, bool(keep_checkpoint), bool(resume)
+
+
+def users_of(users: Sequence[str | int] | str | None) -> list[str] | None:
+    """Returns the names of users whose vectors are saved; none of them stands for all."""
+    if users is None or users == "all":
+        return None if users is None else []
+    if isinstance(users, (str, int)):
+        users = [users]
+    names = [str(user) for user in users]
+    if not names:
+        raise ScenarioError('`save_users` names nobody; "all" stands for all users')
+    return names
 
 
 def count_of(name: str, number: int | None) -> None:

@@ -13,8 +13,11 @@ __version__: str
 
 Prepared = tuple[str, int, str, bool, str | None, str, int, int | None, float | None]
 
+#: Users, and the name and the rows of their vectors.
+Vectors = tuple[list[str], tuple[str, np.ndarray] | None]
+
 #: A folder, the rounds between checkpoints, whether the last ones stay, and whether to go on from what is there.
-_Folder = tuple[Path, int | None, bool, bool]
+Folder = tuple[Path, int | None, bool, bool]
 
 @final
 class Table:
@@ -39,32 +42,38 @@ class Report:
     model: dict[str, np.ndarray]
     scenario: str | None
     kept: bytes | None
+    vectors: Vectors | None
     def files(self) -> dict[str, bytes]: ...
     def __reduce__(
         self,
-    ) -> tuple[object, tuple[str, str, bytes, bytes | None, bytes, dict[str, np.ndarray], dict[str, bytes]]]: ...
+    ) -> tuple[object, tuple[str, str, bytes, bytes | None, bytes, dict[str, np.ndarray], dict[str, bytes], Vectors | None]]: ...
     def write(self, folder: str, overwrite: bool = False) -> None: ...
     @staticmethod
     def restore(
-        json: str,
-        summary: str,
+        texts: tuple[str, str],
         rounds: bytes,
         users: bytes | None,
         items: bytes,
         model: dict[str, np.ndarray],
         files: list[tuple[str, bytes]],
+        vectors: Vectors | None,
     ) -> Report: ...
 
 @final
 class Simulation:
+    method: str
     rounds: int
     time_s: float
     is_over: bool
     stopped_by: str | None
     def __init__(
-        self, scenario: Mapping[str, object], threads: int | None = None, folder: _Folder | None = None
+        self,
+        scenario: Mapping[str, object],
+        threads: int | None = None,
+        folder: Folder | None = None,
+        save_users: Sequence[str] | None = None,
     ) -> None: ...
-    def keep(self, folder: _Folder) -> None: ...
+    def keep(self, folder: Folder) -> None: ...
     @staticmethod
     def restore(scenario: Mapping[str, object], saved: bytes, threads: int | None = None) -> Simulation: ...
     @property
@@ -76,6 +85,7 @@ class Simulation:
     def save(self) -> bytes: ...
     def recommend(self, user: str, top: int) -> list[tuple[str, float, bool]]: ...
     def scores(self, users: Sequence[str]) -> np.ndarray: ...
+    def vectors(self, users: Sequence[str]) -> tuple[str, np.ndarray] | None: ...
     def names(self) -> tuple[list[str], list[str]]: ...
     def recommend_popular(self, user: str, top: int) -> list[str]: ...
     def close(self) -> None: ...
@@ -150,8 +160,9 @@ def run(
     scenario: Mapping[str, object],
     threads: int | None = None,
     progress: Callable[..., None] | None = None,
-    folder: _Folder | None = None,
+    folder: Folder | None = None,
     keep: bool = False,
+    save_users: Sequence[str] | None = None,
 ) -> Report: ...
 def events(
     scenario: Mapping[str, object],

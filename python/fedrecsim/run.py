@@ -7,7 +7,7 @@ import html
 import json
 import os
 import warnings
-from typing import TYPE_CHECKING, Mapping, Sequence
+from typing import TYPE_CHECKING, Mapping, NamedTuple, Sequence
 
 from . import _inputs, _native, _saved, records
 from ._columns import at
@@ -207,6 +207,26 @@ class Run:
         )
 
     @property
+    def user_vectors(self) -> UserVectors:
+        """The vectors that users had for themselves at the end of the run, with their names beside them.
+
+        Raises ScenarioError if they were not saved, and for a method whose users keep none.
+        """
+        saved = self._report.vectors
+        if saved is not None:
+            return vectors_of(self.record["scenario"]["method"], *saved)
+        kept = self._report.kept
+        if kept is not None:
+            from .simulation import Simulation
+
+            source = self._again()
+            return Simulation._of(source, _native.Simulation.restore(source, kept)).user_vectors()
+        remedy = 'run it with `save_users=[...]`, or `save_users="all"` for all users'
+        if self.stopped_by is not None:
+            remedy = f"it stopped early ({self.stopped_by}), when some of them may have been in training"
+        raise _native.ScenarioError(f"the run has not saved the vectors of its users: {remedy}")
+
+    @property
     def charts(self) -> dict[str, str]:
         """The charts of the report as SVG, by the names of their files."""
         return {name: data.decode() for name, data in self._report.files().items() if name.endswith(".svg")}
@@ -265,6 +285,31 @@ class Run:
         if "kept_in" in self._source:
             kept["kept_in"] = self._source["kept_in"]
         return (Run, (self._report, kept))
+
+
+class UserVectors(NamedTuple):
+    """The vectors that users keep for themselves."""
+
+    #: The names of the users in the ratings.
+    users: list[str]
+    #: A row for each user, in single precision.
+    values: np.ndarray
+    #: The name of the vector in the papers: `u` of FedMF, `w` of FedRAP.
+    name: str
+
+
+def vectors_of(method: object, users: list[str], found: tuple[str, np.ndarray] | None) -> UserVectors:
+    """Returns the vectors of these users of a method.
+
+    Raises ScenarioError if its users keep none.
+    """
+    if found is None:
+        name = next(iter(method)) if isinstance(method, Mapping) else method
+        raise _native.ScenarioError(
+            f"the users of `{name}` keep no vector: it has none, its server has it (`run.model`), or a device works it out "
+            "when it scores (`run.scores()`)"
+        )
+    return UserVectors(users, found[1], found[0])
 
 
 class Picture:

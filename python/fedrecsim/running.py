@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from typing import Callable, Mapping
+from typing import Callable, Mapping, Sequence
 
 from . import _inputs, _native, _progress, _ratings, _track
 from .records import Estimate, RoundRecord
@@ -32,6 +32,7 @@ def run(
     checkpoint_every: int | None = None,
     keep_checkpoint: bool = False,
     resume: bool = False,
+    save_users: Sequence[str | int] | str | None = None,
 ) -> Run:
     """Runs a scenario, and returns what remains of it.
 
@@ -64,6 +65,8 @@ def run(
     is that of a run which was never stopped. `keep_checkpoint` keeps the parameters of the end for `start`: in `out`,
     with the checkpoint that `fedrecsim resume --rounds` adds rounds to, or without `out` in the `Run`.
 
+    `save_users` are the names of users whose private vectors `Run.user_vectors` then has, or "all".
+
     Ctrl-C raises KeyboardInterrupt, and so does `on_round` with its exceptions. If a round was finished, the exception has
     the finished rounds as a `Run` in its attribute `run`, and they are written to `out` if there is one.
 
@@ -71,11 +74,12 @@ def run(
     checkpoint of another run or build, and a tracker that is not installed.
     """
     source = _inputs.given(scenario, set, seed, data_dir, ratings=_ratings.given(ratings, scenario, set), start=start)
+    saved = _inputs.users_of(save_users)
     folder = _inputs.folder_of(out, checkpoint_every, keep_checkpoint, resume)
     show, end = _progress.shown() if progress and _progress.is_visible() else (None, None)
     with _track.Tracking(_track.chosen(track), on_round) as tracking:
         try:
-            report = tracking.run(source, _inputs.threads_of(threads), show, folder, keep_checkpoint)
+            report = tracking.run(source, _inputs.threads_of(threads), show, (folder, keep_checkpoint, saved))
         except BaseException as reason:
             keep_rounds(reason, source, None if folder else out)
             raise

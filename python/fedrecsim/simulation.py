@@ -13,7 +13,7 @@ from . import _inputs, _native, _ratings
 from ._files import write_private
 from .method import Array
 from .records import Recommended, RoundRecord
-from .run import Run
+from .run import Run, UserVectors, vectors_of
 from .running import keep_rounds
 
 if TYPE_CHECKING:
@@ -162,6 +162,14 @@ class Simulation:
             users = [users]
         names = self._native.names()[0] if users is None else [str(user) for user in users]
         return self._native.scores(names)
+
+    def user_vectors(self, users: Sequence[str | int] | None = None) -> UserVectors:
+        """Returns the vectors that these users have for themselves now, or all users by their numbers. Raises
+        ScenarioError for a method whose users keep none, for a user who is not there, and for one in training."""
+        if isinstance(users, (str, int)):
+            users = [users]
+        names = self._native.names()[0] if users is None else [str(user) for user in users]
+        return vectors_of(self._native.method, names, self._native.vectors(names))
 
     @property
     def model(self) -> dict[str, np.ndarray]:

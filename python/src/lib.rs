@@ -24,6 +24,7 @@ mod simulation;
 mod study;
 mod table;
 mod testing;
+mod vectors;
 mod watch;
 
 #[pymodule]

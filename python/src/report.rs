@@ -15,6 +15,7 @@ use pyo3::types::{PyBytes, PyDict};
 use crate::arrays;
 use crate::error::OrRaise;
 use crate::table::Table;
+use crate::vectors::{SavedVectors, Vectors};
 
 /// The contents of files, by their names.
 type Files = Vec<(String, Vec<u8>)>;
@@ -34,6 +35,8 @@ pub struct Report {
     record: Option<RunRecord>,
     /// The parameters that another run can start from, if they were kept in memory.
     kept: Option<Vec<u8>>,
+    /// The vectors of users, if they were saved.
+    vectors: Option<Vectors>,
     /// The files of the report, which are rendered when they are first asked for.
     files: OnceLock<Files>,
 }
@@ -47,6 +50,7 @@ type Pickled<'py> = (
     Bound<'py, PyBytes>,
     Bound<'py, PyDict>,
     Bound<'py, PyDict>,
+    Option<SavedVectors>,
 );
 
 impl Report {
@@ -59,7 +63,7 @@ impl Report {
         (scenario, warnings): (Scenario, Vec<String>),
         outcome: Outcome,
         wall: Wall,
-        kept: Option<Vec<u8>>,
+        (kept, vectors): (Option<Vec<u8>>, Option<Vectors>),
     ) -> PyResult<Self> {
         let model: Model = outcome.model.clone();
         let (json, summary, [rounds, items], users, record) = py
@@ -83,6 +87,7 @@ impl Report {
             model: arrays::blocks(py, &model)?.unbind(),
             record: Some(record),
             kept,
+            vectors,
             files: OnceLock::new(),
         })
     }
@@ -215,17 +220,25 @@ impl Report {
         kept.map(|kept| PyBytes::new(py, kept))
     }
 
+    /// The users whose vectors were saved, and the name and the rows of the vectors, which are nothing if
+    /// the method has none; nothing if none were saved.
+    #[getter]
+    fn vectors(&self, py: Python<'_>) -> Option<SavedVectors> {
+        self.vectors.as_ref().map(|vectors| vectors.shared(py))
+    }
+
     /// Makes a report of what pickling made of it.
     #[staticmethod]
     fn restore(
-        json: String,
-        summary: String,
+        texts: (String, String),
         rounds: Vec<u8>,
         users: Option<Vec<u8>>,
         items: Vec<u8>,
         model: Bound<'_, PyDict>,
         files: Vec<(String, Vec<u8>)>,
+        vectors: Option<SavedVectors>,
     ) -> PyResult<Self> {
+        let (json, summary) = texts;
         Ok(Self {
             json,
             summary,
@@ -235,6 +248,7 @@ impl Report {
             model: model.unbind(),
             record: None,
             kept: None,
+            vectors: vectors.map(Vectors),
             files: OnceLock::from(files),
         })
     }
@@ -259,6 +273,7 @@ impl Report {
                 PyBytes::new(py, &self.items.to_ipc()?),
                 self.model(py)?,
                 self.files(py)?,
+                self.vectors(py),
             ),
         ))
     }

@@ -23,7 +23,7 @@ use crate::watch::{RoundOver, Told, watched_with_result};
 /// Checkpoints and the report go to `folder`; with `keep` and without a folder, what remains has the
 /// parameters from which another run can start.
 #[pyfunction]
-#[pyo3(signature = (scenario, threads=None, progress=None, folder=None, keep=false))]
+#[pyo3(signature = (scenario, threads=None, progress=None, folder=None, keep=false, save_users=None))]
 pub fn run(
     py: Python<'_>,
     scenario: Given,
@@ -31,9 +31,10 @@ pub fn run(
     progress: Option<Bound<'_, PyAny>>,
     folder: Option<Folder>,
     keep: bool,
+    save_users: Option<Vec<String>>,
 ) -> PyResult<Report> {
     let started = Instant::now();
-    let simulation = Simulation::start(py, &scenario, threads, None, folder)?;
+    let simulation = Simulation::start(py, &scenario, threads, None, (folder, save_users))?;
     let (control, checked) = (simulation.control(), simulation.scenario());
     let (headline, rounds) = (checked.evaluation.headline(), checked.training.rounds);
     let watched = watched_with_result(py, &control.interrupted, progress.as_ref(), |tell| {

@@ -24,6 +24,7 @@ use crate::error::{FedrecsimError, OrRaise, refused};
 use crate::inputs::Given;
 use crate::report::Report;
 use crate::running::{Folder, Running, claim, saved};
+use crate::vectors::{Vectors, name_all, vectors_of};
 use crate::watch::watched;
 
 /// A simulation under way. It has threads of its own, and lets other threads of Python go on while
@@ -36,6 +37,8 @@ pub struct Simulation {
     /// The folders that the ratings were looked for in.
     directories: Vec<PathBuf>,
     warnings: Vec<String>,
+    /// The users whose vectors the report is to have: all of them if none is named.
+    saves: Option<Vec<String>>,
     control: RunControl,
     /// The process whose threads carry the simulation out.
     process: u32,
@@ -48,7 +51,7 @@ impl Simulation {
         given: &Given,
         threads: Option<NonZeroUsize>,
         saved: Option<Vec<u8>>,
-        folder: Option<Folder>,
+        (folder, mut saves): (Option<Folder>, Option<Vec<String>>),
     ) -> PyResult<Self> {
         let (
             Loaded {
@@ -63,6 +66,11 @@ impl Simulation {
             interrupted,
         };
         let (running, more) = watched(py, &control.interrupted, None, |_| {
+            if let Some(saves) = &mut saves {
+                let dataset = &inputs.world.dataset;
+                name_all(dataset, saves)
+                    .map_err(|error| with_reason(error, &scenario, &directories))?;
+            }
             let mut keeping = folder
                 .map(|folder| claim(folder, &inputs, (&warnings, &directories)))
                 .transpose()?;
@@ -91,6 +99,7 @@ impl Simulation {
             scenario,
             directories,
             warnings,
+            saves,
             control,
             process: std::process::id(),
         })
@@ -156,14 +165,15 @@ fn json_of(record: &RoundRecord) -> PyResult<String> {
 #[pymethods]
 impl Simulation {
     #[new]
-    #[pyo3(signature = (scenario, threads=None, folder=None))]
+    #[pyo3(signature = (scenario, threads=None, folder=None, save_users=None))]
     fn new(
         py: Python<'_>,
         scenario: Given,
         threads: Option<NonZeroUsize>,
         folder: Option<Folder>,
+        save_users: Option<Vec<String>>,
     ) -> PyResult<Self> {
-        Self::start(py, &scenario, threads, None, folder)
+        Self::start(py, &scenario, threads, None, (folder, save_users))
     }
 
     /// Restores a simulation of the same scenario that `save` has saved.
@@ -175,7 +185,7 @@ impl Simulation {
         saved: Vec<u8>,
         threads: Option<NonZeroUsize>,
     ) -> PyResult<Self> {
-        Self::start(py, &scenario, threads, Some(saved), None)
+        Self::start(py, &scenario, threads, Some(saved), (None, None))
     }
 
     /// Goes on to the end of a round, and returns its record as JSON; nothing if the simulation is
@@ -257,12 +267,23 @@ impl Simulation {
         let (items, scores) = self.look(py, |simulation| {
             let dataset = &simulation.world().dataset;
             let mut scores = Vec::with_capacity(users.len() * dataset.items());
-            for user in &users {
-                scores.extend(simulation.scores(dataset.user_named(user)?)?);
+            for user in dataset.users_named(&users)? {
+                scores.extend(simulation.scores(user)?);
             }
             Ok((dataset.items(), scores))
         })?;
         PyArray1::from_vec(py, scores).reshape([users.len(), items])
+    }
+
+    /// Returns the name of the vector that users keep for themselves, and a row for each of these users;
+    /// nothing if users keep none.
+    fn vectors<'py>(
+        &self,
+        py: Python<'py>,
+        users: Vec<String>,
+    ) -> PyResult<Option<(String, Bound<'py, PyArray2<f32>>)>> {
+        let found = self.look(py, |simulation| vectors_of(simulation, &users))?;
+        found.map(|found| found.into_array(py)).transpose()
     }
 
     /// Returns the names of all users and of all items, in the order of their numbers.
@@ -304,6 +325,12 @@ impl Simulation {
         })?;
         let model = arrays::model(&layout, &model)?;
         self.with(py, |running| running.simulation.set_model(model))
+    }
+
+    /// The name of the method.
+    #[getter]
+    fn method(&self) -> &str {
+        &self.scenario.method.name
     }
 
     /// The number of rounds that are over.
@@ -366,17 +393,27 @@ impl Simulation {
         self.check_process()?;
         // This takes very little time. A signal that arrives meanwhile is handled afterwards, when
         // the result is there.
-        let (outcome, kept, keeping) = py
+        let (outcome, kept, vectors, keeping) = py
             .detach(|| {
                 let running = self.lock().take().ok_or_else(finished)?;
                 let (mut simulation, keeping) = (running.simulation, running.keeping);
-                let is_whole = simulation.stopped_by().is_none() && keeping.is_none();
-                let kept = (keep && is_whole).then(|| saved(&mut simulation));
-                Ok::<_, Error>((simulation.finish()?, kept.transpose()?, keeping))
+                // After a stop within a round, some users are in training.
+                let is_whole = simulation.stopped_by().is_none();
+                let keeps = keep && is_whole && keeping.is_none();
+                let kept = keeps.then(|| saved(&mut simulation)).transpose()?;
+                let users = self.saves.as_ref().filter(|_| is_whole);
+                let vectors = users
+                    .map(|users| vectors_of(&simulation, users))
+                    .transpose()?;
+                Ok::<_, Error>((simulation.finish()?, kept, vectors, keeping))
             })
             .or_raise()?;
+        let users = self.saves.clone().unwrap_or_default();
+        let vectors = vectors
+            .map(|found| Vectors::of(py, users, found))
+            .transpose()?;
         let described = (self.scenario.clone(), self.warnings.clone());
-        let report = Report::of(py, described, outcome, wall, kept)?;
+        let report = Report::of(py, described, outcome, wall, (kept, vectors))?;
         if let (Some(keeping), Some(record)) = (keeping, report.record()) {
             py.detach(|| keeping.finish(record)).or_raise()?;
         }

@@ -248,6 +248,7 @@ fn saved_users(users: &[UserId], simulation: &Simulation) -> Result<Vec<UserArra
         Ok(UserArrays {
             name: dataset.user_name(user).into_owned(),
             table: simulation.personal_table(user)?,
+            vector: simulation.personal_vector(user)?,
             items: marked(&simulation.items_of(user)?, items),
         })
     };

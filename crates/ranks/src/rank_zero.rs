@@ -12,7 +12,7 @@ use super::wire::Question;
 use bytes::Bytes;
 use fedrecsim_core::{Result, UserId};
 use fedrecsim_data::dataset::KeptItems;
-use fedrecsim_methods::{PersonalTable, Placement};
+use fedrecsim_methods::{PersonalTable, PersonalVector, Placement};
 use fedrecsim_model::archive::damaged;
 use fedrecsim_model::state::save_model;
 use fedrecsim_model::{Archive, ArchiveReader, Model};
@@ -232,7 +232,17 @@ impl Workers for Ranks {
             return self.own.personal_table(user);
         };
         let mut others = self.others.borrow_mut();
-        others.personal_table(place, user, &self.world)
+        others.client_of(place, user, &self.world)?.personal_table()
+    }
+
+    fn personal_vector(&self, user: UserId) -> Result<Option<PersonalVector>> {
+        let Some(place) = self.place_of(user) else {
+            return self.own.personal_vector(user);
+        };
+        let mut others = self.others.borrow_mut();
+        others
+            .client_of(place, user, &self.world)?
+            .personal_vector()
     }
 
     fn train(&self) -> Working<'_, Vec<(UserId, Effort)>> {

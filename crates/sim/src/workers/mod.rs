@@ -26,7 +26,7 @@ pub use super::{
 };
 use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_data::dataset::KeptItems;
-use fedrecsim_methods::PersonalTable;
+use fedrecsim_methods::{PersonalTable, PersonalVector};
 use fedrecsim_model::{Archive, ArchiveReader, Model};
 
 mod growth;
@@ -98,6 +98,14 @@ pub trait Workers {
     /// # Errors
     /// [`Error::Usage`] for a user in training, and those of the workers themselves.
     fn personal_table(&self, _user: UserId) -> Result<Option<PersonalTable>> {
+        Err(of_a_run_alone())
+    }
+
+    /// Returns the vector that `user` keeps for itself.
+    ///
+    /// # Errors
+    /// As [`Self::personal_table`].
+    fn personal_vector(&self, _user: UserId) -> Result<Option<PersonalVector>> {
         Err(of_a_run_alone())
     }
 

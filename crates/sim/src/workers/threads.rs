@@ -28,7 +28,7 @@ use crate::world::World;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::{Error, ErrorKind, Result, UserId};
 use fedrecsim_data::dataset::KeptItems;
-use fedrecsim_methods::{PersonalTable, Placement};
+use fedrecsim_methods::{PersonalTable, PersonalVector, Placement};
 use fedrecsim_model::{Archive, ArchiveReader, Model, StateVisitor};
 use fedrecsim_scenario::ItemTable;
 
@@ -418,6 +418,13 @@ impl Workers for Threads {
         match self.devices.borrow_mut().idle_device(user)? {
             Some(device) => device.client.personal_table(),
             None => self.world.method.client(user).personal_table(),
+        }
+    }
+
+    fn personal_vector(&self, user: UserId) -> Result<Option<PersonalVector>> {
+        match self.devices.borrow_mut().idle_device(user)? {
+            Some(device) => device.client.personal_vector(),
+            None => self.world.method.client(user).personal_vector(),
         }
     }
 
