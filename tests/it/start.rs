@@ -382,6 +382,23 @@ fn a_run_does_not_replace_what_it_starts_from() {
     into(&workshop, "second", &[&start]).carry_out().unwrap();
 }
 
+/// If this fails, the server of a run in real time begins with the model of another run, and its devices with
+/// parameters that are not of that run, or it waits for them before it says that it cannot.
+#[test]
+fn a_run_in_real_time_starts_from_no_other() {
+    let workshop = Workshop::new();
+    let keeping = into(&workshop, "first", &[]).and(&["--keep-checkpoint"]);
+    keeping.carry_out().unwrap();
+    let start = from(&workshop, "first");
+    let refused = Words::new(&["serve"])
+        .path(&workshop.small())
+        .and(&["--listen", "127.0.0.1:0", "--set", &start, "--out"])
+        .path(&workshop.path("second"))
+        .carry_out()
+        .unwrap_err();
+    assert_refusal(&refused, &["training.start", "in real time"]);
+}
+
 /// If this fails, the runs of a study do not start from another run, or `validate` lets a start pass that
 /// they would refuse.
 #[test]
