@@ -53,7 +53,7 @@ pub use {
     held_out::{HeldOutItems, KeptItems, TestRatings},
     load::{load, load_for, look_for, with_reason},
     own_data::OwnData,
-    ratings::{Interaction, Ratings},
+    ratings::{Interaction, Part, Ratings},
     scale::RatingScale,
     split_facts::SplitFacts,
     totals::Totals,
@@ -203,7 +203,7 @@ impl Dataset {
     }
 
     /// Returns whether users have validation items.
-    pub(crate) fn has_validation_items(&self) -> bool {
+    pub fn has_validation_items(&self) -> bool {
         self.held_out.has_validation_items()
     }
 

@@ -387,6 +387,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
             let evaluation = match dataset.split {
                 SplitSpec::LeaveOneOut { .. }
                 | SplitSpec::Holdout(_)
+                | SplitSpec::ByColumn(_)
                 | SplitSpec::GlobalTime(_) => EvaluationSpec {
                     metrics: ["expected-hr@7", "ndcg"].map(String::from).into(),
                     headline: "ndcg@10".to_owned(),
