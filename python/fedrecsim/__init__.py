@@ -23,7 +23,7 @@ from .compare import Comparison, compare
 from .method import Block, Client, Method, Parameter, Problem, Rows, Server, Update
 from .reference import Key, MethodDescription, explain
 from .reference import methods as methods
-from .run import Picture, Run
+from .run import Picture, Run, UserVectors
 from .running import RunStopped, estimate, resolve, run
 from .simulation import Simulation
 from .study import Study, study
@@ -57,6 +57,7 @@ __all__ = [
     "Tracker",
     "TrackerFailed",
     "Update",
+    "UserVectors",
     "WrongTypeError",
     "__version__",
     "compare",

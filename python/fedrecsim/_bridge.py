@@ -175,8 +175,9 @@ def restore_report(
     items: bytes,
     model: dict[str, np.ndarray],
     files: Mapping[str, bytes],
+    vectors: _native.Vectors | None = None,
 ) -> _native.Report:
     """Makes a report of what pickling made of it."""
     for block in model.values():
         block.flags.writeable = False
-    return _native.Report.restore(json_text, summary, rounds, users, items, model, list(files.items()))
+    return _native.Report.restore((json_text, summary), rounds, users, items, model, list(files.items()), vectors)

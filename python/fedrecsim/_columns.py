@@ -38,7 +38,7 @@ _USUAL = {
 POSITIONS = ("user", "item", "rating", "timestamp")
 
 #: What `dataset.columns` names besides those.
-_COLUMNS = (*POSITIONS, "label", "weight", "order")
+_COLUMNS = (*POSITIONS, "label", "weight", "order", "part")
 
 
 def named(scenario: object, changes: Mapping[str, object] | None) -> dict[str, object]:

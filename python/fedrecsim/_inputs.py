@@ -6,13 +6,16 @@ import json
 import operator
 import os
 from pathlib import Path
-from typing import Mapping, SupportsIndex, TypedDict, Union, cast
+from typing import Mapping, Protocol, Sequence, SupportsIndex, TypedDict, Union, cast
 
 from . import _native, method
 from ._errors import ScenarioError, WrongTypeError
 
 #: A scenario: the path of a file, TOML text, or a dictionary.
 Scenario = Union[str, "os.PathLike[str]", Mapping[str, object]]
+
+#: What a run starts from: a report folder, a checkpoint, what `Simulation.save` returns, or a run.
+Start = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, "HasParameters"]
 
 #: Ratings in memory, and the overrides that name them.
 Given = tuple[_native.Ratings, list[tuple[str, str]]]
@@ -27,8 +30,19 @@ class Source(TypedDict, total=False):
     data_dir: Path | None
     methods: list[_native.MethodEntry]
     ratings: _native.Ratings | None
+    #: Parameters in memory from which the run starts.
+    start: _native.Start | None
+    #: The folder in which the run has kept its parameters.
+    kept_in: str
     #: Whether the model was set by hand, so that the scenario does not say what has happened.
     by_hand: bool
+
+
+class HasParameters(Protocol):
+    """A run, which may have kept its parameters."""
+
+    def parameters(self) -> bytes | str:
+        """Returns the parameters of its end, or the path where they are."""
 
 
 def plain(value: object) -> object:
@@ -83,8 +97,9 @@ def given(
     data_dir: str | os.PathLike[str] | None = None,
     name: str | None = None,
     ratings: Given | None = None,
+    start: Start | None = None,
 ) -> Source:
-    """Returns a scenario with its overrides, and with ratings in memory if there are some."""
+    """Returns a scenario with its overrides, and with ratings and parameters in memory if there are some."""
     path, text = f"{name or 'scenario'}.toml", None
     if isinstance(scenario, Mapping):
         text = _native.toml_of_json(json_of(dict(scenario)))
@@ -102,6 +117,8 @@ def given(
         chosen.append(("seed", json_of(seed_of(seed))))
     kept, named = ratings or (None, [])
     chosen += named
+    started, of_start = _of_start(start)
+    chosen += of_start
     return {
         "path": path,
         "text": text,
@@ -109,7 +126,55 @@ def given(
         "data_dir": None if data_dir is None else Path(data_dir),
         "methods": method.entries(),
         "ratings": kept,
+        "start": started,
     }
+
+
+def _of_start(start: Start | None) -> tuple[_native.Start | None, list[tuple[str, str]]]:
+    """Returns parameters in memory, and the overrides that name them or their file."""
+    found = start
+    if start is not None and hasattr(start, "parameters"):
+        found = start.parameters()
+    held = None
+    if isinstance(found, (bytes, bytearray, memoryview)):
+        held = _native.Start(bytes(found))
+        found = held.path
+    if found is None:
+        return None, []
+    if not isinstance(found, (str, os.PathLike)):
+        kind = type(start).__name__
+        raise WrongTypeError(
+            f"a start must be a run, a report folder, a checkpoint or what `Simulation.save` returns, not {kind}: "
+            f"{start!r:.80}"
+        )
+    return held, [("training.start", json_of(os.fspath(found)))]
+
+
+def folder_of(
+    out: str | os.PathLike[str] | None, checkpoint_every: int | None, keep_checkpoint: bool, resume: bool = False
+) -> _native.Folder | None:
+    """Returns what the native module does in the folder of a run; `None` if it leaves no checkpoints there."""
+    count_of("checkpoint_every", checkpoint_every)
+    wanted = {"checkpoint_every": checkpoint_every is not None, "resume": resume}
+    if out is None:
+        for name in (name for name, is_wanted in wanted.items() if is_wanted):
+            raise ScenarioError(f"`{name}` needs a folder for the checkpoints: name one with `out`")
+        return None
+    if not any(wanted.values()) and not keep_checkpoint:
+        return None
+    return Path(out), checkpoint_every, bool(keep_checkpoint), bool(resume)
+
+
+def users_of(users: Sequence[str | int] | str | None) -> list[str] | None:
+    """Returns the names of users whose vectors are saved; none of them stands for all."""
+    if users is None or users == "all":
+        return None if users is None else []
+    if isinstance(users, (str, int)):
+        users = [users]
+    names = [str(user) for user in users]
+    if not names:
+        raise ScenarioError('`save_users` names nobody; "all" stands for all users')
+    return names
 
 
 def count_of(name: str, number: int | None) -> None:

@@ -1,5 +1,6 @@
 """The native part of the package."""
 
+from pathlib import Path
 from typing import Callable, Mapping, Sequence, final
 
 import numpy as np
@@ -11,6 +12,12 @@ from .method import Array
 __version__: str
 
 Prepared = tuple[str, int, str, bool, str | None, str, int, int | None, float | None]
+
+#: Users, and the name and the rows of their vectors.
+Vectors = tuple[list[str], tuple[str, np.ndarray] | None]
+
+#: A folder, the rounds between checkpoints, whether the last ones stay, and whether to go on from what is there.
+Folder = tuple[Path, int | None, bool, bool]
 
 @final
 class Table:
@@ -34,29 +41,39 @@ class Report:
     items: Table
     model: dict[str, np.ndarray]
     scenario: str | None
+    kept: bytes | None
+    vectors: Vectors | None
     def files(self) -> dict[str, bytes]: ...
     def __reduce__(
         self,
-    ) -> tuple[object, tuple[str, str, bytes, bytes | None, bytes, dict[str, np.ndarray], dict[str, bytes]]]: ...
+    ) -> tuple[object, tuple[str, str, bytes, bytes | None, bytes, dict[str, np.ndarray], dict[str, bytes], Vectors | None]]: ...
     def write(self, folder: str, overwrite: bool = False) -> None: ...
     @staticmethod
     def restore(
-        json: str,
-        summary: str,
+        texts: tuple[str, str],
         rounds: bytes,
         users: bytes | None,
         items: bytes,
         model: dict[str, np.ndarray],
         files: list[tuple[str, bytes]],
+        vectors: Vectors | None,
     ) -> Report: ...
 
 @final
 class Simulation:
+    method: str
     rounds: int
     time_s: float
     is_over: bool
     stopped_by: str | None
-    def __init__(self, scenario: Mapping[str, object], threads: int | None = None) -> None: ...
+    def __init__(
+        self,
+        scenario: Mapping[str, object],
+        threads: int | None = None,
+        folder: Folder | None = None,
+        save_users: Sequence[str] | None = None,
+    ) -> None: ...
+    def keep(self, folder: Folder) -> None: ...
     @staticmethod
     def restore(scenario: Mapping[str, object], saved: bytes, threads: int | None = None) -> Simulation: ...
     @property
@@ -68,10 +85,11 @@ class Simulation:
     def save(self) -> bytes: ...
     def recommend(self, user: str, top: int) -> list[tuple[str, float, bool]]: ...
     def scores(self, users: Sequence[str]) -> np.ndarray: ...
+    def vectors(self, users: Sequence[str]) -> tuple[str, np.ndarray] | None: ...
     def names(self) -> tuple[list[str], list[str]]: ...
     def recommend_popular(self, user: str, top: int) -> list[str]: ...
     def close(self) -> None: ...
-    def finish(self, total_s: float = 0.0, per_round_ms: float = 0.0) -> Report: ...
+    def finish(self, keep: bool = False, total_s: float = 0.0, per_round_ms: float = 0.0) -> Report: ...
 
 @final
 class MethodEntry:
@@ -130,11 +148,21 @@ class Ratings:
     def of_arrays(columns: Sequence[tuple[str, np.ndarray | list[str | None], bool]]) -> Ratings: ...
 
 @final
+class Start:
+    path: Path
+    def __init__(self, saved: bytes) -> None: ...
+
+@final
 class Held:
     def release(self) -> None: ...
 
 def run(
-    scenario: Mapping[str, object], threads: int | None = None, progress: Callable[..., None] | None = None
+    scenario: Mapping[str, object],
+    threads: int | None = None,
+    progress: Callable[..., None] | None = None,
+    folder: Folder | None = None,
+    keep: bool = False,
+    save_users: Sequence[str] | None = None,
 ) -> Report: ...
 def events(
     scenario: Mapping[str, object],

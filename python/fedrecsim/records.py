@@ -68,6 +68,15 @@ class Work(TypedDict):
     unused_multiply_adds: int
 
 
+class Metered(TypedDict):
+    """What devices take besides bytes and work: nanoseconds, and nanograms of carbon dioxide."""
+
+    taking_part_ns: int
+    unused_taking_part_ns: int
+    radio_tail_ns: int
+    co2_ng: int
+
+
 class Sparsity(TypedDict):
     """Shares of the shared table above 0, 1e-6, 1e-5, ..., 1e-1."""
 
@@ -99,6 +108,9 @@ class RoundRecord(TypedDict):
     third_party_bytes: Optional[Bytes]
     inference_bytes: Optional[int]
     work: Work
+    metered: Metered
+    #: The carbon dioxide of the server, in nanograms.
+    server_co2_ng: int
     network: dict[str, Json]
     sparsity: Optional[Sparsity]
     versions: Optional[dict[str, int]]
@@ -120,6 +132,8 @@ class _Sometimes(TypedDict, total=False):
     """What the record has only if there is something to tell."""
 
     stopped_by: str
+    #: That of all parameters at the end, which a run that stopped early does not have.
+    state_digest: str
     learned_nothing: bool
     uploads_were_empty: bool
     third_party_bytes: Bytes
@@ -129,6 +143,8 @@ class _Sometimes(TypedDict, total=False):
     privacy: dict[str, Json]
     network: dict[str, Json]
     energy: dict[str, Json]
+    server_energy_j: float
+    carbon: dict[str, float]
     warnings: list[str]
     other_builds: list[str]
 

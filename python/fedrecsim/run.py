@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
 import html
 import json
 import os
 import warnings
-from typing import TYPE_CHECKING, Mapping, Sequence
+from typing import TYPE_CHECKING, Mapping, NamedTuple, Sequence
 
 from . import _inputs, _native, _saved, records
 from ._columns import at
@@ -137,13 +138,14 @@ class Run:
         # those by name.
         source["methods"] = self._source.get("methods", source["methods"])
         source["ratings"] = self._source.get("ratings")
+        source["start"] = self._source.get("start")
         return source
 
     def recommend(self, user: str | int, top: int = 10) -> list[records.Recommended]:
         """Returns the `top` items that the trained run would show a user, as `Simulation.recommend` does.
 
-        A run does not keep its users' parameters. When they are first asked for, it is trained once more, which a
-        warning says. Raises FedrecsimError where that does not end with the same model.
+        Without `keep_checkpoint=True` a run does not keep its users' parameters. When they are first asked for, it is trained
+        once more, which a warning says. Raises FedrecsimError where that does not end with the same model.
         """
         return self._trained_once_more().recommend(user, top)
 
@@ -162,10 +164,15 @@ class Run:
             from .simulation import Simulation
 
             source = self._again()
+            selected = self.record["selected_round"] or self.record["rounds"]
+            kept = self._report.kept
+            if kept is not None and selected == self.record["rounds"]:
+                self._trained = Simulation._of(source, _native.Simulation.restore(source, kept))
+                return self._trained
             warnings.warn("the run has not kept its users' parameters, and is trained once more", stacklevel=3)
             simulation = Simulation._of(source, _native.Simulation(source))
             # What is shown is what the run's accuracy is of.
-            simulation.step_until(round=self.record["selected_round"] or self.record["rounds"])
+            simulation.step_until(round=selected)
             self._trained = simulation
             if not simulation.is_over:
                 self._trained = Simulation._of(source, _native.Simulation.restore(source, simulation.save()))
@@ -183,6 +190,41 @@ class Run:
     def model(self) -> dict[str, np.ndarray]:
         """The blocks of the trained model by their names, as arrays that cannot be written to."""
         return self._report.model
+
+    def parameters(self) -> builtins.bytes | str:
+        """Returns the parameters of the end, from which another run can start, or the path of the folder where they are.
+
+        Raises ScenarioError if the run has not kept them.
+        """
+        kept = self._report.kept
+        if kept is not None:
+            return kept
+        if "kept_in" in self._source:
+            return str(self._source["kept_in"])
+        raise _native.ScenarioError(
+            "the run has not kept its parameters, so that no other can start from them: run it with "
+            "`keep_checkpoint=True`, and it keeps them in the folder `out`, or in memory without one"
+        )
+
+    @property
+    def user_vectors(self) -> UserVectors:
+        """The vectors that users had for themselves at the end of the run, with their names beside them.
+
+        Raises ScenarioError if they were not saved, and for a method whose users keep none.
+        """
+        saved = self._report.vectors
+        if saved is not None:
+            return vectors_of(self.record["scenario"]["method"], *saved)
+        kept = self._report.kept
+        if kept is not None:
+            from .simulation import Simulation
+
+            source = self._again()
+            return Simulation._of(source, _native.Simulation.restore(source, kept)).user_vectors()
+        remedy = 'run it with `save_users=[...]`, or `save_users="all"` for all users'
+        if self.stopped_by is not None:
+            remedy = f"it stopped early ({self.stopped_by}), when some of them may have been in training"
+        raise _native.ScenarioError(f"the run has not saved the vectors of its users: {remedy}")
 
     @property
     def charts(self) -> dict[str, str]:
@@ -240,7 +282,34 @@ class Run:
             kept["data_dir"] = self._source["data_dir"]
         if "by_hand" in self._source:
             kept["by_hand"] = self._source["by_hand"]
+        if "kept_in" in self._source:
+            kept["kept_in"] = self._source["kept_in"]
         return (Run, (self._report, kept))
+
+
+class UserVectors(NamedTuple):
+    """The vectors that users keep for themselves."""
+
+    #: The names of the users in the ratings.
+    users: list[str]
+    #: A row for each user, in single precision.
+    values: np.ndarray
+    #: The name of the vector in the papers: `u` of FedMF, `w` of FedRAP.
+    name: str
+
+
+def vectors_of(method: object, users: list[str], found: tuple[str, np.ndarray] | None) -> UserVectors:
+    """Returns the vectors of these users of a method.
+
+    Raises ScenarioError if its users keep none.
+    """
+    if found is None:
+        name = next(iter(method)) if isinstance(method, Mapping) else method
+        raise _native.ScenarioError(
+            f"the users of `{name}` keep no vector: it has none, its server has it (`run.model`), or a device works it out "
+            "when it scores (`run.scores()`)"
+        )
+    return UserVectors(users, found[1], found[0])
 
 
 class Picture:

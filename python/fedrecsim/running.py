@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from typing import Callable, Mapping
+from typing import Callable, Mapping, Sequence
 
 from . import _inputs, _native, _progress, _ratings, _track
 from .records import Estimate, RoundRecord
@@ -28,6 +28,11 @@ def run(
     out: str | os.PathLike[str] | None = None,
     track: _track.Track | None = None,
     on_round: Callable[[RoundRecord], object] | None = None,
+    start: _inputs.Start | None = None,
+    checkpoint_every: int | None = None,
+    keep_checkpoint: bool = False,
+    resume: bool = False,
+    save_users: Sequence[str | int] | str | None = None,
 ) -> Run:
     """Runs a scenario, and returns what remains of it.
 
@@ -50,34 +55,50 @@ def run(
     `on_round` is called with the record of every round as it ends, as `Simulation.step` returns it. The run stops after the
     round if it returns True, and its finished rounds are its result.
 
+    `start` is the run whose parameters this one starts from: a `Run` with `keep_checkpoint=True`, the report folder of one,
+    a checkpoint file, or what `Simulation.save` has returned. It is the key `training.start`. The model and the private
+    parameters of users of the same names are those of that run's end. Rounds, virtual time, bytes and random draws
+    begin anew.
+
+    `checkpoint_every` leaves a checkpoint in `out` after every so many rounds, so that a process that is killed loses no
+    more. The same call with `resume=True` goes on from the newest one; without a checkpoint in `out` it begins. The result
+    is that of a run which was never stopped. `keep_checkpoint` keeps the parameters of the end for `start`: in `out`,
+    with the checkpoint that `fedrecsim resume --rounds` adds rounds to, or without `out` in the `Run`.
+
+    `save_users` are the names of users whose private vectors `Run.user_vectors` then has, or "all".
+
     Ctrl-C raises KeyboardInterrupt, and so does `on_round` with its exceptions. If a round was finished, the exception has
     the finished rounds as a `Run` in its attribute `run`, and they are written to `out` if there is one.
 
-    Raises ScenarioError with the place of every fault of a scenario or of the ratings, and for a tracker that is not
-    installed.
+    Raises ScenarioError with the place of every fault of a scenario or of the ratings, for a start that does not fit, a
+    checkpoint of another run or build, and a tracker that is not installed.
     """
-    source = _inputs.given(scenario, set, seed, data_dir, ratings=_ratings.given(ratings, scenario, set))
+    source = _inputs.given(scenario, set, seed, data_dir, ratings=_ratings.given(ratings, scenario, set), start=start)
+    saved = _inputs.users_of(save_users)
+    folder = _inputs.folder_of(out, checkpoint_every, keep_checkpoint, resume)
     show, end = _progress.shown() if progress and _progress.is_visible() else (None, None)
     with _track.Tracking(_track.chosen(track), on_round) as tracking:
         try:
-            report = tracking.run(source, _inputs.threads_of(threads), show)
+            report = tracking.run(source, _inputs.threads_of(threads), show, (folder, keep_checkpoint, saved))
         except BaseException as reason:
-            _keep(reason, source, out)
+            keep_rounds(reason, source, None if folder else out)
             raise
         finally:
             if end is not None:
                 end()
+        if folder is not None and keep_checkpoint:
+            source["kept_in"] = os.path.abspath(folder[0])
         done = Run(report, source)
         for text in done.record.get("warnings", []):
             warnings.warn(text, UserWarning, stacklevel=2)
         if not done.complete:
             warnings.warn(f"stopped after round {done.record['rounds']}: {done.stopped_by}", RunStopped, stacklevel=2)
-        if out is not None:
+        if out is not None and folder is None:
             done.write(out)
     return done
 
 
-def _keep(reason: BaseException, source: _inputs.Source, out: str | os.PathLike[str] | None) -> None:
+def keep_rounds(reason: BaseException, source: _inputs.Source, out: str | os.PathLike[str] | None) -> None:
     """Gives an exception the finished rounds of the run that it ends, and writes them."""
     report = reason.__dict__.pop("report", None)
     if report is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import weakref
@@ -12,7 +13,8 @@ from . import _inputs, _native, _ratings
 from ._files import write_private
 from .method import Array
 from .records import Recommended, RoundRecord
-from .run import Run
+from .run import Run, UserVectors, vectors_of
+from .running import keep_rounds
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +36,7 @@ class Simulation:
     """A simulated world that is under way, between two rounds or in the middle of one.
 
     It has threads of its own, and lets other threads of Python go on while it works, so that several can be at work at
-    once. `ratings` are as `run` takes them. Ctrl-C ends a step: the simulation is then over, and `finish` returns the
+    once. `ratings` and `start` are as `run` takes them. Ctrl-C ends a step: the simulation is then over, and `finish` returns the
     rounds before. Iterating over it steps to the end:
 
     >>> for round in fedrecsim.Simulation("quickstart.toml"):     # doctest: +SKIP
@@ -50,8 +52,11 @@ class Simulation:
         seed: int | None = None,
         threads: int | None = None,
         data_dir: str | os.PathLike[str] | None = None,
+        start: _inputs.Start | None = None,
     ) -> None:
-        self._source = _inputs.given(scenario, set, seed, data_dir, ratings=_ratings.given(ratings, scenario, set))
+        self._source = _inputs.given(
+            scenario, set, seed, data_dir, ratings=_ratings.given(ratings, scenario, set), start=start
+        )
         self._native = _native.Simulation(self._source, _inputs.threads_of(threads))
         _alive.add(self)
 
@@ -66,13 +71,16 @@ class Simulation:
         threads: int | None = None,
         data_dir: str | os.PathLike[str] | None = None,
         ratings: _ratings.Ratings | None = None,
+        start: _inputs.Start | None = None,
     ) -> Simulation:
         """Restores a simulation of the same scenario, from the bytes or the file that `save` has made. One of ratings in
-        memory needs the same ratings again."""
+        memory needs the same ratings again, and one that started from another run the same `start`."""
         if isinstance(saved, (str, os.PathLike)):
             with open(saved, "rb") as file:
                 saved = file.read()
-        source = _inputs.given(scenario, set, seed, data_dir, ratings=_ratings.given(ratings, scenario, set))
+        source = _inputs.given(
+            scenario, set, seed, data_dir, ratings=_ratings.given(ratings, scenario, set), start=start
+        )
         return cls._of(source, _native.Simulation.restore(source, bytes(saved), _inputs.threads_of(threads)))
 
     @classmethod
@@ -96,6 +104,36 @@ class Simulation:
     def __iter__(self) -> Iterator[RoundRecord]:
         while (record := self.step()) is not None:
             yield record
+
+    def run(
+        self,
+        *,
+        out: str | os.PathLike[str] | None = None,
+        checkpoint_every: int | None = None,
+        keep_checkpoint: bool = False,
+    ) -> Run:
+        """Goes on to the last round, and returns what remains. The report goes to the folder `out`, and so do checkpoints
+        with `checkpoint_every` or `keep_checkpoint`, as those of `run`: `fedrecsim.run(..., out=out, resume=True)` goes on
+        from them. Ctrl-C raises KeyboardInterrupt, with the finished rounds as `run` has them."""
+        folder = _inputs.folder_of(out, checkpoint_every, keep_checkpoint)
+        if folder is not None:
+            self._native.keep(folder)
+        try:
+            while self._native.step() is not None:
+                pass
+        except BaseException as reason:
+            with contextlib.suppress(_native.FedrecsimError):
+                left = self._native.finish()
+                if json.loads(left.json)["rounds"]:
+                    reason.report = left  # type: ignore[attr-defined]
+            keep_rounds(reason, self._source, None if folder else out)
+            raise
+        done = Run(self._native.finish(keep_checkpoint), self._source)
+        if folder is not None and keep_checkpoint:
+            self._source["kept_in"] = os.path.abspath(folder[0])
+        if out is not None and folder is None:
+            done.write(out)
+        return done
 
     def save(self, path: str | os.PathLike[str] | None = None) -> bytes:
         """Returns the state between two rounds, and writes it to a file if one is named."""
@@ -124,6 +162,14 @@ class Simulation:
             users = [users]
         names = self._native.names()[0] if users is None else [str(user) for user in users]
         return self._native.scores(names)
+
+    def user_vectors(self, users: Sequence[str | int] | None = None) -> UserVectors:
+        """Returns the vectors that these users have for themselves now, or all users by their numbers. Raises
+        ScenarioError for a method whose users keep none, for a user who is not there, and for one in training."""
+        if isinstance(users, (str, int)):
+            users = [users]
+        names = self._native.names()[0] if users is None else [str(user) for user in users]
+        return vectors_of(self._native.method, names, self._native.vectors(names))
 
     @property
     def model(self) -> dict[str, np.ndarray]:
@@ -156,6 +202,7 @@ class Simulation:
         """Why the simulation has stopped before its last round, if it has."""
         return self._native.stopped_by
 
-    def finish(self) -> Run:
-        """Ends the simulation where it stands, and returns what remains."""
-        return Run(self._native.finish(), self._source)
+    def finish(self, *, keep_checkpoint: bool = False) -> Run:
+        """Ends the simulation where it stands, and returns what remains. With `keep_checkpoint` it keeps the parameters,
+        from which another run can start."""
+        return Run(self._native.finish(keep_checkpoint), self._source)

@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use fedrecsim::cli::Inputs;
 use fedrecsim_core::Error;
 use fedrecsim_report::events::{EventLog, Form};
 use fedrecsim_scenario::Loaded;
@@ -40,8 +41,8 @@ pub fn events(
         Loaded {
             scenario: checked, ..
         },
-        world,
-    ) = scenario.world(py)?;
+        Inputs { world, .. },
+    ) = scenario.inputs(py)?;
     let rounds = checked.training.rounds;
     let last = to_round.unwrap_or(rounds);
     let control = RunControl {

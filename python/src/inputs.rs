@@ -11,7 +11,7 @@ use fedrecsim_methods::Entry;
 use fedrecsim_methods::registry::vocabulary_of;
 use fedrecsim_scenario::reference::{self, Key};
 use fedrecsim_scenario::{self as scenario, Loaded, Override, REPLACES_SOURCE, Strictness};
-use fedrecsim_sim::{self as sim, RehearsalLength, World};
+use fedrecsim_sim::{self as sim, GivenStart, RehearsalLength, World, give_start};
 use pyo3::prelude::*;
 use serde_json::json;
 
@@ -41,6 +41,28 @@ pub struct Given {
     methods: Vec<Py<MethodEntry>>,
     /// Ratings in memory, which the overrides name.
     ratings: Option<Py<Ratings>>,
+    /// Parameters in memory, which the overrides name.
+    #[allow(dead_code)]
+    start: Option<Py<Start>>,
+}
+
+/// Parameters of another run that are in memory, as long as this is there.
+#[pyclass(frozen, module = "fedrecsim._native")]
+pub struct Start(GivenStart);
+
+#[pymethods]
+impl Start {
+    /// Takes what `Simulation.save` returns.
+    #[new]
+    fn new(saved: Vec<u8>) -> Self {
+        Self(give_start(saved))
+    }
+
+    /// The value of `training.start` for these parameters.
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.0.path().to_owned()
+    }
 }
 
 impl Given {
@@ -92,14 +114,14 @@ impl Given {
     ///
     /// # Errors
     /// The exception of every fault.
-    pub fn world(&self, py: Python<'_>) -> PyResult<(Loaded, Arc<World>)> {
+    pub fn inputs(&self, py: Python<'_>) -> PyResult<(Loaded, Inputs)> {
         let mut loaded = self.load(py)?;
         let (methods, directories) = (self.methods(), self.directories());
         let load = || Inputs::load(&loaded.scenario, &directories, &methods);
         let inputs = watched(py, &Arc::new(AtomicBool::new(false)), None, |_| load())?;
-        let [_, warnings] = inputs.world.dataset.remarks(&loaded.scenario.dataset);
+        let [_, warnings] = inputs.remarks();
         loaded.warnings.extend(warnings);
-        Ok((loaded, inputs.world))
+        Ok((loaded, inputs))
     }
 
     /// Returns as many threads as were asked for. Without a wish it is one for every core, and one
@@ -187,7 +209,7 @@ pub fn estimate(
     scenario: Given,
     threads: Option<NonZeroUsize>,
 ) -> PyResult<String> {
-    let (_, world) = scenario.world(py)?;
+    let (_, Inputs { world, .. }) = scenario.inputs(py)?;
     let threads = scenario.threads(threads, &world);
     let rehearse = || sim::estimate(&world, threads, REHEARSAL);
     let estimate = watched(py, &Arc::new(AtomicBool::new(false)), None, |_| rehearse())?;

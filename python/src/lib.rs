@@ -19,10 +19,12 @@ mod metrics;
 mod ratings;
 mod report;
 mod run;
+mod running;
 mod simulation;
 mod study;
 mod table;
 mod testing;
+mod vectors;
 mod watch;
 
 #[pymodule]
@@ -34,7 +36,7 @@ mod _native {
     #[pymodule_export]
     use super::events::events;
     #[pymodule_export]
-    use super::inputs::{estimate, explain, inline_of_json, resolve, toml_of_json};
+    use super::inputs::{Start, estimate, explain, inline_of_json, resolve, toml_of_json};
     #[pymodule_export]
     use super::method::{MethodEntry, Received, Task, builtin_methods};
     #[pymodule_export]

@@ -8,13 +8,14 @@ use fedrecsim_model::Model;
 use fedrecsim_report::{EXPORTERS, ReportFolder, RunRecord, Wall, arrow, check, run_json, summary};
 use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::Outcome;
-use fedrecsim_sim::checkpoint::{SCENARIO_FILE, scenario_text};
+use fedrecsim_sim::checkpoint::{self, END, SCENARIO_FILE, scenario_text};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::arrays;
 use crate::error::OrRaise;
 use crate::table::Table;
+use crate::vectors::{SavedVectors, Vectors};
 
 /// The contents of files, by their names.
 type Files = Vec<(String, Vec<u8>)>;
@@ -32,6 +33,10 @@ pub struct Report {
     model: Py<PyDict>,
     /// What everything is made of; `None` for a report that was pickled.
     record: Option<RunRecord>,
+    /// The parameters that another run can start from, if they were kept in memory.
+    kept: Option<Vec<u8>>,
+    /// The vectors of users, if they were saved.
+    vectors: Option<Vectors>,
     /// The files of the report, which are rendered when they are first asked for.
     files: OnceLock<Files>,
 }
@@ -45,6 +50,7 @@ type Pickled<'py> = (
     Bound<'py, PyBytes>,
     Bound<'py, PyDict>,
     Bound<'py, PyDict>,
+    Option<SavedVectors>,
 );
 
 impl Report {
@@ -57,6 +63,7 @@ impl Report {
         (scenario, warnings): (Scenario, Vec<String>),
         outcome: Outcome,
         wall: Wall,
+        (kept, vectors): (Option<Vec<u8>>, Option<Vectors>),
     ) -> PyResult<Self> {
         let model: Model = outcome.model.clone();
         let (json, summary, [rounds, items], users, record) = py
@@ -79,6 +86,8 @@ impl Report {
             items: Table(items),
             model: arrays::blocks(py, &model)?.unbind(),
             record: Some(record),
+            kept,
+            vectors,
             files: OnceLock::new(),
         })
     }
@@ -105,7 +114,15 @@ impl Report {
                 );
             }
         }
+        if let Some(kept) = &self.kept {
+            files.push((END.to_owned(), kept.clone()));
+        }
         Ok(self.files.get_or_init(|| files))
+    }
+
+    /// Returns the record, for the folder that the run has had; nothing for a report that was pickled.
+    pub fn record(&self) -> Option<&RunRecord> {
+        self.record.as_ref()
     }
 }
 
@@ -176,10 +193,13 @@ impl Report {
     /// Writes the report to a folder, as the command does.
     #[pyo3(signature = (folder, overwrite=false))]
     fn write(&self, py: Python<'_>, folder: PathBuf, overwrite: bool) -> PyResult<()> {
-        if let Some(record) = &self.record {
-            return py
-                .detach(|| ReportFolder::create(folder, overwrite)?.write(record))
-                .or_raise();
+        let claim = || {
+            let claimed = ReportFolder::create(folder, overwrite)?;
+            // Those of an earlier report would be taken for this one's.
+            checkpoint::remove_all(claimed.path()).map(|()| claimed)
+        };
+        if let (Some(record), None) = (&self.record, &self.kept) {
+            return py.detach(|| claim()?.write(record)).or_raise();
         }
         let files = self.rendered(py)?;
         py.detach(|| {
@@ -187,22 +207,38 @@ impl Report {
                 .iter()
                 .map(|(name, bytes)| (&**name, &**bytes))
                 .collect();
-            ReportFolder::create(folder, overwrite)?.write_files(&files)
+            claim()?.write_files(&files)
         })
         .or_raise()
+    }
+
+    /// The parameters that another run can start from, if they were kept in memory.
+    #[getter]
+    fn kept<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        let of_files = || self.files.get()?.iter().find(|(name, _)| name == END);
+        let kept = self.kept.as_ref().or_else(|| Some(&of_files()?.1));
+        kept.map(|kept| PyBytes::new(py, kept))
+    }
+
+    /// The users whose vectors were saved, and the name and the rows of the vectors, which are nothing if
+    /// the method has none; nothing if none were saved.
+    #[getter]
+    fn vectors(&self, py: Python<'_>) -> Option<SavedVectors> {
+        self.vectors.as_ref().map(|vectors| vectors.shared(py))
     }
 
     /// Makes a report of what pickling made of it.
     #[staticmethod]
     fn restore(
-        json: String,
-        summary: String,
+        texts: (String, String),
         rounds: Vec<u8>,
         users: Option<Vec<u8>>,
         items: Vec<u8>,
         model: Bound<'_, PyDict>,
         files: Vec<(String, Vec<u8>)>,
+        vectors: Option<SavedVectors>,
     ) -> PyResult<Self> {
+        let (json, summary) = texts;
         Ok(Self {
             json,
             summary,
@@ -211,6 +247,8 @@ impl Report {
             items: Table::of_ipc(items)?,
             model: model.unbind(),
             record: None,
+            kept: None,
+            vectors: vectors.map(Vectors),
             files: OnceLock::from(files),
         })
     }
@@ -235,6 +273,7 @@ impl Report {
                 PyBytes::new(py, &self.items.to_ipc()?),
                 self.model(py)?,
                 self.files(py)?,
+                self.vectors(py),
             ),
         ))
     }

@@ -1,46 +1,41 @@
 //! Carries out a whole run.
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
 use fedrecsim_core::metric::Metric;
 use fedrecsim_report::Wall;
-use fedrecsim_scenario::Loaded;
+use fedrecsim_sim::RoundObserver;
 use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim_sim::{self as sim, RoundObserver, RunControl};
 use pyo3::prelude::*;
 
 use crate::error::exception;
 use crate::inputs::Given;
 use crate::report::Report;
+use crate::running::Folder;
+use crate::simulation::Simulation;
 use crate::watch::{RoundOver, Told, watched_with_result};
 
 /// Runs a scenario to its end, and returns what remains. `progress` is called with the number of a
 /// round that is over, the number of all rounds, the virtual time, the bytes sent so far, and a
 /// figure of accuracy. If a signal or `progress` ends it, the exception has what remains as `report`.
+/// Checkpoints and the report go to `folder`; with `keep` and without a folder, what remains has the
+/// parameters from which another run can start.
 #[pyfunction]
-#[pyo3(signature = (scenario, threads=None, progress=None))]
+#[pyo3(signature = (scenario, threads=None, progress=None, folder=None, keep=false, save_users=None))]
 pub fn run(
     py: Python<'_>,
     scenario: Given,
     threads: Option<NonZeroUsize>,
     progress: Option<Bound<'_, PyAny>>,
+    folder: Option<Folder>,
+    keep: bool,
+    save_users: Option<Vec<String>>,
 ) -> PyResult<Report> {
     let started = Instant::now();
-    let (
-        Loaded {
-            scenario: checked,
-            warnings,
-        },
-        world,
-    ) = scenario.world(py)?;
-    let control = RunControl {
-        threads: scenario.threads(threads, &world),
-        interrupted: Arc::new(AtomicBool::new(false)),
-    };
+    let simulation = Simulation::start(py, &scenario, threads, None, (folder, save_users))?;
+    let (control, checked) = (simulation.control(), simulation.scenario());
     let (headline, rounds) = (checked.evaluation.headline(), checked.training.rounds);
     let watched = watched_with_result(py, &control.interrupted, progress.as_ref(), |tell| {
         let mut watch = Watch {
@@ -50,12 +45,15 @@ pub fn run(
             laps: Vec::new(),
             last: Instant::now(),
         };
-        let outcome = sim::run(world, &control, &mut watch)?;
-        Ok((outcome, watch.laps))
+        simulation.hold(|running| {
+            while running.step(&mut watch)?.is_some() {}
+            Ok(())
+        })?;
+        Ok(watch.laps)
     });
     let (result, raised) = watched?;
-    let (outcome, mut laps) = match (result, &raised) {
-        (Ok(result), _) => result,
+    let mut laps = match (result, &raised) {
+        (Ok(laps), _) => laps,
         (Err(error), None) => return Err(exception(error)),
         // Nothing had been finished.
         (Err(_), Some(raised)) => return Err(raised.clone_ref(py)),
@@ -67,10 +65,10 @@ pub fn run(
         peak_rss_bytes: None,
         threads: control.threads as u32,
     };
-    let has_rounds = !outcome.rounds.is_empty();
-    let report = Report::of(py, (checked, warnings), outcome, wall);
+    let has_rounds = simulation.hold(|running| Ok(running.simulation.rounds() > 0));
+    let report = simulation.finish_in(py, keep, wall);
     let Some(raised) = raised else { return report };
-    if let (true, Ok(report)) = (has_rounds, report) {
+    if let (Ok(true), Ok(report)) = (has_rounds, report) {
         raised
             .value(py)
             .setattr("report", Bound::new(py, report)?)?;

@@ -7,12 +7,14 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use fedrecsim::cli::Keeping;
 use fedrecsim_core::{Error, SimDuration, SimTime};
 use fedrecsim_data::dataset::with_reason;
+use fedrecsim_model::ArchiveReader;
 use fedrecsim_report::Wall;
 use fedrecsim_scenario::{Loaded, Scenario};
 use fedrecsim_sim::outcome::RoundRecord;
-use fedrecsim_sim::{self as sim, RunControl, Until, World};
+use fedrecsim_sim::{self as sim, RunControl, Until};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -21,6 +23,8 @@ use crate::arrays;
 use crate::error::{FedrecsimError, OrRaise, refused};
 use crate::inputs::Given;
 use crate::report::Report;
+use crate::running::{Folder, Running, claim, saved};
+use crate::vectors::{Vectors, name_all, vectors_of};
 use crate::watch::watched;
 
 /// A simulation under way. It has threads of its own, and lets other threads of Python go on while
@@ -28,44 +32,74 @@ use crate::watch::watched;
 #[pyclass(frozen, module = "fedrecsim._native")]
 pub struct Simulation {
     /// `None` after the end.
-    inner: Mutex<Option<sim::Simulation>>,
+    inner: Mutex<Option<Running>>,
     scenario: Scenario,
     /// The folders that the ratings were looked for in.
     directories: Vec<PathBuf>,
     warnings: Vec<String>,
+    /// The users whose vectors the report is to have: all of them if none is named.
+    saves: Option<Vec<String>>,
     control: RunControl,
     /// The process whose threads carry the simulation out.
     process: u32,
 }
 
 impl Simulation {
-    /// Starts a simulation, from `saved` if there is one.
-    fn start(
+    /// Starts a simulation: from `saved` if there is something, or from a checkpoint in the folder.
+    pub fn start(
         py: Python<'_>,
         given: &Given,
         threads: Option<NonZeroUsize>,
         saved: Option<Vec<u8>>,
+        (folder, mut saves): (Option<Folder>, Option<Vec<String>>),
     ) -> PyResult<Self> {
-        let (Loaded { scenario, warnings }, world) = given.world(py)?;
-        let interrupted = Arc::new(AtomicBool::new(false));
+        let (
+            Loaded {
+                scenario,
+                mut warnings,
+            },
+            inputs,
+        ) = given.inputs(py)?;
+        let (directories, interrupted) = (given.directories(), Arc::new(AtomicBool::new(false)));
         let control = RunControl {
-            threads: given.threads(threads, &world),
+            threads: given.threads(threads, &inputs.world),
             interrupted,
         };
-        let inner = watched(py, &control.interrupted, None, |_| match saved {
-            None => sim::Simulation::new(world, &control),
-            Some(saved) => {
-                let world: World = Arc::try_unwrap(world).map_err(|_| {
-                    Error::Usage("the world of the simulation is in use elsewhere".to_owned())
-                })?;
-                sim::Simulation::restore(world, &control, Cursor::new(saved))
+        let (running, more) = watched(py, &control.interrupted, None, |_| {
+            if let Some(saves) = &mut saves {
+                let dataset = &inputs.world.dataset;
+                name_all(dataset, saves)
+                    .map_err(|error| with_reason(error, &scenario, &directories))?;
             }
+            let mut keeping = folder
+                .map(|folder| claim(folder, &inputs, (&warnings, &directories)))
+                .transpose()?;
+            let more = keeping
+                .as_ref()
+                .map_or(Vec::new(), |keeping| keeping.warnings().to_vec());
+            let of_folder = keeping.as_mut().and_then(Keeping::take_resumed);
+            let given = saved.map(|saved| ArchiveReader::new(Box::new(Cursor::new(saved))));
+            let resumed = given.or(of_folder);
+            let is_new = resumed.is_none();
+            let world = Arc::clone(&inputs.world);
+            let mut simulation = sim::Simulation::resumed(world, &control, resumed)?;
+            if let (true, Some(keeping)) = (is_new, &mut keeping) {
+                simulation.begin_keeping(keeping.store())?;
+            }
+            let running = Running {
+                simulation,
+                inputs,
+                keeping,
+            };
+            Ok((running, more))
         })?;
+        warnings.extend(more);
         Ok(Self {
-            inner: Mutex::new(Some(inner)),
+            inner: Mutex::new(Some(running)),
             scenario,
-            directories: given.directories(),
+            directories,
             warnings,
+            saves,
             control,
             process: std::process::id(),
         })
@@ -85,7 +119,7 @@ impl Simulation {
     }
 
     /// Waits until no other thread is at work with the simulation.
-    fn lock(&self) -> MutexGuard<'_, Option<sim::Simulation>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Running>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -97,15 +131,18 @@ impl Simulation {
     ) -> PyResult<T> {
         self.check_process()?;
         let reason = |error| with_reason(error, &self.scenario, &self.directories);
-        py.detach(|| look(self.lock().as_ref().ok_or_else(finished)?).map_err(reason))
-            .or_raise()
+        py.detach(|| {
+            let inner = self.lock();
+            look(&inner.as_ref().ok_or_else(finished)?.simulation).map_err(reason)
+        })
+        .or_raise()
     }
 
     /// Works with the simulation on another thread, while this one looks for signals.
     fn with<T: Send>(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&mut sim::Simulation) -> Result<T, Error> + Send,
+        work: impl FnOnce(&mut Running) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
         self.check_process()?;
         watched(py, &self.control.interrupted, None, |_| {
@@ -128,9 +165,15 @@ fn json_of(record: &RoundRecord) -> PyResult<String> {
 #[pymethods]
 impl Simulation {
     #[new]
-    #[pyo3(signature = (scenario, threads=None))]
-    fn new(py: Python<'_>, scenario: Given, threads: Option<NonZeroUsize>) -> PyResult<Self> {
-        Self::start(py, &scenario, threads, None)
+    #[pyo3(signature = (scenario, threads=None, folder=None, save_users=None))]
+    fn new(
+        py: Python<'_>,
+        scenario: Given,
+        threads: Option<NonZeroUsize>,
+        folder: Option<Folder>,
+        save_users: Option<Vec<String>>,
+    ) -> PyResult<Self> {
+        Self::start(py, &scenario, threads, None, (folder, save_users))
     }
 
     /// Restores a simulation of the same scenario that `save` has saved.
@@ -142,13 +185,13 @@ impl Simulation {
         saved: Vec<u8>,
         threads: Option<NonZeroUsize>,
     ) -> PyResult<Self> {
-        Self::start(py, &scenario, threads, Some(saved))
+        Self::start(py, &scenario, threads, Some(saved), (None, None))
     }
 
     /// Goes on to the end of a round, and returns its record as JSON; nothing if the simulation is
     /// over.
     fn step(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        let record = self.with(py, sim::Simulation::step)?;
+        let record = self.with(py, |running| running.step(&mut ()))?;
         record.as_ref().map(json_of).transpose()
     }
 
@@ -171,19 +214,29 @@ impl Simulation {
             }
             _ => return Err(refused("step_until takes a round or a time, and not both")),
         };
-        let records = self.with(py, |simulation| {
+        let records = self.with(py, |running| {
             let mut records: Vec<RoundRecord> = Vec::new();
-            simulation.step_until(until, &mut records).map(|()| records)
+            running.step_until(until, &mut records).map(|()| records)
         })?;
         records.iter().map(json_of).collect()
     }
 
+    /// Leaves checkpoints in a folder from now on, and the report in the end.
+    fn keep(&self, py: Python<'_>, folder: Folder) -> PyResult<()> {
+        let place = (&self.warnings[..], &self.directories[..]);
+        self.with(py, |running| {
+            let mut keeping = claim(folder, &running.inputs, place)?;
+            if running.simulation.rounds() == 0 {
+                running.simulation.begin_keeping(keeping.store())?;
+            }
+            running.keeping = Some(keeping);
+            Ok(())
+        })
+    }
+
     /// Returns the state of the simulation, between two rounds, for `restore`.
     fn save<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let saved = self.with(py, |simulation| {
-            let mut saved = Vec::new();
-            simulation.save(&mut saved).map(|()| saved)
-        })?;
+        let saved = self.with(py, |running| saved(&mut running.simulation))?;
         Ok(PyBytes::new(py, &saved))
     }
 
@@ -214,12 +267,23 @@ impl Simulation {
         let (items, scores) = self.look(py, |simulation| {
             let dataset = &simulation.world().dataset;
             let mut scores = Vec::with_capacity(users.len() * dataset.items());
-            for user in &users {
-                scores.extend(simulation.scores(dataset.user_named(user)?)?);
+            for user in dataset.users_named(&users)? {
+                scores.extend(simulation.scores(user)?);
             }
             Ok((dataset.items(), scores))
         })?;
         PyArray1::from_vec(py, scores).reshape([users.len(), items])
+    }
+
+    /// Returns the name of the vector that users keep for themselves, and a row for each of these users;
+    /// nothing if users keep none.
+    fn vectors<'py>(
+        &self,
+        py: Python<'py>,
+        users: Vec<String>,
+    ) -> PyResult<Option<(String, Bound<'py, PyArray2<f32>>)>> {
+        let found = self.look(py, |simulation| vectors_of(simulation, &users))?;
+        found.map(|found| found.into_array(py)).transpose()
     }
 
     /// Returns the names of all users and of all items, in the order of their numbers.
@@ -260,7 +324,13 @@ impl Simulation {
             Ok(simulation.world().method.initial().layout().clone())
         })?;
         let model = arrays::model(&layout, &model)?;
-        self.with(py, |simulation| simulation.set_model(model))
+        self.with(py, |running| running.simulation.set_model(model))
+    }
+
+    /// The name of the method.
+    #[getter]
+    fn method(&self) -> &str {
+        &self.scenario.method.name
     }
 
     /// The number of rounds that are over.
@@ -296,28 +366,73 @@ impl Simulation {
         }
     }
 
-    /// Ends the simulation where it stands, and returns what remains. The wall-clock times are for the
-    /// record: that of the whole run, and the median of a round.
-    #[pyo3(signature = (total_s=0.0, per_round_ms=0.0))]
-    fn finish(&self, py: Python<'_>, total_s: f64, per_round_ms: f64) -> PyResult<Report> {
-        self.check_process()?;
-        // This takes very little time. A signal that arrives meanwhile is handled afterwards, when
-        // the result is there.
-        let outcome = py
-            .detach(|| self.lock().take().ok_or_else(finished)?.finish())
-            .or_raise()?;
+    /// Ends the simulation where it stands, and returns what remains, also to its folder. With `keep` and
+    /// without a folder, that has the parameters from which another run can start. The wall-clock times
+    /// are for the record: that of the whole run, and the median of a round.
+    #[pyo3(signature = (keep=false, total_s=0.0, per_round_ms=0.0))]
+    fn finish(
+        &self,
+        py: Python<'_>,
+        keep: bool,
+        total_s: f64,
+        per_round_ms: f64,
+    ) -> PyResult<Report> {
         let wall = Wall {
             total_s,
             per_round_ms,
             threads: self.control.threads as u32,
             ..Wall::default()
         };
-        Report::of(
-            py,
-            (self.scenario.clone(), self.warnings.clone()),
-            outcome,
-            wall,
-        )
+        self.finish_in(py, keep, wall)
+    }
+}
+
+impl Simulation {
+    /// Ends the simulation, which has taken this much time of the host.
+    pub fn finish_in(&self, py: Python<'_>, keep: bool, wall: Wall) -> PyResult<Report> {
+        self.check_process()?;
+        // This takes very little time. A signal that arrives meanwhile is handled afterwards, when
+        // the result is there.
+        let (outcome, kept, vectors, keeping) = py
+            .detach(|| {
+                let running = self.lock().take().ok_or_else(finished)?;
+                let (mut simulation, keeping) = (running.simulation, running.keeping);
+                // After a stop within a round, some users are in training.
+                let is_whole = simulation.stopped_by().is_none();
+                let keeps = keep && is_whole && keeping.is_none();
+                let kept = keeps.then(|| saved(&mut simulation)).transpose()?;
+                let users = self.saves.as_ref().filter(|_| is_whole);
+                let vectors = users
+                    .map(|users| vectors_of(&simulation, users))
+                    .transpose()?;
+                Ok::<_, Error>((simulation.finish()?, kept, vectors, keeping))
+            })
+            .or_raise()?;
+        let users = self.saves.clone().unwrap_or_default();
+        let vectors = vectors
+            .map(|found| Vectors::of(py, users, found))
+            .transpose()?;
+        let described = (self.scenario.clone(), self.warnings.clone());
+        let report = Report::of(py, described, outcome, wall, (kept, vectors))?;
+        if let (Some(keeping), Some(record)) = (keeping, report.record()) {
+            py.detach(|| keeping.finish(record)).or_raise()?;
+        }
+        Ok(report)
+    }
+
+    /// Returns what interrupts the simulation, and the number of its threads.
+    pub fn control(&self) -> &RunControl {
+        &self.control
+    }
+
+    /// Returns the scenario.
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// Works with the simulation on the present thread.
+    pub fn hold<T>(&self, work: impl FnOnce(&mut Running) -> Result<T, Error>) -> Result<T, Error> {
+        work(self.lock().as_mut().ok_or_else(finished)?)
     }
 }
 

@@ -296,23 +296,67 @@ def test_a_scenario_of_ratings_that_are_gone_asks_for_them() -> None:
             again()
 
 
-def test_a_split_of_ones_own_is_a_column_of_dates() -> None:
-    """If this fails, a run on a published split trains on its test part, as the documents say it does not."""
-    columns = rows()
-    is_test = np.arange(300) % 5 == 0
-    part = np.where(is_test, np.datetime64("2000-01-02"), np.datetime64("2000-01-01"))
-    given = {"user": columns["userId"], "item": columns["movie_id"], "part": part, "time": columns["timestamp"]}
-    split = {"cut": "2000-01-02", "targets": "all", "new_items": True}
-    keys = {"timestamp": "part", "order": "time"}
-    changes: dict[str, Any] = {f"dataset.columns.{key}": name for key, name in keys.items()}
-    simulation = fedrecsim.Simulation(BASE, given, set=changes | {"dataset.split": {"global-time": split}})
+def parted(planted: bool = False) -> dict[str, np.ndarray]:
+    """Returns the ratings with a column of parts; of every ten rows one validates and two test. Among those to test is one
+    more, of an item that its user has nowhere else, if it is `planted`."""
+    columns: dict[str, np.ndarray] = {name: values for name, values in rows().items() if name != "timestamp"}
+    place = np.arange(300) % 10
+    columns["split"] = np.where(place == 3, "validation", np.where(place > 7, "test", "train"))
+    if planted:
+        own = set(columns["movie_id"][columns["userId"] == 100].tolist())
+        known = columns["movie_id"][columns["split"] == "train"].tolist()
+        more = {"userId": 100, "movie_id": next(item for item in known if item not in own), "Rating": 0.5, "split": "test"}
+        columns = {name: np.append(values, np.array([more[name]], values.dtype)) for name, values in columns.items()}
+    return columns
+
+
+PARTS: dict[str, Any] = {"dataset.columns.part": "split"}
+
+
+def test_a_column_of_parts_is_the_split_of_a_file_of_the_same_rows(tmp_path: Path) -> None:
+    """If this fails, a published split in a data frame gives other results than in a file."""
+    pandas = pytest.importorskip("pandas")
+    named = {"user": "userId", "item": "movie_id", "rating": "Rating", "part": "split"}
+    expected = of_file(tmp_path / "rows.csv", parted(), **named).digest
+    for form in (parted(), pandas.DataFrame(parted()), pandas.DataFrame(parted()).astype({"split": "category"})):
+        run = in_memory(form, set=PARTS)
+        assert run.digest == expected
+        assert run.record["scenario"]["dataset"]["split"] == {"by-column": {"holds_out": "items"}}
+
+
+def test_a_run_trains_on_no_row_that_its_column_of_parts_holds_out() -> None:
+    """If this fails, a run on a published split trains on its test part, or tests other rows."""
+    columns = parted()
+    simulation = fedrecsim.Simulation(BASE, columns, set=PARTS)
     simulation.step()
     for user in (100, 117):
         shown = simulation.recommend(user, 50)
-        own = {str(item) for item in columns["movie_id"][is_test & (columns["userId"] == user)]}
-        assert {row["item"] for row in shown if row["held_out"]} == own
-        train = {str(item) for item in columns["movie_id"][~is_test & (columns["userId"] == user)]}
-        assert not train & {row["item"] for row in shown} and len(shown) + len(train) == 50
+        parts = {part: (columns["split"] == part) & (columns["userId"] == user) for part in ("train", "validation", "test")}
+        items = {part: set(map(str, columns["movie_id"][rows_of].tolist())) for part, rows_of in parts.items()}
+        assert {row["item"] for row in shown if row["held_out"]} == items["test"]
+        assert not (items["train"] | items["validation"]) & {row["item"] for row in shown}
+    more = fedrecsim.Simulation(BASE, parted(planted=True), set=PARTS)
+    more.step()
+    tested = [sum(row["held_out"] for row in run.recommend(100, 50)) for run in (simulation, more)]
+    assert tested[1] == tested[0] + 1
+    assert simulation.model.keys() == more.model.keys()
+    for name, block in simulation.model.items():
+        np.testing.assert_array_equal(block, more.model[name])
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"dataset.columns.part": "Rating"}, "`train`, `validation` or `test`"),
+        ({"dataset.split": "leave-one-out"}, "leave one of them out"),
+        ({"dataset.split": {"by-column": {"holds_out": "ratings"}}}, "ranks items and predicts no ratings"),
+    ],
+)
+def test_a_fault_of_a_column_of_parts_is_told(change: dict[str, Any], message: str) -> None:
+    """If this fails, a split is another one than was meant, without a word."""
+    base = {key: value for key, value in BASE.items() if key != "evaluation"}
+    with pytest.raises(fedrecsim.ScenarioError, match=message):
+        fedrecsim.run(base, parted(), set=PARTS | change, progress=False)
 
 
 def test_what_would_be_read_as_something_else_is_refused() -> None:

@@ -174,7 +174,7 @@ fn on_ranks(
 
 /// Removes the checkpoints of a complete run from its folder, if `keep` is true except for the last
 /// one.
-fn remove_checkpoints(folder: &ReportFolder, keep: bool) -> Result<()> {
+pub(crate) fn remove_checkpoints(folder: &ReportFolder, keep: bool) -> Result<()> {
     if checkpoint::is_in(folder.path()) {
         // The report is forced to the disk before the checkpoints go, as otherwise a power cut
         // could leave neither.
@@ -248,6 +248,7 @@ fn saved_users(users: &[UserId], simulation: &Simulation) -> Result<Vec<UserArra
         Ok(UserArrays {
             name: dataset.user_name(user).into_owned(),
             table: simulation.personal_table(user)?,
+            vector: simulation.personal_vector(user)?,
             items: marked(&simulation.items_of(user)?, items),
         })
     };

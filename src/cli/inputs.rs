@@ -11,7 +11,7 @@ use fedrecsim_data::dataset::{self, Dataset};
 use fedrecsim_data::population::Traces;
 use fedrecsim_methods::registry::find;
 use fedrecsim_scenario::Strictness;
-use fedrecsim_sim::checkpoint;
+use fedrecsim_sim::{Start, checkpoint};
 
 /// The files that a run reads.
 pub struct Inputs {
@@ -36,7 +36,9 @@ impl Inputs {
         methods: &[Entry],
     ) -> Result<Self> {
         let traces = Traces::load(scenario, &dataset, directories)?;
-        let world = World::with_traces(check(scenario.clone(), methods)?, dataset, &traces)
+        let start = Start::load(scenario, directories)?;
+        let runnable = check(scenario.clone(), methods)?;
+        let world = World::with_start(runnable, dataset, &traces, start)
             .map_err(|error| dataset::with_reason(error, scenario, directories))?;
         Ok(Self {
             world: Arc::new(world),
@@ -45,17 +47,21 @@ impl Inputs {
     }
 
     /// Returns what was told from the ratings file, and what somebody should look at before relying on
-    /// the ratings.
-    pub(crate) fn remarks(&self) -> [Vec<String>; 2] {
+    /// the ratings, or on what the run starts from.
+    pub fn remarks(&self) -> [Vec<String>; 2] {
         let World {
             dataset, scenario, ..
         } = &*self.world;
-        dataset.remarks(&scenario.dataset)
+        let [told, mut warnings] = dataset.remarks(&scenario.dataset);
+        warnings.extend(self.world.remarks_on_start());
+        [told, warnings]
     }
 
     /// Returns the fingerprint of everything but the scenario. It reads all ratings once more.
     pub(crate) fn fingerprint(&self) -> String {
-        checkpoint::fingerprint(&self.world.dataset, &self.traces)
+        let world = &self.world;
+        let start = world.start.as_ref().map(Start::digest);
+        checkpoint::fingerprint(&world.dataset, &self.traces, start)
     }
 }
 

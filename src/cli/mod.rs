@@ -16,6 +16,7 @@ mod follow;
 mod inputs;
 mod inspect;
 mod join;
+mod keeping;
 mod leftovers;
 mod memory;
 mod methods_page;
@@ -40,6 +41,7 @@ mod tests;
 mod watch;
 
 pub use inputs::{Inputs, data_directories};
+pub use keeping::{Asked, Keeping};
 pub use program::{carry_out, program, program_of};
 pub use session::{Finished, Followed, Session};
 pub use study::outside;

@@ -183,6 +183,7 @@ fn check_rounds(
 fn placed(scenario: &Scenario, directory: &Path, data_directories: &[PathBuf]) -> Scenario {
     let mut placed = scenario.clone();
     let mut paths: Vec<&mut PathBuf> = placed.dataset.path.as_mut().into_iter().collect();
+    paths.extend(&mut placed.training.start);
     if let SpeedSpec::Trace { path } = &mut placed.devices.speed {
         paths.push(path);
     }

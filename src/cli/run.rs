@@ -7,7 +7,8 @@ use std::sync::Arc;
 use super::args::{InputArgs, RunArgs, TableFormat, check_parquet};
 use super::carry_out::{Job, carry_out};
 use super::estimates::Expected;
-use super::inputs::{Inputs, absolute, strictness, threads_of};
+use super::inputs::{strictness, threads_of};
+use super::keeping::header;
 use super::task::Task;
 use super::{Finished, Session, leftovers, screen};
 use crate::scenario::Scenario;
@@ -17,7 +18,7 @@ use fedrecsim_ranks::Crew;
 use fedrecsim_report::ReportFolder;
 #[cfg(feature = "parquet")]
 use fedrecsim_report::arrow;
-use fedrecsim_sim::checkpoint::{self, Build, Header, Keeper};
+use fedrecsim_sim::checkpoint::{self, Keeper};
 use fedrecsim_sim::{Checkpoints, World};
 
 /// Runs a scenario with the users of this process, and with those of `crew` if there are other
@@ -54,11 +55,16 @@ pub(crate) fn run(
     }
     let mut checkpoints = Checkpoints::none();
     if let Some(folder) = &folder {
+        check_start(folder, &inputs.world)?;
         // The checkpoints of a run that this one replaces would be taken for its own.
         checkpoint::remove_all(folder.path())?;
         let at_the_end = arguments.keep_checkpoint || options.max_wall_time.is_some();
         if options.checkpoint_every.is_some() || at_the_end {
-            let mut header = header(arguments, &task, &inputs)?;
+            let of_scenario = (&task.warnings[..], &task.directories[..]);
+            let command = reproducing(&arguments.input);
+            let mut header = header(&inputs, of_scenario, command)?;
+            header.every = options.checkpoint_every.unwrap_or(0);
+            header.keep = arguments.keep_checkpoint;
             header.replaces = folder.earlier_report().map(|report| report.digest);
             header.ranks = crew.as_ref().map_or(1, Crew::ranks) as u32;
             let keeper = Keeper::new(folder.path(), header, task.scenario.training.rounds);
@@ -127,28 +133,21 @@ pub(super) fn claim(arguments: &RunArgs, scenario: &Scenario) -> Result<ReportFo
     Ok(folder)
 }
 
-/// Returns what checkpoints of the run say about it.
-fn header(arguments: &RunArgs, task: &Task, inputs: &Inputs) -> Result<Header> {
-    let scenario = &task.scenario;
-    let parameters = scenario.method.parameters.as_object();
-    let keys = parameters.into_iter().flat_map(|table| table.keys());
-    Ok(Header {
-        build: Build::running(&crate::PROGRAM, &inputs.world.method.version())?,
-        other_builds: Vec::new(),
-        name: scenario.name.clone(),
-        scenario: scenario.to_toml()?,
-        parameters: keys.cloned().collect(),
-        fingerprint: inputs.fingerprint(),
-        command: reproducing(&arguments.input),
-        warnings: task.warnings.clone(),
-        directory: absolute(Path::new(".")),
-        data_directories: task.directories.iter().map(|path| absolute(path)).collect(),
-        replaces: None,
-        every: arguments.options.checkpoint_every.unwrap_or(0),
-        keep: arguments.keep_checkpoint,
-        rounds: 0,
-        ranks: 1,
-    })
+/// Refuses a run that starts from what is in its own folder, which it would replace.
+fn check_start(folder: &ReportFolder, world: &World) -> Result<()> {
+    let start = world
+        .start
+        .as_ref()
+        .and_then(|start| start.file()?.parent());
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    match start.and_then(real) {
+        Some(start) if real(folder.path()).as_ref() == Some(&start) => Err(Error::Usage(format!(
+            "the run starts from the parameters in {} (training.start) and would replace them there; name another \
+             folder with --out",
+            folder.path().display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Returns the command that runs `input` once more: the name of the program that is running, and

@@ -157,6 +157,8 @@ mod seams;
 mod server_load;
 /// A simulation that is driven step by step gives the result of a whole run.
 mod simulation;
+/// A run starts from the parameters of another, or is told why it cannot.
+mod start;
 /// A round of many steps consists of these steps, recorded once.
 mod steps;
 /// Studies run their arms beside each other, go on where they stopped, and sum up what the runs

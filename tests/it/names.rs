@@ -107,7 +107,11 @@ fn users_are_saved_by_their_names() {
     ];
     run(&workshop, &[&both[..], &[&saved]].concat());
     let mut reader = ndarray_npy::NpzReader::new(fs::File::open(&model).unwrap()).unwrap();
-    let names = ["V", "items-O'Brien 0140", "items-Zoë", "items-Ann, Bea"];
+    let users = ["O'Brien 0140", "Zoë", "Ann, Bea"];
+    let of_users = users
+        .iter()
+        .flat_map(|name| [format!("u-{name}"), format!("items-{name}")]);
+    let names: Vec<String> = ["V".to_owned()].into_iter().chain(of_users).collect();
     assert_eq!(reader.names().unwrap(), names);
     let arguments = workshop.arguments(workshop.path("named.toml"), &["training.rounds=1000000"]);
     let wrong = [

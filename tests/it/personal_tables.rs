@@ -102,7 +102,7 @@ fn methods_without_personal_tables_are_refused() {
 }
 
 /// If this fails, the shared table of a method without personal ones cannot be drawn as one of its
-/// users sees it.
+/// users sees it, or the vector of a user is not in the file.
 #[test]
 fn users_without_a_table_of_their_own_are_saved_with_their_items() {
     let workshop = Workshop::new();
@@ -111,7 +111,9 @@ fn users_without_a_table_of_their_own_are_saved_with_their_items() {
     let arguments = arguments.and(&["--save-users", "3", "--save-model"]);
     arguments.path(&path).carry_out().unwrap();
     let mut saved = NpzReader::new(File::open(&path).unwrap()).unwrap();
-    assert_eq!(saved.names().unwrap(), ["V", "items-3"]);
+    assert_eq!(saved.names().unwrap(), ["V", "u-3", "items-3"]);
+    let vector: Array1<f32> = saved.by_name("u-3").unwrap();
+    assert_eq!(vector.len(), 32);
     let items: Array1<u8> = saved.by_name("items-3").unwrap();
     assert!(
         [1, 2, 3]

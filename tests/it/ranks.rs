@@ -5,18 +5,21 @@ mod data;
 mod failures;
 mod harness;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fedrecsim_core::{Error, UserId};
 use fedrecsim_methods::Entry;
 use fedrecsim_ranks::Shares;
+use fedrecsim_scenario::Scenario;
+use fedrecsim_sim::checkpoint::{Build, Header, Keeper, PartKeeper};
 use fedrecsim_sim::outcome::UserRecord;
-use fedrecsim_sim::{Outcome, Simulation, Stop};
+use fedrecsim_sim::{CheckpointStore, Outcome, Simulation, Stop};
 
 use crate::resume::MODES;
 use crate::support::{methods, run, small_with};
-use harness::Way;
+use harness::{Files, Way};
 
 /// Checks that an outcome on several ranks is that of one process.
 #[track_caller]
@@ -275,4 +278,74 @@ fn what_is_trained_crosses_in_pieces() {
         answered > asked - 1,
         "{answered} messages answer {asked}, so that no answer had several pieces"
     );
+}
+
+/// Writes what so many ranks have left after so many rounds to `folder`, as the program does.
+fn write_checkpoint(
+    folder: &Path,
+    files: &Files,
+    (rounds, ranks): (u32, u32),
+    scenario: &Scenario,
+) {
+    let files = files.lock().unwrap();
+    let leave = |store: &mut dyn CheckpointStore, rank: u32| {
+        store.begin(rounds).unwrap();
+        store.write(&files[&(rounds, rank, ranks)]).unwrap();
+        store.commit().unwrap();
+    };
+    for rank in 1..ranks {
+        leave(&mut PartKeeper::new(folder, (rank, ranks)), rank);
+    }
+    let header = Header {
+        build: Build::running(&fedrecsim::PROGRAM, "").unwrap(),
+        other_builds: Vec::new(),
+        name: scenario.name.clone(),
+        scenario: scenario.to_toml().unwrap(),
+        parameters: Vec::new(),
+        fingerprint: String::new(),
+        command: Vec::new(),
+        warnings: Vec::new(),
+        directory: folder.to_owned(),
+        data_directories: Vec::new(),
+        replaces: None,
+        every: 1,
+        keep: false,
+        rounds: 0,
+        ranks,
+    };
+    leave(&mut Keeper::new(folder, header, rounds + 1), 0);
+}
+
+/// If this fails, the devices of other ranks do not start from the parameters of another run, or what other
+/// ranks have written of that run is left out.
+#[test]
+fn a_run_on_ranks_starts_from_what_others_have_left_on_any_number() {
+    for method in ["fedrap", "pfedrec", "bpr-mf"] {
+        let scenario = small_with(method, &["training.rounds=3"]);
+        let mut digests = Vec::new();
+        for ranks in [1, 3] {
+            let way = Way {
+                ends_after: Some(2),
+                ..Way::new(ranks, 1)
+            };
+            way.run(&scenario);
+            let folder = tempfile::tempdir().unwrap();
+            write_checkpoint(folder.path(), &way.files, (2, ranks), &scenario);
+            let path = folder.path().join("checkpoint-2.bin");
+            let key = format!("training.start={:?}", path.display().to_string());
+            let scenario = small_with(method, &["training.rounds=3", "seed=5", &key]);
+            let one = run(scenario.clone(), 2);
+            assert!(one.baselines.contains_key("start"), "{method}");
+            for starting in [1, 2] {
+                let other = Way::new(starting, 2).run(&scenario);
+                assert_same(
+                    &one,
+                    &other,
+                    &format!("{method} from {ranks} on {starting}"),
+                );
+            }
+            digests.push(one.digest);
+        }
+        assert_eq!(digests[0], digests[1], "{method}");
+    }
 }

@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fedrecsim::cli::{self, Finished, Session};
 use fedrecsim_core::{Error, Result, Streams};
-use fedrecsim_data::dataset;
+use fedrecsim_data::dataset::{self, Dataset};
+use fedrecsim_data::population::Traces;
 use fedrecsim_methods::Entry;
-use fedrecsim_methods::registry::{METHODS, vocabulary_of};
+use fedrecsim_methods::registry::{METHODS, check, vocabulary_of};
 use fedrecsim_scenario::{self as scenario, Scenario};
 use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::testing::{check_balance, check_figures};
-use fedrecsim_sim::{self as sim, Outcome, RoundObserver, RunControl, World};
+use fedrecsim_sim::{self as sim, Outcome, RoundObserver, RunControl, Start, World};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -117,7 +118,14 @@ pub fn load(path: &str, overrides: &[&str]) -> Scenario {
 /// Returns the world of a scenario on generated ratings.
 pub fn world(scenario: Scenario) -> World {
     let dataset = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed)).unwrap();
-    World::with_methods(scenario, Arc::new(dataset), &methods()).unwrap()
+    world_over(scenario, dataset)
+}
+
+/// Returns the world of a scenario over these ratings, with what it starts from.
+pub fn world_over(scenario: Scenario, dataset: Dataset) -> World {
+    let start = Start::load(&scenario, &[]).unwrap();
+    let runnable = check(scenario, &methods()).unwrap();
+    World::with_start(runnable, Arc::new(dataset), &Traces::default(), start).unwrap()
 }
 
 /// Runs a scenario on generated ratings to its end.

@@ -56,12 +56,20 @@ pub enum News<'n> {
 /// outcome. `tell` is told what happens.
 ///
 /// # Errors
-/// Errors before the first round, and defects. What ends a run on the way is part of the outcome.
+/// [`Error::Usage`] for a run that starts from another one, errors before the first round, and defects. What ends a run on the way is part of the outcome.
 pub fn serve(
     serving: Serving,
     listener: TcpListener,
     tell: &mut dyn FnMut(News<'_>),
 ) -> Result<Outcome> {
+    if serving.world.scenario.training.start.is_some() {
+        // What users have learned in that run is in its folder, and not on their devices.
+        return Err(Error::Usage(
+            "training.start: devices of other processes begin with parameters of their own, so that a run in real time \
+             cannot start from another one; leave the key out, or take `run`"
+                .to_owned(),
+        ));
+    }
     let (incoming, inbox) = unbounded_channel();
     let refused = |reason: io::Error| Error::Usage(format!("cannot start the server: {reason}"));
     let over = Arc::new(AtomicBool::default());

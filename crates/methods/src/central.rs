@@ -261,6 +261,10 @@ impl<M: Central> Server for CentralServer<M> {
         state.plain(&mut self.ratings)?;
         self.memory.visit_state(state)
     }
+
+    fn begin_anew(&mut self) {
+        self.ratings.clear();
+    }
 }
 
 /// Holds the ratings that have arrived, in the order of users.

@@ -261,6 +261,16 @@ pub trait Client: CloneClient + Send {
         Ok(None)
     }
 
+    /// Returns the vector that this user keeps for itself, such as its embedding or the weights of its
+    /// score function; `None`, which is the default, if there is none. All users of a run have one of the
+    /// same length. It is for studies of a method, and reaches no codec.
+    ///
+    /// # Errors
+    /// An error of the method.
+    fn personal_vector(&self) -> Result<Option<PersonalVector>> {
+        Ok(None)
+    }
+
     /// Has this user score with `values` in the place of the table that [`Self::personal_table`]
     /// returns, whose shape they have. It is for measuring what personal tables are worth, on a
     /// copy of the client.
@@ -300,6 +310,15 @@ pub struct PersonalTable {
     /// Whether scores are computed with the sum of this table and the shared one, as in FedRAP.
     /// Otherwise this one stands for the shared one, as in PFedRec.
     pub is_added: bool,
+}
+
+/// Holds the vector that a user keeps for itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PersonalVector {
+    /// The name in the papers, such as `u`.
+    pub name: Cow<'static, str>,
+    /// The values.
+    pub values: Vec<f32>,
 }
 
 /// Copies a client, for a participation that may be cut off before its training ends. Every client

@@ -68,6 +68,9 @@ pub struct Problem {
     pub items: usize,
     /// The run's randomness.
     pub streams: Streams,
+    /// The randomness of what nobody has trained. It is another one than [`Self::streams`] in a run
+    /// that starts from the parameters of another: what that one left untrained has the same values.
+    pub starts: Streams,
     pub(super) negatives: NegativesSpec,
     /// The data; methods on devices learn nothing of them.
     pub(super) dataset: Option<Arc<Dataset>>,
@@ -97,6 +100,12 @@ impl Problem {
         }
     }
 
+    /// Returns the same problem where what nobody has trained is drawn from `starts`.
+    #[must_use]
+    pub fn with_starts(self, starts: Streams) -> Self {
+        Self { starts, ..self }
+    }
+
     /// Describes a problem of this size without data, which is enough for a method that trains on
     /// devices.
     pub fn of_size(ProblemSize { users, items }: ProblemSize, streams: Streams) -> Self {
@@ -105,6 +114,7 @@ impl Problem {
             users_with_history: users,
             items,
             streams,
+            starts: streams,
             negatives: NegativesSpec::default(),
             dataset: None,
         }

@@ -79,6 +79,11 @@ pub trait Server: Send {
     fn visit_state(&mut self, _state: &mut StateVisitor<'_>) -> Result<()> {
         Ok(())
     }
+
+    /// Forgets what belongs to the run that is over, when another run starts from its parameters:
+    /// ratings that users sent, sums that are not complete, the stage of a schedule. The model stays,
+    /// and so does what it is no use without. The default forgets nothing.
+    fn begin_anew(&mut self) {}
 }
 
 /// Says what participants download.

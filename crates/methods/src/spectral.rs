@@ -144,4 +144,8 @@ impl<M: BySpectrum> StepBySums for Spectral<M> {
         state.plain(&mut self.counts)?;
         self.pending.visit_state(state)
     }
+
+    fn begin_anew(&mut self) {
+        self.pending = UploadSums::of(&self.pending.layout);
+    }
 }

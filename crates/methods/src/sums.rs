@@ -227,6 +227,9 @@ pub(crate) trait StepBySums: Send + 'static {
     fn visit_state(&mut self, _state: &mut StateVisitor<'_>) -> Result<()> {
         Ok(())
     }
+
+    /// Forgets what belongs to the run that is over, as [`Server::begin_anew`].
+    fn begin_anew(&mut self) {}
 }
 
 /// The server that steps by sums.
@@ -286,6 +289,10 @@ impl<S: StepBySums> Server for SumServer<S> {
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
         self.stepper.visit_state(state)
+    }
+
+    fn begin_anew(&mut self) {
+        self.stepper.begin_anew();
     }
 }
 

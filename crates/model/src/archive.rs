@@ -8,7 +8,7 @@
 //! since a million clients may hold a handful of tables.
 
 use std::any::Any;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Read};
 use std::sync::Arc;
 
@@ -138,13 +138,9 @@ impl Archive {
     pub(crate) fn put_table(&mut self, table: &SharedTable) {
         let shape = table.shape();
         let place = (Arc::as_ptr(table) as usize, 0);
-        let number = self.tables.of(Arc::clone(table), place, || {
-            let mut content = blake3::Hasher::new();
-            content
-                .update(&(shape.dimension as u64).to_le_bytes())
-                .update(&little_endian_bytes(table.as_slice()));
-            content.finalize()
-        });
+        let number = self
+            .tables
+            .of(Arc::clone(table), place, || digest_of(table));
         self.put(&number);
         if number.1 {
             self.put(&(shape.rows as u64, shape.dimension as u64));
@@ -254,6 +250,28 @@ impl ArchiveReader {
             )));
         }
         Ok(part)
+    }
+
+    /// Shows everything that has not been read to `each`.
+    ///
+    /// # Errors
+    /// [`Error::Unrestorable`] if it cannot be read.
+    pub fn show_rest(mut self, each: &mut dyn FnMut(&[u8])) -> Result<()> {
+        each(&self.memory);
+        let mut buffer = vec![0; READ_AT_ONCE as usize];
+        while let Some(stream) = &mut self.stream {
+            match stream.read(&mut buffer).map_err(unreadable)? {
+                0 => break,
+                read => each(&buffer[..read]),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns digests of the shared tables that have been read, which do not depend on their order.
+    pub fn shared_tables(&self) -> BTreeSet<[u8; blake3::OUT_LEN]> {
+        let digest = |table: &SharedTable| digest_of(table).into();
+        self.tables.iter().map(digest).collect()
     }
 
     /// Returns the next value.
@@ -381,6 +399,15 @@ impl std::fmt::Debug for ArchiveReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ArchiveReader").finish_non_exhaustive()
     }
+}
+
+/// Returns a digest of the shape and the values of a table.
+fn digest_of(table: &Table) -> blake3::Hash {
+    let mut digest = blake3::Hasher::new();
+    digest
+        .update(&(table.shape().dimension as u64).to_le_bytes())
+        .update(&little_endian_bytes(table.as_slice()));
+    digest.finalize()
 }
 
 /// Returns the error of an archive that cannot be read on.

@@ -8,7 +8,7 @@ use super::link::Parcel;
 use super::wire::{Note, Outbox, Question, take_trained};
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::{Result, UserId};
-use fedrecsim_methods::PersonalTable;
+use fedrecsim_methods::Client;
 use fedrecsim_model::{Archive, ArchiveReader};
 use fedrecsim_sim::World;
 use fedrecsim_sim::workers::{Effort, Invited, StandIns, Upload, put_end, take_devices};
@@ -167,16 +167,16 @@ impl Others {
         self.users.break_off(user);
     }
 
-    /// Asks for the device of a user of the rank at `place`, and returns its item table.
+    /// Asks for the device of a user of the rank at `place`, and returns what the method keeps there.
     ///
     /// # Errors
     /// As [`Self::ask`] and [`Self::answer`].
-    pub(super) fn personal_table(
+    pub(super) fn client_of(
         &mut self,
         place: usize,
         user: UserId,
         world: &World,
-    ) -> Result<Option<PersonalTable>> {
+    ) -> Result<Box<dyn Client>> {
         self.ask(place, Question::Show(user))?;
         let bytes = self.answer(place)?.take_bytes()?;
         // A device that was not made yet is not shown.
@@ -186,7 +186,7 @@ impl Others {
             client = device.client;
             Ok(())
         })?;
-        client.personal_table()
+        Ok(client)
     }
 
     /// Sends devices to their owner, and waits until it has them.

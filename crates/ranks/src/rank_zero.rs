@@ -12,13 +12,13 @@ use super::wire::Question;
 use bytes::Bytes;
 use fedrecsim_core::{Result, UserId};
 use fedrecsim_data::dataset::KeptItems;
-use fedrecsim_methods::{PersonalTable, Placement};
+use fedrecsim_methods::{PersonalTable, PersonalVector, Placement};
 use fedrecsim_model::archive::damaged;
 use fedrecsim_model::state::save_model;
 use fedrecsim_model::{Archive, ArchiveReader, Model};
 use fedrecsim_sim::World;
 use fedrecsim_sim::workers::{
-    Download, Effort, Invited, MakeWorkers, Pool, SavedPart, Scored, Threads, Upload,
+    Download, Effort, Invited, Keep, MakeWorkers, Pool, SavedPart, Scored, Threads, Upload,
     UserAccuracies, UserAccuracy, Workers, Working, own_downloads, put_device, take_devices,
 };
 
@@ -232,7 +232,17 @@ impl Workers for Ranks {
             return self.own.personal_table(user);
         };
         let mut others = self.others.borrow_mut();
-        others.personal_table(place, user, &self.world)
+        others.client_of(place, user, &self.world)?.personal_table()
+    }
+
+    fn personal_vector(&self, user: UserId) -> Result<Option<PersonalVector>> {
+        let Some(place) = self.place_of(user) else {
+            return self.own.personal_vector(user);
+        };
+        let mut others = self.others.borrow_mut();
+        others
+            .client_of(place, user, &self.world)?
+            .personal_vector()
     }
 
     fn train(&self) -> Working<'_, Vec<(UserId, Effort)>> {
@@ -299,10 +309,10 @@ impl Workers for Ranks {
         Ok(())
     }
 
-    fn restore(&self, archive: &mut ArchiveReader) -> Result<()> {
+    fn adopt_all(&self, read: &mut dyn FnMut(&mut Keep<'_>) -> Result<()>) -> Result<bool> {
         let others = &mut *self.others.borrow_mut();
         let mut bags: Vec<Archive> = (0..others.count()).map(|_| Archive::default()).collect();
-        take_devices(archive, &self.world, &mut |user, mut device| {
+        read(&mut |user, mut device| {
             let Some(place) = self.place_of(user) else {
                 self.own.adopt(user, device);
                 return Ok(());
@@ -319,10 +329,16 @@ impl Workers for Ranks {
                 others.hand_over(place, bag)?;
             }
         }
+        Ok(true)
+    }
+
+    fn restore(&self, archive: &mut ArchiveReader) -> Result<()> {
+        self.adopt_all(&mut |adopt| take_devices(archive, &self.world, adopt))?;
         let parts: Vec<SavedPart> = archive.take()?;
         if parts.is_empty() {
             return Ok(());
         }
+        let others = &mut *self.others.borrow_mut();
         others.ask_all(Question::AdoptParts, &mut |archive, _| {
             archive.put(&parts);
             Ok(())

@@ -8,7 +8,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 use ndarray::{Array1, Array2};
 use ndarray_npy::{NpzWriter, WriteNpzError};
 
-use fedrecsim_methods::PersonalTable;
+use fedrecsim_methods::{PersonalTable, PersonalVector};
 use fedrecsim_model::ValueType;
 use fedrecsim_model::blocks::{BlockValues, Model};
 
@@ -19,6 +19,8 @@ pub struct UserArrays {
     pub name: String,
     /// The item table that it keeps for itself, in methods that have one.
     pub table: Option<PersonalTable>,
+    /// The vector that it keeps for itself, in methods that have one.
+    pub vector: Option<PersonalVector>,
     /// For each item 1 if the user trains on it, 2 and 3 if it is held out for validation and for
     /// the test, else 0.
     pub items: Vec<u8>,
@@ -27,7 +29,7 @@ pub struct UserArrays {
 /// Writes the blocks of `model` (rows x columns each, of the block's type) to `out` as an
 /// uncompressed `.npz` archive with one array for each, under the block's name, and returns `out`.
 /// Behind them come, of the user ann, the table that it keeps for itself, if there is one, as `D-ann`
-/// if the table is called D, and as `items-ann` which items it rated.
+/// if the table is called D, its vector in the same way, and as `items-ann` which items it rated.
 ///
 /// # Errors
 /// Returns the error of `out`.
@@ -60,9 +62,16 @@ pub fn write_npz<W: Write + Seek>(
             }
         }
     }
-    for UserArrays { name, table, items } in users {
+    for of_user in users {
+        let UserArrays {
+            name, table, items, ..
+        } = of_user;
         if let Some(table) = table {
             archive.add_array(format!("{}-{name}", table.name), &table.values.view())?;
+        }
+        if let Some(vector) = &of_user.vector {
+            let values = Array1::from_vec(vector.values.clone());
+            archive.add_array(format!("{}-{name}", vector.name), &values)?;
         }
         archive.add_array(format!("items-{name}"), &Array1::from_vec(items.clone()))?;
     }

@@ -6,8 +6,8 @@ use super::words::{self, counted, name_of, percent, share, thousands};
 use fedrecsim_data::dataset::given::is_given;
 use fedrecsim_data::dataset::public::known;
 use fedrecsim_scenario::{
-    Adjacency, Cut, EvaluationSpec, ItemTable, NegativePool, Policy, Ranking, Scenario, Selection,
-    SplitSpec, TrainingSpec, Trust,
+    Adjacency, Cut, EvaluationSpec, HoldsOut, ItemTable, NegativePool, Policy, Ranking, Scenario,
+    Selection, SplitSpec, TrainingSpec, Trust,
 };
 
 /// Returns what was run as (name, words). Everything else that a scenario says is in its own text.
@@ -141,6 +141,12 @@ pub(crate) fn protocol(scenario: &Scenario, draws_negatives: bool) -> String {
             format!(
                 "global time, cut at {cut}, targets `{targets}`, {ranking}, {negatives}, {tables}{judged}"
             )
+        }
+        SplitSpec::ByColumn(spec) if spec.holds_out == HoldsOut::Ratings => {
+            format!("parts of a column, {judged}")
+        }
+        SplitSpec::ByColumn(_) => {
+            format!("parts of a column, {ranking}, {negatives}, {tables}{judged}")
         }
         SplitSpec::KFold {
             folds,
@@ -344,6 +350,7 @@ fn data(record: &RunRecord) -> String {
             Some(end) => format!("training ends at {end}"),
             None => "training ends at one instant".to_owned(),
         },
+        SplitSpec::ByColumn(_) => "held out as a column of the file says".to_owned(),
         SplitSpec::KFold { folds, .. } => {
             let part = dataset.split.part(record.scenario.seed).unwrap_or_default();
             format!("part {part} of {folds} (from 0) held out")

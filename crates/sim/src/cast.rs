@@ -16,6 +16,7 @@ use super::outcome::{ByDirection, Flow, SplitAccuracy};
 use super::resident::Resident;
 use super::rounds::Peers;
 use super::server::ServerActor;
+use super::starting::{START, begin};
 use super::third_party::ThirdPartyActor;
 use super::workers::{Pool, Workers};
 use super::world::World;
@@ -44,7 +45,7 @@ impl Cast {
     ///
     /// # Errors
     /// An error if the system does not give the threads, or a baseline cannot be scored, and those
-    /// of the archive.
+    /// of the archive and of the parameters that the run begins with.
     pub(crate) async fn start(
         world: &Arc<World>,
         threads: usize,
@@ -56,11 +57,15 @@ impl Cast {
         let mut downloads = RestoredDownloads::default();
         let mut server = ServerActor::new(Arc::clone(world), pool.clone());
         let workers = workers(Arc::clone(world), pool.clone());
+        let mut begun = None;
         if let Some(archive) = archive {
-            server.restore(archive, &mut downloads)?;
+            server.restore_learned(archive)?;
             workers.restore(archive)?;
+            server.restore(archive, &mut downloads)?;
+        } else if let Some(start) = &world.start {
+            begun = begin(start, world, &mut server, &*workers).await?;
         }
-        let baselines = baselines::accuracy(workers.baselines().await?, world);
+        let mut baselines = baselines::accuracy(workers.baselines().await?, world);
         let mut third_party = ThirdPartyActor::new(Arc::clone(world))?;
         let mut metrics = MetricsActor::new(Arc::clone(world), Rc::clone(&workers))?;
         if let Some(archive) = archive {
@@ -69,6 +74,11 @@ impl Cast {
             }
             metrics.restore(archive)?;
         }
+        if let Some(begun) = begun {
+            metrics.begin_from(begun);
+        }
+        let at_start = metrics.accuracy_at_start().cloned();
+        baselines.extend(at_start.map(|accuracy| (START.to_owned(), accuracy)));
         let (total, is_settled) = (metrics.total(), metrics.is_settled());
         let (server, metrics) = (Rc::new(Resident::new(server)), metrics.start());
         let third_party =

@@ -17,6 +17,12 @@ use fedrecsim_model::{Archive, ArchiveReader};
 #[rtype(result = "Result<Archive>")]
 pub(crate) struct Save(pub Archive);
 
+/// Network -> server: begin an archive with what the method has learned, so that another run can start
+/// from it. Devices follow, and then the rest of everybody.
+#[derive(Message)]
+#[rtype(result = "Result<Archive>")]
+pub(crate) struct SaveLearned;
+
 /// A place where checkpoints are kept. Like an observer it is only told things, so it cannot affect
 /// a result. An error of a store ends the run at the end of the round: if the run went on, a crash
 /// would cost more work than the interval of checkpoints allows.
@@ -34,6 +40,20 @@ pub trait CheckpointStore {
     /// Says whether there should be a checkpoint before the first round, which the default denies.
     fn is_due_at_start(&self) -> bool {
         false
+    }
+
+    /// Says whether there should be a checkpoint of the end of the run, from which others can start. The
+    /// default denies it.
+    fn is_due_at_end(&self) -> bool {
+        false
+    }
+
+    /// Begins the checkpoint of the end of the run, after `rounds` rounds.
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    fn begin_end(&mut self, rounds: u32) -> Result<()> {
+        self.begin(rounds)
     }
 
     /// Says in a sentence how to go on after a crash; `None`, which is the default, if there is no

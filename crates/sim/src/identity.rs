@@ -20,6 +20,8 @@ pub(crate) struct Identity {
     sizes: [u64; 3],
     /// The name of ratings in memory, which is that of their rows.
     given: Option<PathBuf>,
+    /// The digest of the parameters that it has started from.
+    start: Option<[u8; blake3::OUT_LEN]>,
 }
 
 impl Identity {
@@ -36,6 +38,7 @@ impl Identity {
                 .path
                 .clone()
                 .filter(|path| is_given(path)),
+            start: world.start.as_ref().map(|start| *start.digest().as_bytes()),
             sizes: [
                 dataset.users() as u64,
                 dataset.items() as u64,
@@ -66,6 +69,9 @@ impl Identity {
         }
         if self.given != ours.given {
             return refuse("its ratings in memory had other rows");
+        }
+        if self.start != ours.start {
+            return refuse("it started from other parameters (training.start)");
         }
         if self.policy != ours.policy {
             return refuse(&format!(

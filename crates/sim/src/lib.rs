@@ -105,6 +105,8 @@ mod run;
 mod selection;
 mod server;
 mod simulation;
+mod start;
+mod starting;
 mod stop;
 #[cfg(test)]
 mod tests;
@@ -126,6 +128,7 @@ pub use self::{
     outcome::Outcome,
     run::{run, run_from, run_to_end},
     simulation::{Recommended, RunControl, Simulation, Until},
+    start::{GivenStart, Start, give_start},
     stop::Stop,
     world::World,
 };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use actix::prelude::*;
 use bytes::Bytes;
 
-use super::checkpoints::Save;
+use super::checkpoints::{Save, SaveLearned};
 use super::consultation::Consultation;
 use super::download::Download;
 use super::durations::Durations;
@@ -81,7 +81,12 @@ impl Effort {
 
 /// A question of the network to the server.
 pub(crate) trait AskServer:
-    Ask<Happened> + Ask<RequestArrived> + Ask<UploadArrived> + Ask<CloseStep> + Ask<Save>
+    Ask<Happened>
+    + Ask<RequestArrived>
+    + Ask<UploadArrived>
+    + Ask<CloseStep>
+    + Ask<SaveLearned>
+    + Ask<Save>
 {
 }
 

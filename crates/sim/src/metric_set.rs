@@ -3,7 +3,7 @@
 use fedrecsim_core::metric::{Metric, Needs};
 use fedrecsim_core::{Error, Result};
 use fedrecsim_data::dataset::{Dataset, RatingScale};
-use fedrecsim_scenario::EvaluationSpec;
+use fedrecsim_scenario::{EvaluationSpec, Selection};
 
 /// The metrics of a run, with what they need.
 #[derive(Clone, Debug)]
@@ -44,6 +44,7 @@ impl MetricSet {
                 "`{name}` (evaluation.metrics) {reason}"
             )));
         }
+        check_validation(spec, dataset)?;
         let scale = if dataset.holds_items_out() {
             None
         } else {
@@ -61,4 +62,19 @@ impl MetricSet {
             scale,
         })
     }
+}
+
+/// Checks that there are validation items if rounds are chosen by them. Where a column says what is held out,
+/// that is known only now.
+fn check_validation(spec: &EvaluationSpec, dataset: &Dataset) -> Result<()> {
+    let key = match spec.selection {
+        _ if dataset.has_validation_items() => return Ok(()),
+        Selection::BestValidation => "evaluation.selection = \"best-validation\"",
+        _ if spec.patience.is_some() => "evaluation.patience",
+        _ => return Ok(()),
+    };
+    Err(Error::Dataset(format!(
+        "{key} goes by validation items, and none are held out: give some rows the part `validation` \
+         (dataset.columns.part), or leave the key out"
+    )))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::checkpoints::{CheckpointStore, Checkpoints};
 use super::observer::RoundObserver;
-use super::outcome::Outcome;
+use super::outcome::{Outcome, RoundRecord};
 use super::simulation::{RunControl, Simulation};
 use super::workers::{MakeWorkers, all_users_here};
 use super::world::World;
@@ -56,28 +56,66 @@ pub fn run_to_end(
     let is_new = resumed.is_none();
     let workers = workers.unwrap_or_else(all_users_here);
     let mut simulation = Simulation::with_workers(world, control, resumed, workers)?;
-    if is_new && store.is_due_at_start() {
-        leave_checkpoint(&mut simulation, store.as_mut())
-            .or_else(|error| simulation.stop_for(error))?;
+    if is_new {
+        simulation.begin_keeping(store.as_mut())?;
     }
-    while simulation.step_watched(observer)?.is_some() {
-        // After the last round, a run that resumed would have nothing to do.
-        if simulation.is_over() {
-            continue;
-        }
-        let stop = store.stop_after(simulation.rounds());
-        if stop.is_some() || store.is_due(simulation.rounds()) {
-            let left = leave_checkpoint(&mut simulation, store.as_mut());
-            left.and(stop.map_or(Ok(()), Err))
-                .or_else(|error| simulation.stop_for(error))?;
-        }
-    }
+    while simulation.step_keeping(observer, store.as_mut())?.is_some() {}
     simulation.know_way_on(store.way_on());
     Ok(simulation)
 }
 
-fn leave_checkpoint(simulation: &mut Simulation, store: &mut dyn CheckpointStore) -> Result<()> {
-    store.begin(simulation.rounds())?;
+impl Simulation {
+    /// Leaves the checkpoint before the first round, if `store` is to have one.
+    ///
+    /// # Errors
+    /// Defects of the simulator. A checkpoint that cannot be written stops the simulation.
+    pub fn begin_keeping(&mut self, store: &mut dyn CheckpointStore) -> Result<()> {
+        match store.is_due_at_start() {
+            true => leave_checkpoint(self, store, false).or_else(|error| self.stop_for(error)),
+            false => Ok(()),
+        }
+    }
+
+    /// Goes on as [`Simulation::step_watched`] does, and leaves the checkpoints that are due then.
+    ///
+    /// # Errors
+    /// As [`Simulation::step`]. A checkpoint that cannot be written stops the simulation.
+    pub fn step_keeping(
+        &mut self,
+        observer: &mut dyn RoundObserver,
+        store: &mut dyn CheckpointStore,
+    ) -> Result<Option<RoundRecord>> {
+        let record = self.step_watched(observer)?;
+        if record.is_none() || self.stopped_by().is_some() {
+            return Ok(record);
+        }
+        let left = if self.is_over() {
+            // A run that went on from here would have nothing to do, but others can start from it.
+            match store.is_due_at_end() {
+                true => leave_checkpoint(self, store, true),
+                false => Ok(()),
+            }
+        } else {
+            let stop = store.stop_after(self.rounds());
+            match stop.is_some() || store.is_due(self.rounds()) {
+                true => leave_checkpoint(self, store, false).and(stop.map_or(Ok(()), Err)),
+                false => Ok(()),
+            }
+        };
+        left.or_else(|error| self.stop_for(error))?;
+        Ok(record)
+    }
+}
+
+fn leave_checkpoint(
+    simulation: &mut Simulation,
+    store: &mut dyn CheckpointStore,
+    is_end: bool,
+) -> Result<()> {
+    match is_end {
+        true => store.begin_end(simulation.rounds())?,
+        false => store.begin(simulation.rounds())?,
+    }
     // An error of the store itself has been reported already.
     simulation
         .save_in_pieces(&mut |piece| store.write(piece))

@@ -11,6 +11,7 @@ use super::metric_set::MetricSet;
 use super::overheads::Overheads;
 use super::phases::PhaseLayouts;
 use super::protection;
+use super::start::{Learned, Start};
 use crate::privacy::{self, Circumstances, Mechanism, PrivacyClaim, Sampling, SumNoise};
 use fedrecsim_core::legs::{Leg, Route};
 use fedrecsim_core::{Bytes, Direction, Error, Result, Streams, UserId, memory};
@@ -18,6 +19,7 @@ use fedrecsim_data::dataset::{Candidates, Dataset, negatives};
 use fedrecsim_data::population::{Population, Traces};
 use fedrecsim_methods::declare::controlled;
 use fedrecsim_methods::registry::{self, Runnable};
+use fedrecsim_methods::server::Download;
 use fedrecsim_methods::{Entry, Exchange, Method, Phase, Placement, Problem};
 use fedrecsim_model::codec::{BlockCodecs, FrameParts};
 use fedrecsim_model::{BlockKind, Layout, ValueType};
@@ -56,6 +58,10 @@ pub struct World {
     pub excluded: Vec<UserId>,
     /// The run's randomness.
     pub streams: Streams,
+    /// The randomness of what nobody has trained, which is that of the run that this one starts from.
+    pub(crate) starts: Streams,
+    /// The parameters that the run starts from, if they are those of another run.
+    pub start: Option<Start>,
     /// The codecs of uploads.
     pub uplink: BlockCodecs,
     /// The codecs of downloads.
@@ -101,8 +107,31 @@ impl World {
     /// scenario, or lack the users that a rule of faults names; if a table is beyond `MAX_ENTRIES`;
     /// and if a trace was not read.
     pub fn with_traces(runnable: Runnable, dataset: Arc<Dataset>, traces: &Traces) -> Result<Self> {
+        Self::with_start(runnable, dataset, traces, None)
+    }
+
+    /// Makes the world as [`Self::with_traces`] does, and has it start from the parameters that the
+    /// scenario names.
+    ///
+    /// # Errors
+    /// As [`Self::with_traces`], and [`Error::Usage`] for parameters that are missing or do not fit.
+    pub fn with_start(
+        runnable: Runnable,
+        dataset: Arc<Dataset>,
+        traces: &Traces,
+        start: Option<Start>,
+    ) -> Result<Self> {
         let (scenario, entry) = runnable.into_parts();
+        if start.is_none() && scenario.training.start.is_some() {
+            return Err(Error::Usage(
+                "training.start names parameters, and they were not read: see `Start::load`"
+                    .to_owned(),
+            ));
+        }
         let streams = Streams::new(scenario.seed);
+        let starts = start
+            .as_ref()
+            .map_or(streams, |start| Streams::new(start.learned.seed));
         let metric_set = MetricSet::new(&scenario.evaluation, &dataset)?;
         let candidates = Candidates::draw(&dataset, &scenario.evaluation, streams)?;
         let Entry {
@@ -110,8 +139,9 @@ impl World {
             draws_negatives,
             ..
         } = entry;
-        let problem =
-            Problem::new(&dataset, streams, placement).with_negatives(&scenario.dataset.negatives);
+        let problem = Problem::new(&dataset, streams, placement)
+            .with_negatives(&scenario.dataset.negatives)
+            .with_starts(starts);
         let method = memory::caught(|| registry::build(&[entry], &scenario.method, &problem))??;
         let method = controlled(method, scenario.training.aggregation);
         let trains = placement.trains();
@@ -151,7 +181,7 @@ impl World {
         let policy = Policy::of(&scenario.training.mode);
         let privacy = privacy::of_devices(&scenario.privacy, &scenario.codec);
         let sum_noise = protection::sum_noise(&scenario, users);
-        Self {
+        let world = Self {
             scenario,
             dataset,
             candidates,
@@ -165,6 +195,8 @@ impl World {
             population,
             excluded,
             streams,
+            starts,
+            start: None,
             uplink,
             downlink,
             overheads: Overheads::default(),
@@ -172,7 +204,35 @@ impl World {
             sum_noise,
             claim: None,
         }
-        .under(policy)
+        .under(policy)?;
+        if let Some(start) = &start {
+            start.check(&world.learned())?;
+        }
+        Ok(Self { start, ..world })
+    }
+
+    /// Returns what somebody should know of a run that starts from the parameters of another.
+    pub fn remarks_on_start(&self) -> Vec<String> {
+        let start = self.start.iter();
+        let remarks = start.map(|start| start.remarks(&self.learned(), self.claim.is_some()));
+        remarks.flatten().collect()
+    }
+
+    /// Describes the parameters of the run.
+    pub(crate) fn learned(&self) -> Learned {
+        let (dataset, layout) = (&self.dataset, self.method.initial().layout().clone());
+        let users = [dataset.users(), dataset.users_with_history()];
+        let mut blocks = layout.blocks().iter();
+        let has_rows = blocks
+            .any(|block| block.kind == BlockKind::Weights && users.contains(&block.shape.rows));
+        let is_personal = || matches!(self.method.server().download(), Download::PerUser(_));
+        let by_number = has_rows && (self.placement == Placement::Central || is_personal());
+        Learned::of(
+            &self.scenario,
+            dataset,
+            (&layout, by_number),
+            self.starts.seed(),
+        )
     }
 
     /// Returns the world with `policy` in place of that of the scenario's mode.

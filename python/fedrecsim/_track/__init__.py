@@ -66,20 +66,28 @@ class Tracking:
         self._feeds: Feeds | None = None
         self._report: _native.Report | None = None
 
-    def run(self, source: _inputs.Source, threads: int | None, show: Show | None) -> _native.Report:
+    def run(
+        self,
+        source: _inputs.Source,
+        threads: int | None,
+        show: Show | None,
+        kept: tuple[_native.Folder | None, bool, list[str] | None],
+    ) -> _native.Report:
         """Carries out a run. With trackers or a callback it goes round by round, so that they get each as it ends. What
-        ends it early has what remains as `report`, if a round was finished."""
+        ends it early has what remains as `report`, if a round was finished. What is `kept` is a folder for checkpoints,
+        whether the parameters of the end stay there or in the report, and the users whose vectors the report has."""
+        folder, keep, users = kept
         if not self._trackers and self._on_round is None:
-            return _native.run(source, threads, show)
+            return _native.run(source, threads, show, folder, keep, users)
         from ..simulation import Simulation
 
         clock = time.perf_counter
         started = clock()
         laps: list[float] = []
-        simulation = Simulation._of(source, _native.Simulation(source, threads))
+        simulation = Simulation._of(source, _native.Simulation(source, threads, folder, users))
 
-        def finished() -> _native.Report:
-            return simulation._native.finish(clock() - started, statistics.median(laps) * 1e3 if laps else 0.0)
+        def finished(keep: bool) -> _native.Report:
+            return simulation._native.finish(keep, clock() - started, statistics.median(laps) * 1e3 if laps else 0.0)
 
         scenario = resolved(source)
         rows, rounds = Rows(scenario), at(scenario, "training").get("rounds")
@@ -101,11 +109,11 @@ class Tracking:
         except BaseException as reason:
             # After Ctrl-C the finished rounds are what the trackers keep.
             with contextlib.suppress(_native.FedrecsimError):
-                self._report = finished()
+                self._report = finished(False)
                 if json.loads(self._report.json)["rounds"]:
                     reason.report = self._report  # type: ignore[attr-defined]
             raise
-        self._report = finished()
+        self._report = finished(keep)
         return self._report
 
     def __enter__(self) -> Tracking:

@@ -4,7 +4,9 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use fedrecsim_core::{Error, Result, UserId};
-use fedrecsim_methods::{Client, LocalTask, Scorer, Scoring, ScoringContext, Scratch, Trained};
+use fedrecsim_methods::{
+    Client, LocalTask, PersonalVector, Scorer, Scoring, ScoringContext, Scratch, Trained,
+};
 use fedrecsim_model::{Private, StateVisitor};
 use numpy::{PyArray1, PyUntypedArrayMethods};
 use pyo3::intern;
@@ -136,6 +138,15 @@ impl Client for PythonClient {
                 model,
             }) as Box<dyn Scorer>)
         })
+    }
+
+    /// It is the first array of one dimension that the class names in `state`.
+    fn personal_vector(&self) -> Result<Option<PersonalVector>> {
+        let read = attached(|py| {
+            self.attributes(py)
+                .map_err(|raised| self.shared.failed(py, None, Some(self.user), &raised))
+        });
+        Ok(read?.first_vector())
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {

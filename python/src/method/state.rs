@@ -2,6 +2,7 @@
 //! side.
 
 use fedrecsim_core::Result;
+use fedrecsim_methods::PersonalVector;
 use fedrecsim_model::StateVisitor;
 use numpy::{PyArrayDyn, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -86,6 +87,21 @@ impl Attributes {
             });
         }
         Ok(Self(attributes))
+    }
+
+    /// Returns the first array of floating-point numbers that has one dimension.
+    pub fn first_vector(&self) -> Option<PersonalVector> {
+        let vectors = self.0.iter().filter(|attribute| attribute.shape.len() == 1);
+        let mut vectors = vectors.filter_map(|Attribute { name, values, .. }| {
+            let values = match values {
+                Values::Single(values) => values.clone(),
+                Values::Double(values) => values.iter().map(|value| *value as f32).collect(),
+                Values::Whole(_) => return None,
+            };
+            let name = name.clone().into();
+            Some(PersonalVector { name, values })
+        });
+        vectors.next()
     }
 
     /// Gives an object this state.

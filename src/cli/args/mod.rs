@@ -228,8 +228,9 @@ pub(crate) struct RunArgs {
     /// Treat keys without an effect as errors, not warnings.
     #[arg(long)]
     pub strict: bool,
-    /// Leave a checkpoint before the last round and keep it when the run is complete, so that
-    /// `resume --rounds N` can add rounds.
+    /// Leave a checkpoint before the last round and one of the end, and keep them when the run is
+    /// complete, so that `resume --rounds N` can add rounds and another run can start from the
+    /// parameters (`training.start`).
     #[arg(long)]
     pub keep_checkpoint: bool,
     /// How it is run.

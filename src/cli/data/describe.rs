@@ -5,7 +5,7 @@ use crate::cli::args::DataDescribeArgs;
 use crate::cli::inputs::data_directories;
 use crate::cli::session::Finished;
 use crate::{Error, Result, Streams};
-use fedrecsim_data::dataset::{self, Dataset, Ratings, delimited, registry};
+use fedrecsim_data::dataset::{self, Dataset, Part, Ratings, delimited, registry};
 use fedrecsim_report::words::{counted, percent, tested, thousands};
 use fedrecsim_scenario::{self as scenario, DatasetSpec, MethodVocabulary};
 
@@ -62,6 +62,8 @@ pub(crate) fn describe(
         ));
     }
     lines.push(times(&kept));
+    let has_parts = spec.columns.as_ref().is_some_and(|c| c.part.is_some());
+    lines.extend(has_parts.then(|| parts(&kept)));
     let values = values(&kept);
     let entry = vocabulary
         .iter()
@@ -184,6 +186,18 @@ fn values(ratings: &Ratings) -> String {
     }
     let mean = all().map(f64::from).sum::<f64>() / ratings.interactions.len() as f64;
     format!("ratings from {least} to {most}, mean {mean:.2}")
+}
+
+/// Returns the sizes of the parts that a column names in words.
+fn parts(ratings: &Ratings) -> String {
+    let count = |part| {
+        let rows = ratings.interactions.iter();
+        thousands(rows.filter(|row| row.part == part).count() as u64)
+    };
+    let [train, validation, test] = [Part::Train, Part::Validation, Part::Test].map(count);
+    format!(
+        "parts: {train} ratings for training, {validation} for validation and {test} for the test"
+    )
 }
 
 /// Returns the span of the ratings on the clock in words, or how many have no place on it.

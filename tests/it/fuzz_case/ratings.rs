@@ -71,6 +71,7 @@ fn layout(flags: u8, places: u8) -> DelimitedSpec {
         timestamp: (flags & 0x40 != 0).then(|| column("t", 3)),
         timestamp_format: None,
         order: None,
+        part: None,
         on_incomplete: OnIncomplete::Refuse,
     }
 }

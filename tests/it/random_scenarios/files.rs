@@ -6,7 +6,7 @@ use fedrecsim_data::dataset::public::known;
 use fedrecsim_scenario::{ColumnRef, DatasetName, DatasetSpec, DelimitedSpec, TimestampFormat};
 
 /// The keys of the columns, in the order of [`rows`].
-pub const COLUMNS: [&str; 7] = [
+pub const COLUMNS: [&str; 8] = [
     "dataset.columns.user",
     "dataset.columns.item",
     "dataset.columns.rating",
@@ -14,6 +14,7 @@ pub const COLUMNS: [&str; 7] = [
     "dataset.columns.label",
     "dataset.columns.weight",
     "dataset.columns.order",
+    "dataset.columns.part",
 ];
 
 /// Name of the trace of devices, which states their speeds and memory.
@@ -68,11 +69,11 @@ const BEGINNING_S: u32 = 978_307_200;
 /// A date in the middle of the ratings.
 pub const MIDDLE: &str = "2001-02-12 12:00:00";
 
-/// Returns user, item, rating, time, label, weight and order of every rating. Users have from 6 to 10
+/// Returns user, item, rating, time, label, weight, order and part of every rating. Users have from 6 to 10
 /// of them, of which one or two are no positives; those with 10 have rated one item twice. A user
 /// rates two items at once, again four days later, and so on; each user begins a day after the one
 /// before.
-fn rows() -> impl Iterator<Item = [u32; 7]> {
+fn rows() -> impl Iterator<Item = [u32; 8]> {
     (0..USERS).flat_map(|user| {
         let count = FEWEST_RATINGS + user % (MOST_RATINGS as u32 - FEWEST_RATINGS + 1);
         let (item, rating) = (
@@ -89,6 +90,7 @@ fn rows() -> impl Iterator<Item = [u32; 7]> {
                 u32::from(n % 5 != 1),
                 n % 3,
                 1000 - n,
+                n,
             ]
         })
     })
@@ -110,11 +112,11 @@ pub struct Filter {
 }
 
 impl Filter {
-    fn left(&self) -> Vec<[u32; 7]> {
+    fn left(&self) -> Vec<[u32; 8]> {
         let mut left: Vec<_> = rows()
             .filter(|row| !self.with_timestamps || !has_order_alone(row[0]))
             .collect();
-        let count = |rows: &[[u32; 7]], field: usize, value| {
+        let count = |rows: &[[u32; 8]], field: usize, value| {
             rows.iter().filter(|row| row[field] == value).count() as i64
         };
         let all = left.clone();
@@ -150,7 +152,7 @@ impl Filter {
 }
 
 /// Returns how many values a field has.
-fn different(rows: &[[u32; 7]], field: usize) -> i64 {
+fn different(rows: &[[u32; 8]], field: usize) -> i64 {
     let values: std::collections::BTreeSet<u32> = rows.iter().map(|row| row[field]).collect();
     values.len() as i64
 }
@@ -181,6 +183,7 @@ fn written(layout: &DelimitedSpec) -> String {
         layout.label.as_ref(),
         layout.weight.as_ref(),
         layout.order.as_ref(),
+        layout.part.as_ref(),
     ];
     // Columns that are given by name stand in the places that are left.
     let positions: Vec<usize> = asked
@@ -231,12 +234,22 @@ fn written(layout: &DelimitedSpec) -> String {
                 Some(3) if layout.order.is_some() && has_order_alone(row[0]) => String::new(),
                 Some(2) => rating(row[2], layout.rating_range),
                 Some(3) => time(row[3], layout.timestamp_format),
+                Some(7) => part(row[7]).to_owned(),
                 Some(field) => row[*field].to_string(),
             })
             .collect();
         text += &(line.join(separator) + "\n");
     }
     text
+}
+
+/// Returns the part of the n-th rating of a user. What is held out is wanted, and so is one to train on.
+fn part(n: u32) -> &'static str {
+    match n {
+        2 => "valid",
+        3 => "Test",
+        _ => "train",
+    }
 }
 
 /// Returns a rating as a file has it whose highest one may be lower.

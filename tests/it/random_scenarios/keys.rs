@@ -101,6 +101,7 @@ fn dataset() -> Vec<Key> {
         always("dataset.split.k-fold.folds", integer(30..=60)),
         maybe("dataset.split.k-fold.fold", integer(0..=29)),
         maybe("dataset.split.k-fold.division", integer(0..=3)),
+        maybe("dataset.split.by-column.holds_out", one_of(&["items"])),
         maybe("dataset.split.leave-one-out.validation_item", boolean()),
         // A longer one leaves users out, and one beyond these everybody.
         maybe(
@@ -189,6 +190,7 @@ fn columns() -> Vec<Key> {
         ),
         maybe("dataset.columns.order", column(&["place"])),
         maybe("dataset.columns.label", column(&["liked"])),
+        maybe("dataset.columns.part", column(&["part"])),
         maybe("dataset.columns.weight", column(&["plays"])),
         maybe("dataset.columns.on_incomplete", one_of(&["refuse", "skip"])),
     ]
@@ -204,6 +206,7 @@ fn training() -> Vec<Key> {
         always("training.participation.share", real(0.01, 1.0)),
         always("training.participation.cohort", integer(1..=30)),
         always("training.participation.poisson", real(0.01, 1.0)),
+        maybe("training.start", one_of(&["start.bin"])),
         maybe("training.aggregation", one_of(&["method", "none", "mean"])),
         maybe("training.client_selection", one_of(&CLIENT_SELECTIONS)),
         always(

@@ -147,9 +147,17 @@ impl Draft {
         self.is_one_of(&LEARN_RATINGS)
     }
 
-    /// Gives k-fold, which holds ratings out, the ratings of so many users that nobody has all of
+    /// Takes the split of a column of parts if there is one, in a file that leaves each user something to train
+    /// on. Gives k-fold, which holds ratings out, the ratings of so many users that nobody has all of
     /// them in one part.
     fn mend_split(&mut self) {
+        if self.0.contains_key("dataset.columns.part") && self.is("dataset.name", "delimited") {
+            self.set("dataset.split", "by-column");
+            self.0.remove("dataset.k_core");
+            self.0.remove("dataset.positive_from");
+        } else {
+            self.0.remove("dataset.columns.part");
+        }
         let is_k_fold = self.is("dataset.split", "k-fold");
         self.keep_chosen("dataset.split");
         if self.goes_by_clock() {
@@ -212,6 +220,9 @@ impl Draft {
         if self.has_below("dataset.split.k-fold") {
             return false;
         }
+        if self.0.contains_key("dataset.columns.part") {
+            return true;
+        }
         let split = ["holdout", "global-time"]
             .iter()
             .find(|split| self.has_below(&format!("dataset.split.{split}")));
@@ -245,7 +256,11 @@ impl Draft {
                 self.is("method", untrained) || self.has_below(&format!("method.{untrained}"))
             })
         {
-            for choice in ["training.mode", "training.client_selection"] {
+            for choice in [
+                "training.start",
+                "training.mode",
+                "training.client_selection",
+            ] {
                 self.0.remove(choice);
                 self.remove_below(choice);
             }

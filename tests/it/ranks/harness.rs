@@ -14,7 +14,7 @@ use fedrecsim_ranks::{self as ranks, Crew, Link, Parcel, Rank, Shares};
 use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::{CheckpointStore, Checkpoints, Outcome, RunControl, Simulation, Stop, World};
 
-use crate::support::methods;
+use crate::support::{methods, world_over};
 
 /// The files of a run, by the number of rounds and by who has written them: a rank, and how many
 /// ranks there were.
@@ -122,7 +122,7 @@ fn world_of(scenario: Scenario, directories: &[PathBuf], (rank, ranks): (u32, u3
     } else {
         whole.of_users(own)
     };
-    World::with_methods(scenario, Arc::new(dataset), &methods()).unwrap()
+    world_over(scenario, dataset)
 }
 
 /// How a run on several ranks is carried out.

@@ -10,12 +10,12 @@
 use std::collections::BTreeSet;
 
 use super::Dataset;
-use super::held_out::{HeldOut, HeldOutItems, HeldOutLists, ItemLists};
+use super::held_out::{HeldOut, HeldOutLists, ItemLists};
 use super::ratings::{Interaction, Numbering, Ratings};
 use super::split_facts::SplitFacts;
 use super::totals::Totals;
 use super::user_rows::UserRows;
-use fedrecsim_core::{Error, PortableDraws, Result, Streams, Timestamp, UserId};
+use fedrecsim_core::{Error, PortableDraws, Result, Streams, Timestamp};
 use fedrecsim_scenario::{Cut, GlobalTimeSpec, Targets};
 
 /// The instants at which ratings are divided.
@@ -301,12 +301,7 @@ impl Parts {
             with_history,
             ..Totals::of(self.items, (&self.train, &held_out), users, self.facts)
         };
-        let has_some = |items: HeldOutItems<'_>| items != HeldOutItems::default();
-        let is_validated = |user: &u32| has_some(held_out.validation(UserId(*user)));
-        let is_tested = |user: &u32| has_some(held_out.test(UserId(*user))) || is_validated(user);
-        let tested = Some((0..users).filter(is_tested).collect());
-        let validates = held_out.has_validation_items();
-        let validated = validates.then(|| (0..users).filter(is_validated).collect());
+        let [tested, validated] = held_out.users_with_some(users);
         Dataset {
             items: self.items,
             train: self.train,

@@ -143,6 +143,21 @@ impl HeldOut {
         }
     }
 
+    /// Returns those of so many users who have something held out, and those who have validation items if
+    /// there are any. Where ratings are held out, all users count.
+    pub(super) fn users_with_some(&self, users: u32) -> [Option<Vec<u32>>; 2] {
+        let Some(lists) = self.lists() else {
+            return [None, None];
+        };
+        let has_some = |items: HeldOutItems<'_>| items != HeldOutItems::default();
+        let is_validated = |user: &u32| has_some(self.validation(UserId(*user)));
+        let is_tested = |user: &u32| has_some(self.test(UserId(*user))) || is_validated(user);
+        let tested = (0..users).filter(is_tested).collect();
+        let validates = lists.validation.is_some();
+        let validated = validates.then(|| (0..users).filter(is_validated).collect());
+        [Some(tested), validated]
+    }
+
     /// Returns every item of `user` that is kept from training: the test items, the validation items
     /// and those that are left out, or those of the test ratings.
     pub(crate) fn items(&self, user: UserId) -> impl Iterator<Item = u32> {

@@ -11,6 +11,7 @@
 //! [`OwnData`].
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use fedrecsim_core::{Error, Result, Timestamp, UserId, Who};
 use fedrecsim_scenario::nearest;
@@ -52,7 +53,7 @@ pub use {
     held_out::{HeldOutItems, KeptItems, TestRatings},
     load::{load, load_for, look_for, with_reason},
     own_data::OwnData,
-    ratings::{Interaction, Ratings},
+    ratings::{Interaction, Part, Ratings},
     scale::RatingScale,
     split_facts::SplitFacts,
     totals::Totals,
@@ -202,7 +203,7 @@ impl Dataset {
     }
 
     /// Returns whether users have validation items.
-    pub(crate) fn has_validation_items(&self) -> bool {
+    pub fn has_validation_items(&self) -> bool {
         self.held_out.has_validation_items()
     }
 
@@ -235,8 +236,13 @@ impl Dataset {
     }
 
     /// Returns the names of all users in the ratings file; none of a generated population.
-    pub(crate) fn user_names(&self) -> &[Box<str>] {
+    pub fn user_names(&self) -> &[Box<str>] {
         &self.user_names
+    }
+
+    /// Returns the names of all items in the ratings file; none of a generated population.
+    pub fn item_names(&self) -> &[Box<str>] {
+        &self.item_names
     }
 
     /// Returns the name of a user in the ratings file; that of a generated user is its number.
@@ -279,6 +285,24 @@ impl Dataset {
             name: wanted.to_owned(),
             remark: meant,
         })
+    }
+
+    /// Returns the users of these names, as [`Self::user_named`] does for one. Many take as long as one.
+    ///
+    /// # Errors
+    /// As [`Self::user_named`], for the first name that has no user.
+    pub fn users_named(&self, wanted: &[String]) -> Result<Vec<UserId>> {
+        let mut numbers: BTreeMap<Cow<'_, str>, Option<UserId>> = BTreeMap::new();
+        for user in (0..self.totals.users).map(UserId) {
+            let number = numbers.entry(self.user_name(user));
+            // Two users of one name cannot be told apart.
+            number.and_modify(|one| *one = None).or_insert(Some(user));
+        }
+        let named = |name: &String| match numbers.get(name.as_str()) {
+            Some(Some(user)) => Ok(*user),
+            _ => self.user_named(name),
+        };
+        wanted.iter().map(named).collect()
     }
 
     /// Returns the user as messages name it: the number here and, where there is a file, the name

@@ -2,6 +2,40 @@
 
 use fedrecsim_core::{Error, Result, Timestamp};
 
+/// What a rating is for, where a column says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Part {
+    /// It is trained on.
+    #[default]
+    Train,
+    /// It is held out for validation.
+    Validation,
+    /// It is held out for the test.
+    Test,
+}
+
+impl Part {
+    /// The words that a column may have, in small letters.
+    const WORDS: [(&str, Self); 9] = [
+        ("train", Self::Train),
+        ("training", Self::Train),
+        ("validation", Self::Validation),
+        ("validate", Self::Validation),
+        ("valid", Self::Validation),
+        ("val", Self::Validation),
+        ("dev", Self::Validation),
+        ("test", Self::Test),
+        ("testing", Self::Test),
+    ];
+
+    /// Returns the part that a field names.
+    pub(super) fn named(field: &[u8]) -> Option<Self> {
+        let mut words = Self::WORDS.iter();
+        let found = words.find(|(word, _)| field.eq_ignore_ascii_case(word.as_bytes()));
+        found.map(|(_, part)| *part)
+    }
+}
+
 /// One rating of one user.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interaction {
@@ -18,6 +52,8 @@ pub struct Interaction {
     /// Whether the user liked the item; a file with labels also has items that were shown and not
     /// wanted.
     pub is_positive: bool,
+    /// What it is for, if a column says so.
+    pub part: Part,
 }
 
 impl Interaction {
@@ -30,6 +66,7 @@ impl Interaction {
             instant: Timestamp::UNKNOWN,
             weight: 1.0,
             is_positive: true,
+            part: Part::Train,
         }
     }
 }

@@ -140,9 +140,26 @@ fn kind_of(place: &Path) -> Option<String> {
     }
 }
 
+/// Returns the place of a path of a scenario: the first for which `is` holds, as given or below one of
+/// `data_directories`.
+///
+/// # Errors
+/// [`Error::Read`] if there is none, with the places.
+pub fn place_of(
+    path: &Path,
+    data_directories: &[PathBuf],
+    is: impl Fn(&Path) -> bool,
+) -> Result<PathBuf> {
+    let places = as_given_or_below(path, data_directories);
+    let found = places.iter().find(|place| is(place));
+    found
+        .cloned()
+        .ok_or_else(|| Error::read(path, missing(&places, None, data_directories)))
+}
+
 /// Returns a message that says where a file was looked for, and how to get it if it is a known data
 /// set.
-pub(crate) fn missing(
+fn missing(
     places: &[PathBuf],
     known: Option<&KnownDataset>,
     data_directories: &[PathBuf],

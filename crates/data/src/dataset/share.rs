@@ -55,7 +55,9 @@ pub fn read_own(
         || spec.positive_from.is_some()
         || spec.repeated_pairs.is_some()
         || spec.on_unusable_user != OnUnusableUser::Refuse;
-    if goes_by_all || spec.generator.is_some() || split::goes_by_clock(&spec.split) {
+    // Who has something held out has to be known of all users.
+    let has_parts = matches!(spec.split, SplitSpec::ByColumn(_));
+    if goes_by_all || has_parts || spec.generator.is_some() || split::goes_by_clock(&spec.split) {
         return Ok(None);
     }
     let file = registry::locate(spec, data_directories)?;
@@ -216,6 +218,7 @@ mod tests {
             timestamp: Some(named("time")),
             timestamp_format: None,
             order: None,
+            part: None,
             on_incomplete: OnIncomplete::Refuse,
         };
         let k_fold = SplitSpec::KFold {

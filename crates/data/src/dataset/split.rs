@@ -16,8 +16,11 @@
 //! **Global time**: one instant divides the ratings of all users. See
 //! [`global_time`](super::global_time).
 //!
+//! **By column**: the file says of every row to which part it belongs. See [`parts`].
+//!
 //! **K-fold**: all rows of all users are divided at random into equal parts; one part is the test part, the others are for training. See [`folds`](super::folds).
 
+mod parts;
 mod too_few;
 
 use std::ops::Range;
@@ -25,12 +28,12 @@ use std::ops::Range;
 use super::Dataset;
 use super::folds::FoldDraw;
 use super::held_out::{HeldOut, HeldOutLists, ItemLists};
-use super::ratings::{Interaction, Ratings};
+use super::ratings::{Interaction, Part, Ratings};
 use super::split_facts::SplitFacts;
 use super::totals::Totals;
 use super::user_rows::UserRows;
 use fedrecsim_core::{Error, PortableDraws, Result, Streams, UserId, Who};
-use fedrecsim_scenario::{HoldoutSpec, SplitSpec};
+use fedrecsim_scenario::{HoldoutSpec, HoldsOut, SplitSpec};
 use too_few::TooFew;
 
 /// Splits all ratings of a file as `spec` says. Random draws come from `streams`.
@@ -92,7 +95,15 @@ fn pushed(
     if goes_by_clock(spec) {
         ratings.check_clock("`dataset.split.leave-one-out.session_gap_days`")?;
     }
+    if let SplitSpec::ByColumn(spec) = spec {
+        parts::check(&ratings, spec)?;
+    }
     let mut splitter = Splitter::new(ratings.items(), own.start, (spec, rows), streams)?;
+    if let HeldOut::Items(lists) = &mut splitter.held_out
+        && ratings.has_part(Part::Validation)
+    {
+        lists.validation.get_or_insert_with(ItemLists::new);
+    }
     splitter.is_of_file = true;
     if let Way::KFold(draw) = &mut splitter.way {
         (0..before).for_each(|_| {
@@ -128,7 +139,7 @@ pub(super) fn goes_by_clock(spec: &SplitSpec) -> bool {
         SplitSpec::LeaveOneOut {
             session_gap_days, ..
         } => session_gap_days.is_some(),
-        SplitSpec::Holdout(_) | SplitSpec::KFold { .. } => false,
+        SplitSpec::Holdout(_) | SplitSpec::ByColumn(_) | SplitSpec::KFold { .. } => false,
     }
 }
 
@@ -155,6 +166,7 @@ pub struct Splitter {
 enum Way {
     LeaveOneOut { session_gap_days: Option<f64> },
     Holdout(HoldoutSpec, Streams),
+    ByColumn,
     KFold(Box<FoldDraw>),
 }
 
@@ -185,6 +197,7 @@ impl Splitter {
                 session_gap_days,
             } => (Way::LeaveOneOut { session_gap_days }, validation_item),
             SplitSpec::Holdout(spec) => (Way::Holdout(spec, streams), spec.validation_share > 0.0),
+            SplitSpec::ByColumn(_) => (Way::ByColumn, false),
             SplitSpec::KFold {
                 folds, division, ..
             } => {
@@ -198,12 +211,19 @@ impl Splitter {
                 return Err(Error::Usage(message.to_owned()));
             }
         };
+        let by_column = match spec {
+            SplitSpec::ByColumn(spec) => Some(spec.holds_out),
+            _ => None,
+        };
         let held_out = match way {
             Way::KFold(_) => HeldOut::Ratings(Box::new(UserRows::new())),
+            _ if by_column == Some(HoldsOut::Ratings) => {
+                HeldOut::Ratings(Box::new(UserRows::new()))
+            }
             _ => HeldOut::Items(Box::new(HeldOutLists {
                 test: ItemLists::new(),
                 validation: validates.then(ItemLists::new),
-                left_out: goes_by_clock(spec).then(ItemLists::new),
+                left_out: (goes_by_clock(spec) || by_column.is_some()).then(ItemLists::new),
             })),
         };
         Ok(Self {
@@ -268,6 +288,13 @@ impl Splitter {
                 leave_one_out(rows, validates, *session_gap_days, &mut self.own)
             }
             Way::Holdout(spec, streams) => holdout(rows, spec, (*streams, user), &mut self.own),
+            Way::ByColumn => {
+                let facts = &mut self.facts;
+                match &mut self.held_out {
+                    HeldOut::Ratings(all) => parts::ratings(rows, &mut self.own, all),
+                    HeldOut::Items(_) => parts::items(rows, &mut self.own, facts),
+                }
+            }
         };
         let Some(parts) = parts else {
             self.note_too_few(label, user, rows);
@@ -321,8 +348,16 @@ impl Splitter {
                 self.facts.users_without_history
             )));
         }
+        let holds_items_out = matches!(self.held_out, HeldOut::Items(_));
+        if matches!(self.way, Way::ByColumn) && holds_items_out && self.facts.test_items == 0 {
+            return Err(Error::Dataset(parts::NOTHING_TO_TEST.to_owned()));
+        }
         let (items, train, held_out) = (self.items, self.train, self.held_out);
         let totals = Totals::of(items, (&train, &held_out), users, self.facts);
+        let [tested, validated] = match self.way {
+            Way::ByColumn => held_out.users_with_some(users),
+            _ => [None, None],
+        };
         Ok(Dataset {
             items,
             train,
@@ -332,8 +367,8 @@ impl Splitter {
             first,
             totals,
             training_ends: None,
-            tested: None,
-            validated: None,
+            tested,
+            validated,
             told: Vec::new(),
             warnings: Vec::new(),
         })

@@ -26,6 +26,14 @@ pub struct SplitFacts {
     /// The number of positives whose rating is 0 or less.
     #[serde(default)]
     pub positives_not_above_zero: u64,
+    /// The number of positives that a column puts into a validation or test part, and that are not held out,
+    /// since their user has the item in an earlier part as well.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub repeated_held_out_rows: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl SplitFacts {
@@ -82,5 +90,6 @@ impl SplitFacts {
         self.unusable_users += other.unusable_users;
         self.repeated_rows += other.repeated_rows;
         self.positives_not_above_zero += other.positives_not_above_zero;
+        self.repeated_held_out_rows += other.repeated_held_out_rows;
     }
 }

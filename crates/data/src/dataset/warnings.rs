@@ -16,6 +16,13 @@ impl Dataset {
                  own; dataset.repeated_pairs = \"last\" takes one of each pair, \"keep\" all without this warning"
             ));
         }
+        let rows = facts.repeated_held_out_rows;
+        if rows > 0 {
+            warnings.push(format!(
+                "rows of the validation or test part whose item their user has in an earlier part as well: {rows}; \
+                 they are not held out (dataset.columns.part)"
+            ));
+        }
         let rating: Option<&ColumnRef> = spec.columns.as_ref().and_then(|c| c.rating.as_ref());
         let (low, high) = self.totals.range.unwrap_or((1.0, 1.0));
         let low_rows = facts.positives_not_above_zero;

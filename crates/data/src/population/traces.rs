@@ -14,10 +14,9 @@ use super::carbon::CarbonTrace;
 use super::columns::Users;
 use super::device_trace::DeviceTrace;
 use super::link::LinkTrace;
-use crate::dataset::registry::missing;
+use crate::dataset::registry::place_of;
 use crate::dataset::{Dataset, compressed};
-use crate::records::as_given_or_below;
-use fedrecsim_core::{Error, Result};
+use fedrecsim_core::Result;
 use fedrecsim_scenario::{AvailabilityPattern, RatesSpec, Scenario, SpeedSpec};
 
 /// The contents of the files that a scenario names for its population.
@@ -95,10 +94,7 @@ impl Traces {
 }
 
 fn open(path: &Path, data_directories: &[PathBuf]) -> Result<(PathBuf, Box<dyn BufRead>)> {
-    let places = as_given_or_below(path, data_directories);
-    let Some(found) = places.iter().find(|place| place.is_file()) else {
-        let reason = missing(&places, None, data_directories);
-        return Err(Error::read(path, reason));
-    };
-    Ok((found.clone(), compressed::open(found)?))
+    let found = place_of(path, data_directories, Path::is_file)?;
+    let text = compressed::open(&found)?;
+    Ok((found, text))
 }

@@ -3,8 +3,8 @@
 
 use crate::third_party::{Exchange, ThirdParty};
 use crate::{
-    Client, LocalTask, Method, OwnNoise, PersonalTable, Phase, Scorer, Scoring, ScoringContext,
-    Scratch, Trained,
+    Client, LocalTask, Method, OwnNoise, PersonalTable, PersonalVector, Phase, Scorer, Scoring,
+    ScoringContext, Scratch, Trained,
 };
 use fedrecsim_core::{Result, UserId};
 use fedrecsim_model::{
@@ -168,6 +168,10 @@ impl Client for AloneClient {
 
     fn personal_table(&self) -> Result<Option<PersonalTable>> {
         self.client.personal_table()
+    }
+
+    fn personal_vector(&self) -> Result<Option<PersonalVector>> {
+        self.client.personal_vector()
     }
 
     fn replace_personal_table(&mut self, values: Table) -> Result<()> {

@@ -11,8 +11,8 @@ use crate::averager::{Averager, upload_use};
 use crate::row_counts::{COUNTS, Counts, said_layouts, said_of};
 use crate::third_party::{Exchange, Message, ThirdParty};
 use crate::{
-    Client, LocalTask, Method, NO_PERSONAL_TABLE, OwnNoise, PersonalTable, Phase, Problem, Scoring,
-    ScoringContext, Scratch, Server, Trained,
+    Client, LocalTask, Method, NO_PERSONAL_TABLE, OwnNoise, PersonalTable, PersonalVector, Phase,
+    Problem, Scoring, ScoringContext, Scratch, Server, Trained,
 };
 use fedrecsim_core::{Error, Result, Streams, UserId};
 use fedrecsim_model::row_table::RowTable;
@@ -78,7 +78,7 @@ impl<M: Declare> Declared<M> {
         }
         let download = layout_of(&blocks, |block| block.place.is_downloaded);
         let upload = upload_layout(&method, &blocks, problem.items);
-        let (plan, drawn) = Plan::new(blocks, problem.streams);
+        let (plan, drawn) = Plan::new(blocks, problem.starts);
         Self {
             initial: method.initial(drawn),
             method: Arc::new(method),
@@ -307,6 +307,15 @@ impl<M: Declare> Client for DeclaredClient<M> {
             .next()
             .filter(|((_, start), _)| start.shape().rows > 0);
         Ok(first.map(table))
+    }
+
+    /// It is the first private block of a single row.
+    fn personal_vector(&self) -> Result<Option<PersonalVector>> {
+        let own = self.own.get();
+        Ok(own.first_vector().map(|(name, values)| PersonalVector {
+            name: name.clone(),
+            values: values.to_vec(),
+        }))
     }
 
     fn replace_personal_table(&mut self, values: Table) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Holds the private side of a user, as it follows from the blocks of a method.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -64,6 +65,16 @@ impl<S> Own<S> {
     pub(crate) fn rows_mut(&mut self, name: &str) -> (&mut RowTable, &Table) {
         let at = self.plan.position_of_rows(name);
         (&mut self.private[at], &self.plan.starts_of_rows[at].1)
+    }
+
+    /// Returns the name and the values of the first private block of a single row, which is no item
+    /// table.
+    pub(super) fn first_vector(&self) -> Option<(&Cow<'static, str>, &[f32])> {
+        let mut private = self.plan.private.iter();
+        private.find_map(|(at, place)| {
+            let layout = &self.plan.blocks[*at].layout;
+            (layout.shape.rows == 1).then(|| (&layout.name, &self.values[place.clone()]))
+        })
     }
 
     /// Returns what the device has made of a shared item table, if it keeps that.

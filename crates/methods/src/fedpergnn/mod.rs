@@ -115,6 +115,8 @@ impl FedPerGnnParameters {
 pub(crate) struct FedPerGnn {
     parameters: FedPerGnnParameters,
     streams: Streams,
+    /// The randomness of what is the same at all times.
+    starts: Streams,
     /// The key of the items' pseudonyms, which the third party does not have.
     key: [u8; 32],
 }
@@ -134,7 +136,7 @@ impl FedPerGnn {
     fn own_items(&self, user: UserId, rated: &[u32]) -> Vec<u32> {
         let (name, user) = ("fedpergnn/own-items", u64::from(user.0));
         let mut own: Vec<u32> = (0..rated.len() as u32).collect();
-        let mut stream = self.streams.named(name, user, 0);
+        let mut stream = self.starts.named(name, user, 0);
         stream.keep_drawn(&mut own, self.parameters.own_items as usize);
         own
     }
@@ -196,6 +198,7 @@ impl Declare for FedPerGnn {
             key: std::array::from_fn(|_| stream.below(256) as u8),
             parameters,
             streams: problem.streams,
+            starts: problem.starts,
         }
     }
 

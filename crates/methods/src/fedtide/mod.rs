@@ -176,17 +176,17 @@ struct FedTide {
     parameters: Arc<FedTideParameters>,
     columns: Arc<StepColumns>,
     items: usize,
-    streams: Streams,
+    starts: Streams,
 }
 
 impl FedTide {
     fn new(parameters: FedTideParameters, problem: &Problem) -> Self {
         let most = parameters.step_columns as usize;
         Self {
-            columns: Arc::new(StepColumns::new(problem.items, most, problem.streams)),
+            columns: Arc::new(StepColumns::new(problem.items, most, problem.starts)),
             parameters: Arc::new(parameters),
             items: problem.items,
-            streams: problem.streams,
+            starts: problem.starts,
         }
     }
 }
@@ -194,7 +194,7 @@ impl FedTide {
 impl Method for FedTide {
     fn initial(&self) -> Model {
         let rank = self.parameters.rank(self.items);
-        package::initial(self.items, rank, self.streams)
+        package::initial(self.items, rank, self.starts)
     }
 
     fn phases(&self) -> u8 {

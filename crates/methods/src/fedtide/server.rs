@@ -26,7 +26,7 @@ const NEWTON_STEPS: u32 = 5;
 pub(super) const STEPS_OF_PERIOD: u32 = 2 + NEWTON_STEPS;
 
 /// What the server keeps besides the model.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct State {
     /// The number of steps in the present stage.
     steps: u32,
@@ -61,17 +61,7 @@ impl TideServer {
             parameters: Arc::clone(parameters),
             columns,
             model,
-            state: State {
-                steps: 0,
-                sums: Vec::new(),
-                uploads: 0.0,
-                present: None,
-                next: None,
-                fitted: Learned::default(),
-                periods: Vec::new(),
-                phase: 0,
-                is_done: false,
-            },
+            state: State::default(),
         }
     }
 
@@ -258,6 +248,11 @@ impl Server for TideServer {
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
         state.plain(&mut self.state)
+    }
+
+    /// The periods begin again, from the model.
+    fn begin_anew(&mut self) {
+        self.state = State::default();
     }
 }
 

@@ -147,8 +147,8 @@ pub(crate) struct HyperNetwork {
     pub shape: HyperShape,
     /// The parameters of all networks.
     pub values: Vec<f32>,
-    /// The run's randomness.
-    pub streams: Streams,
+    /// The randomness of what nobody has trained.
+    pub starts: Streams,
 }
 
 /// Makes downloads. What a user gets does not depend on the other users. Up to sixteen at a time
@@ -173,7 +173,7 @@ impl HyperNetwork {
         if user.index() < shape.users {
             return Cow::Borrowed(&self.values[user.index() * k..][..k]);
         }
-        let mut stream = self.streams.named("metamf/embedding", u64::from(user.0), 0);
+        let mut stream = self.starts.named("metamf/embedding", u64::from(user.0), 0);
         (0..k).map(|_| stream.standard_normal() as f32).collect()
     }
 

@@ -53,7 +53,7 @@ parameters! {
 pub(crate) struct MetaMf {
     parameters: MetaMfParameters,
     shape: HyperShape,
-    streams: Streams,
+    starts: Streams,
 }
 
 impl Declare for MetaMf {
@@ -83,7 +83,7 @@ impl Declare for MetaMf {
         Self {
             parameters,
             shape,
-            streams: problem.streams,
+            starts: problem.starts,
         }
     }
 

@@ -29,7 +29,7 @@ impl MetaMfServer {
         let networks = HyperNetwork {
             shape: method.shape.clone(),
             values: network::parameters(model, 0),
-            streams: method.streams,
+            starts: method.starts,
         };
         Self {
             parameters: method.parameters.clone(),

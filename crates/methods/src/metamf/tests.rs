@@ -31,7 +31,7 @@ fn started(parameters: &MetaMfParameters, problem: &Problem) -> HyperNetwork {
     HyperNetwork {
         shape,
         values,
-        streams: problem.streams,
+        starts: problem.starts,
     }
 }
 

@@ -226,7 +226,7 @@ impl ReportFolder {
 
     fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let path = self.path.join(name);
-        let is_private = file_names::OF_USERS.contains(&name);
+        let is_private = file_names::OF_USERS.contains(&name) || name == checkpoint::END;
         let write = || {
             let (mut file, partial) = begin_file(&self.path.join(partial_name(name)), is_private)?;
             file.write_all(bytes)?;

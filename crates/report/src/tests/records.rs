@@ -342,6 +342,7 @@ fn scenario(rounds: u32) -> Scenario {
             parameters: serde_json::json!({"objective": "published-code", "k": 32, "mu": 0.1}),
         },
         training: TrainingSpec {
+            start: None,
             rounds,
             steps_per_round: 1,
             participation: Participants::All,

@@ -53,6 +53,10 @@ keys! {
         /// missing or leave ties. It decides even where timestamps say otherwise. A row may then lack
         /// its timestamp.
         order: Option<ColumnRef>;
+        /// Column that says to which part a rating belongs: `train`, `validation` or `test`, in letters of
+        /// either case (`training`, `valid`, `val`, `dev` and `testing` are understood, too). The ratings
+        /// are then divided so, and `dataset.split` is `by-column`.
+        part: Option<ColumnRef>;
         /// What becomes of a row that lacks its user, its item, its rating, its time or another of
         /// these columns.
         #[serde(default, skip_serializing_if = "is_default")]
@@ -137,6 +141,7 @@ pub(super) fn check(columns: &DelimitedSpec, checker: &mut Checker<'_>) {
         ("weight", columns.weight.as_ref()),
         ("timestamp", columns.timestamp.as_ref()),
         ("order", columns.order.as_ref()),
+        ("part", columns.part.as_ref()),
     ];
     for (index, (key, column)) in named.iter().enumerate() {
         let Some(column) = column else { continue };

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::evaluation::CANDIDATES;
-use super::{DelimitedSpec, Ranking, Scenario, columns, is_default, without_default};
+use super::{DelimitedSpec, Ranking, Scenario, columns, is_default, name_of, without_default};
 use crate::Traffic;
 use crate::check::Checker;
 use crate::sizes::{ProblemSize, block_too_large, candidates_too_many, too_large};
@@ -293,6 +293,9 @@ variants! {
         /// What was rated before one instant is trained on. What every user rated from then on is held
         /// out, to be ranked against the items that somebody had rated before.
         GlobalTime(GlobalTimeSpec),
+        /// The column `dataset.columns.part` says of every rating whether it is for training, for validation
+        /// or for the test. It is the split wherever that column is given.
+        ByColumn(ByColumnSpec),
         /// One of several random equal parts of all ratings is held out, to be predicted: a run is one
         /// fold. The folds of one seed, or of one division, cover every rating once.
         KFold {
@@ -319,6 +322,26 @@ keys! {
         /// The share that is held out for validation too, rounded, and at least one rating if it is
         /// above 0.
         validation_share: f64 = 0.0, >= 0.0, < 1.0;
+    }
+}
+
+keys! {
+    /// A column says what is held out.
+    #[derive(Copy)]
+    pub struct ByColumnSpec {
+        /// What is held out: items, or ratings.
+        holds_out: HoldsOut = HoldsOut::Items;
+    }
+}
+
+choices! {
+    /// What the rows of a test part are for.
+    pub enum HoldsOut {
+        /// Their items are ranked against candidates. Those of the validation part are, too, if the column
+        /// has one. An item that the user has in an earlier part as well is not held out.
+        Items,
+        /// Their ratings are predicted. There is no validation part.
+        Ratings,
     }
 }
 
@@ -397,7 +420,10 @@ impl SplitSpec {
     /// items out.
     pub fn part(&self, seed: u64) -> Option<u32> {
         match *self {
-            Self::LeaveOneOut { .. } | Self::Holdout(_) | Self::GlobalTime(_) => None,
+            Self::LeaveOneOut { .. }
+            | Self::Holdout(_)
+            | Self::GlobalTime(_)
+            | Self::ByColumn(_) => None,
             Self::KFold {
                 folds,
                 fold,
@@ -410,14 +436,20 @@ impl SplitSpec {
         }
     }
 
-    /// Returns whether random parts of all ratings are held out, in place of single items.
-    pub(super) fn is_k_fold(&self) -> bool {
-        matches!(self, Self::KFold { .. })
+    /// Returns whether ratings are held out, in place of items.
+    pub(super) fn holds_ratings_out(&self) -> bool {
+        match self {
+            Self::KFold { .. } => true,
+            Self::ByColumn(spec) => spec.holds_out == HoldsOut::Ratings,
+            Self::LeaveOneOut { .. } | Self::Holdout(_) | Self::GlobalTime(_) => false,
+        }
     }
 
-    /// Returns whether items are held out for validation besides the test part.
+    /// Returns whether items are held out for validation besides the test part. Where a column says so, it
+    /// is known only when the ratings are read, and there may be some.
     pub fn has_validation_items(&self) -> bool {
         match *self {
+            Self::ByColumn(spec) => spec.holds_out == HoldsOut::Items,
             Self::LeaveOneOut {
                 validation_item, ..
             } => validation_item,
@@ -435,6 +467,7 @@ impl SplitSpec {
             }
             Self::Holdout(_) => "dataset.split.holdout.validation_share",
             Self::GlobalTime(_) => "dataset.split.global-time.validation_share",
+            Self::ByColumn(_) => PART,
         }
     }
 }
@@ -480,7 +513,10 @@ choices! {
     }
 }
 
-/// Fills in what depends on the name of the data set.
+/// The column that says to which part a rating belongs.
+const PART: &str = "dataset.columns.part";
+
+/// Fills in what depends on the name of the data set, and the split of a column of parts.
 pub(super) fn fill(scenario: &mut Scenario, checker: &Checker<'_>) {
     let dataset = &mut scenario.dataset;
     if dataset.name == DatasetName::Generated {
@@ -489,6 +525,10 @@ pub(super) fn fill(scenario: &mut Scenario, checker: &Checker<'_>) {
     if !checker.file.has("dataset.minimum_interactions") {
         let usual = DatasetSpec::named(dataset.name);
         dataset.minimum_interactions = usual.minimum_interactions;
+    }
+    let has_parts = dataset.columns.as_ref().is_some_and(|c| c.part.is_some());
+    if has_parts && !checker.file.has("dataset.split") {
+        dataset.split = SplitSpec::ByColumn(ByColumnSpec::default());
     }
     // A text in single quotes, and an override from a shell, have a backslash where a tab is meant.
     let separator = dataset.columns.as_mut().and_then(|c| c.separator.as_mut());
@@ -569,18 +609,23 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
             format!("`fold` is {fold}, but the {folds} folds are numbered from 0 to {last}"),
         );
     }
+    check_parts(dataset, checker);
     check_split(dataset, checker);
     let ranks = checker
         .traffic
         .as_ref()
         .is_some_and(|of| !of.predicts_ratings);
-    if matches!(dataset.split, SplitSpec::KFold { .. }) && ranks {
+    if dataset.split.holds_ratings_out() && ranks {
         let name = checker.method.name;
+        let (split, instead) = match dataset.split {
+            SplitSpec::ByColumn(_) => ("by-column", "`holds_out = \"items\"`"),
+            _ => ("k-fold", "`leave-one-out`"),
+        };
         checker.fault(
             "dataset.split",
             format!(
-                "`{name}` ranks items and predicts no ratings, which `k-fold` holds out: take \
-                 `leave-one-out`, or a method that predicts ratings"
+                "`{name}` ranks items and predicts no ratings, which `{split}` holds out: take \
+                 {instead}, or a method that predicts ratings"
             ),
         );
     }
@@ -616,6 +661,30 @@ pub(super) fn contradiction(
             "dataset.split.global-time.new_users".to_owned(),
             message.to_owned(),
         ));
+    }
+}
+
+/// Checks that a column of parts and the split say the same.
+fn check_parts(dataset: &DatasetSpec, checker: &mut Checker<'_>) {
+    let column = dataset.columns.as_ref().and_then(|c| c.part.as_ref());
+    match (column, dataset.split) {
+        (None, SplitSpec::ByColumn(_)) => checker.contradiction(
+            "dataset.split",
+            PART,
+            format!("`by-column` needs the column that says to which part a rating belongs: give `{PART}`"),
+        ),
+        (Some(_), split) if !matches!(split, SplitSpec::ByColumn(_)) => {
+            let split = name_of(&split);
+            checker.contradiction(
+                "dataset.split",
+                PART,
+                format!(
+                    "`{split}` divides the ratings by itself, and `{PART}` says to which part each belongs: leave one \
+                     of them out"
+                ),
+            );
+        }
+        _ => {}
     }
 }
 
@@ -723,7 +792,7 @@ fn check_population(generator: &GeneratorSpec, scenario: &Scenario, checker: &mu
     }
     // A held-out item is ranked against items that its user never rated, and a rating is not.
     if let Ranking::Sampled(sampled) = evaluation.ranking
-        && !scenario.dataset.split.is_k_fold()
+        && !scenario.dataset.split.holds_ratings_out()
         && sampled.candidates >= items
     {
         checker.contradiction(
@@ -783,7 +852,7 @@ fn check_sizes(generator: &GeneratorSpec, scenario: &Scenario, checker: &mut Che
         );
     }
     if let Ranking::Sampled(sampled) = scenario.evaluation.ranking
-        && !scenario.dataset.split.is_k_fold()
+        && !scenario.dataset.split.holds_ratings_out()
     {
         let evaluated = match scenario.evaluation.users {
             0 => users,

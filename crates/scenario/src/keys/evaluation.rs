@@ -1,7 +1,7 @@
 //! `[evaluation]`: the metrics, what held-out items are ranked against, and the round
 //! that counts.
 
-use super::Scenario;
+use super::{Scenario, SplitSpec, name_of};
 use crate::check::Checker;
 use crate::{choices, keys, suggest, variants};
 use fedrecsim_core::metric::{FAMILIES, Metric, Needs};
@@ -117,7 +117,7 @@ const MAX_CUTOFF: u32 = 100_000;
 pub(super) fn fill(scenario: &mut Scenario, checker: &Checker<'_>) {
     let has = |key: &str| checker.file.has(&format!("evaluation.{key}"));
     let evaluation = &mut scenario.evaluation;
-    if scenario.dataset.split.is_k_fold() && !has("metrics") {
+    if scenario.dataset.split.holds_ratings_out() && !has("metrics") {
         evaluation.metrics = ["rmse", "mae"].map(String::from).into();
     }
     let names = |name: &str| evaluation.metrics.iter().any(|listed| listed == name);
@@ -157,19 +157,23 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
         ("cutoffs", evaluation.cutoffs == usual.cutoffs),
     ] {
         // A printed scenario has the usual values.
-        if split.is_k_fold() && !is_usual {
+        if split.holds_ratings_out() && !is_usual {
             checker.fault(
                 &format!("evaluation.{key}"),
                 format!(
                     "`{key}` says how held-out items are ranked, but `dataset.split` is \
-                     `k-fold`, which holds ratings out"
+                     `{}`, which holds ratings out",
+                    name_of(&split)
                 ),
             );
         }
     }
     if evaluation.selection == Selection::BestValidation && !split.has_validation_items() {
-        let reason = match split.is_k_fold() {
-            true => "`dataset.split` is `k-fold`, which holds none out".to_owned(),
+        let reason = match split.holds_ratings_out() {
+            true => format!(
+                "`dataset.split` is `{}`, which holds none out",
+                name_of(&split)
+            ),
             false => format!("none are held out (`{}`)", split.validation_key()),
         };
         checker.fault(
@@ -304,17 +308,32 @@ fn check_cutoffs(evaluation: &EvaluationSpec, candidates: u32, checker: &mut Che
 
 /// Checks that the split and the data have what each metric needs.
 fn check_needs(scenario: &Scenario, checker: &mut Checker<'_>) {
-    let is_k_fold = scenario.dataset.split.is_k_fold();
+    let split = scenario.dataset.split;
+    let (holds_ratings, named) = (split.holds_ratings_out(), name_of(&split));
+    let (to_predict, to_rank) = match split {
+        SplitSpec::ByColumn(_) => (
+            "`dataset.split.by-column.holds_out = \"ratings\"`",
+            "`dataset.split.by-column.holds_out = \"items\"`",
+        ),
+        _ => (
+            "`dataset.split = \"k-fold\"`",
+            "`dataset.split = \"leave-one-out\"`",
+        ),
+    };
     for metric in scenario.evaluation.metrics() {
         let name = metric.name();
         let message = match metric.needs() {
-            Needs::PredictedRatings if !is_k_fold => format!(
-                "`{name}` compares predicted with held-out ratings, but only `k-fold` holds ratings out: give \
-                 `dataset.split = \"k-fold\"`"
-            ),
-            Needs::RankAmongCandidates | Needs::RankInCatalogue if is_k_fold => format!(
-                "`{name}` ranks a held-out item, but `k-fold` holds ratings out: take `rmse` or `mae`, or give \
-                 `dataset.split = \"leave-one-out\"`"
+            Needs::PredictedRatings if !holds_ratings => {
+                let instead = match split {
+                    SplitSpec::ByColumn(_) => "the split holds items out",
+                    _ => "only `k-fold` holds ratings out",
+                };
+                format!(
+                    "`{name}` compares predicted with held-out ratings, but {instead}: give {to_predict}"
+                )
+            }
+            Needs::RankAmongCandidates | Needs::RankInCatalogue if holds_ratings => format!(
+                "`{name}` ranks a held-out item, but `{named}` holds ratings out: take `rmse` or `mae`, or give {to_rank}"
             ),
             _ => continue,
         };
@@ -322,14 +341,16 @@ fn check_needs(scenario: &Scenario, checker: &mut Checker<'_>) {
     }
     // Whether other sources have ratings is known only when they are read.
     if let Some(columns) = &scenario.dataset.columns
-        && is_k_fold
+        && holds_ratings
         && columns.rating.is_none()
     {
         checker.contradiction(
             "dataset.split",
             "dataset.columns.rating",
-            "`k-fold` holds ratings out, but `dataset.columns` names no column of ratings: give \
-             `rating`",
+            format!(
+                "`{named}` holds ratings out, but `dataset.columns` names no column of ratings: give \
+                 `rating`"
+            ),
         );
     }
 }

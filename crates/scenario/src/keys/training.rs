@@ -1,6 +1,7 @@
 //! `[training]`: rounds, steps and participants.
 
 use std::ops::Range;
+use std::path::PathBuf;
 
 use super::dataset::USERS;
 use super::evaluation::ItemTable;
@@ -17,6 +18,12 @@ keys! {
     pub struct TrainingSpec with required keys {
         /// Rounds: after each of them there is a record, which may have an evaluation.
         rounds: u32, >= 1, <= 1_000_000;
+        /// The run whose parameters this one starts from: its report folder, if it was kept with
+        /// `--keep-checkpoint`, or one of its checkpoints. A relative path is found as those of ratings
+        /// are. The shared model and the private parameters of users of the same names are those of
+        /// that run; rounds, virtual time, bytes and random draws begin anew.
+        #[schemars(length(min = 1))]
+        start: Option<PathBuf>;
         /// Steps of the server in a round. With more than one, what is said of rounds elsewhere in
         /// this table (participation, selection, mode) holds for steps.
         steps_per_round: u32 = 1, >= 1, <= 1_000_000;
@@ -182,6 +189,7 @@ fn check_aggregation(aggregation: Aggregation, item_table: ItemTable, checker: &
 fn check_untrained(training: &TrainingSpec, checker: &mut Checker<'_>) {
     let is_uniform = training.client_selection == ClientSelection::Uniform;
     for (key, is_plain) in [
+        ("start", training.start.is_none()),
         ("mode", training.mode == Mode::Synchronous),
         ("client_selection", is_uniform),
     ] {

@@ -285,6 +285,7 @@ fn columns_are_named_or_numbered() {
         timestamp: None,
         timestamp_format: None,
         order: None,
+        part: None,
         on_incomplete: OnIncomplete::Refuse,
     };
     assert_eq!(read(&text).unwrap().dataset.columns, Some(columns));

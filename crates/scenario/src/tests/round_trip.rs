@@ -142,6 +142,7 @@ fn training() -> impl Strategy<Value = TrainingSpec> {
                 TrainingSpec {
                     steps_per_round: 7,
                     rounds,
+                    start: (rounds % 2 == 0).then(|| "reports/one \"é\"".into()),
                     participation,
                     client_selection,
                     mode,
@@ -359,6 +360,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
     (0..=i64::MAX as u64, dataset(), method(), training(), world).prop_map(
         |(seed, dataset, method, mut training, (network, devices, availability, mut faults))| {
             if method.name == "popularity" {
+                training.start = None;
                 (training.mode, training.client_selection) =
                     (Mode::Synchronous, ClientSelection::Uniform);
             }
@@ -385,6 +387,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
             let evaluation = match dataset.split {
                 SplitSpec::LeaveOneOut { .. }
                 | SplitSpec::Holdout(_)
+                | SplitSpec::ByColumn(_)
                 | SplitSpec::GlobalTime(_) => EvaluationSpec {
                     metrics: ["expected-hr@7", "ndcg"].map(String::from).into(),
                     headline: "ndcg@10".to_owned(),

@@ -13,7 +13,7 @@ use fedrecsim_model::{Archive, ArchiveReader};
 const MAGIC: [u8; 8] = *b"FEDRECSC";
 /// The magic number of a part that another process of the run has written.
 const MAGIC_OF_PART: [u8; 8] = *b"FEDRECSP";
-const VERSION: u32 = 21;
+const VERSION: u32 = 22;
 /// Bytes before the archive: magic number and version.
 const START: u64 = 12;
 /// Bytes after the archive: length and checksum.
@@ -169,6 +169,11 @@ pub(crate) fn open(path: &Path, checks_parts: bool) -> Result<Opened> {
         open_part(&folder.join(name_of_part(rounds, (rank, ranks))))
     }));
     Ok(Opened { header, world })
+}
+
+/// Returns whether these are the first bytes of a checkpoint.
+pub(crate) fn is_checkpoint(bytes: &[u8]) -> bool {
+    bytes.starts_with(&MAGIC)
 }
 
 /// Opens a part of a checkpoint. The digest of its content comes with it.

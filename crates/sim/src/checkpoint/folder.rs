@@ -10,6 +10,9 @@ use fedrecsim_core::{Error, Result};
 /// The name of the file that is being written, which no user's file has.
 pub(super) const PARTIAL: &str = ".fedrecsim-checkpoint.partial";
 
+/// The name of the checkpoint of the end of a run, which others can start from. Nothing goes on from it.
+pub const END: &str = "checkpoint-end.bin";
+
 /// Forces the names in `folder` to the disk, on systems that can do so.
 ///
 /// # Errors
@@ -81,8 +84,14 @@ pub fn is_in(folder: &Path) -> bool {
     numbered(folder).is_ok_and(|found| !found.is_empty())
 }
 
-/// Removes every checkpoint from `folder` but the newest sound one, when a complete run may get
-/// more rounds. If none is sound, all of them stay.
+/// Returns the newest checkpoint in `folder` that a run can go on from, sound or not.
+pub(crate) fn newest_in(folder: &Path) -> Option<PathBuf> {
+    let newest = numbered(folder).ok()?.into_iter().next();
+    newest.map(|(_, path)| path)
+}
+
+/// Removes every checkpoint from `folder` but the newest sound one and that of the end, when a complete
+/// run may get more rounds. If none is sound, all of them stay.
 ///
 /// # Errors
 /// [`Error::Write`] for a checkpoint that cannot be removed.
@@ -90,9 +99,11 @@ pub fn remove_others(folder: &Path) -> Result<()> {
     let Ok(Found { checkpoint, .. }) = find(folder) else {
         return Ok(());
     };
-    let kept = checkpoint.header.rounds;
+    let end = open(&folder.join(END), false).ok();
+    let mut kept = vec![checkpoint.header.rounds];
+    kept.extend(end.map(|end| end.header.rounds));
     remove(folder, |name| {
-        rounds_of(name).is_some_and(|rounds| rounds != kept)
+        rounds_of(name).is_some_and(|rounds| !kept.contains(&rounds))
     })
 }
 
@@ -103,7 +114,7 @@ pub fn remove_others(folder: &Path) -> Result<()> {
 /// [`Error::Write`] for a checkpoint that cannot be removed.
 pub fn remove_all(folder: &Path) -> Result<()> {
     remove(folder, |name| {
-        name == PARTIAL || parts::is_partial(name) || rounds_of(name).is_some()
+        name == PARTIAL || name == END || parts::is_partial(name) || rounds_of(name).is_some()
     })
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use super::file::{Checksum, Header, Writing, checksums, name_of_part};
-use super::folder::{PARTIAL, name_of, numbered, remove, rounds_of};
+use super::folder::{END, PARTIAL, name_of, numbered, remove, rounds_of};
 use super::scenario_file;
 use crate::{CheckpointStore, Stop};
 use fedrecsim_core::{Error, Result, shell_word};
@@ -22,6 +22,8 @@ pub struct Keeper {
     folder: PathBuf,
     header: Header,
     writing: Option<Writing>,
+    /// Whether the checkpoint that is being written is that of the end.
+    is_end: bool,
     /// Rounds of the newest checkpoint that is on the disk.
     left: Option<u32>,
     /// The number of rounds of the whole run.
@@ -42,6 +44,7 @@ impl Keeper {
             folder: folder.into(),
             header,
             writing: None,
+            is_end: false,
             left,
             planned,
             deadline: None,
@@ -63,7 +66,10 @@ impl Keeper {
     }
 
     fn path(&self) -> PathBuf {
-        self.folder.join(name_of(self.header.rounds))
+        match self.is_end {
+            true => self.folder.join(END),
+            false => self.folder.join(name_of(self.header.rounds)),
+        }
     }
 
     /// Gives the open checkpoint up, because it or the part of another process could not be written
@@ -108,6 +114,9 @@ impl Keeper {
             self.is_named = true;
         }
         writing.publish(&self.path())?;
+        if self.is_end {
+            return Ok(());
+        }
         let rounds = self.header.rounds;
         self.left = Some(rounds);
         // Newer checkpoints are damaged ones that were passed over: they do not count, and the run
@@ -155,6 +164,15 @@ impl CheckpointStore for Keeper {
             Error::Write { path, source } => self.unwritten(path, source),
             other => other,
         }
+    }
+
+    fn is_due_at_end(&self) -> bool {
+        self.header.keep
+    }
+
+    fn begin_end(&mut self, rounds: u32) -> Result<()> {
+        self.is_end = true;
+        self.begin(rounds)
     }
 
     fn begin(&mut self, rounds: u32) -> Result<()> {

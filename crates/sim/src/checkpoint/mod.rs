@@ -11,7 +11,7 @@
 //! | bytes | field |
 //! |---|---|
 //! | 8 | magic: `FEDRECSC` |
-//! | 4 | version of the layout, little-endian: 18 |
+//! | 4 | version of the layout, little-endian |
 //! | n | the values of an [`archive`](fedrecsim_model::archive): the header, then the world; and 32 bytes for each part |
 //! | 8 | n, little-endian |
 //! | 32 | BLAKE3 of everything before |
@@ -31,10 +31,15 @@ mod tests;
 pub use self::{
     build::{Build, Program, executable_digest},
     file::{Header, Opened},
-    folder::{Found, find, is_in, open_after, remove_all, remove_others, sync_folder},
+    folder::{END, Found, find, is_in, open_after, remove_all, remove_others, sync_folder},
     keeper::Keeper,
     parts::PartKeeper,
     scenario_file::{FILE_NAME as SCENARIO_FILE, is_in_the_way, text_of as scenario_text},
+};
+
+pub(crate) use self::{
+    file::{is_checkpoint, open},
+    folder::newest_in,
 };
 
 use std::path::Path;
@@ -45,15 +50,18 @@ use fedrecsim_data::population::Traces;
 use fedrecsim_model::archive::damaged;
 use fedrecsim_scenario::Scenario;
 
-/// Returns a digest (hexadecimal) of what a run reads besides its scenario: the split ratings and
-/// the traces.
-pub fn fingerprint(dataset: &Dataset, traces: &Traces) -> String {
+/// Returns a digest (hexadecimal) of what a run reads besides its scenario: the split ratings, the
+/// traces and, if it starts from the parameters of another, their digest.
+pub fn fingerprint(dataset: &Dataset, traces: &Traces, start: Option<blake3::Hash>) -> String {
     let mut digest = blake3::Hasher::new();
     let mut feed = |bytes: &[u8]| {
         digest.update(bytes);
     };
     dataset.visit_bytes(&mut feed);
     traces.visit_bytes(&mut feed);
+    if let Some(start) = start {
+        feed(start.as_bytes());
+    }
     digest.finalize().to_hex().to_string()
 }
 
@@ -107,7 +115,7 @@ impl Header {
         }
         Err(Error::Unrestorable(format!(
             "the checkpoint after round {} was left by another build of the program, which may come to other results: \
-             by {}, and this is {}; resume with that build, or give --other-build, which the report will say",
+             by {}, and this is {}; resume with that build, or by `fedrecsim resume --other-build`, which the report will say",
             self.rounds,
             self.build.describe(),
             running.describe()
@@ -141,10 +149,13 @@ impl Header {
             ));
         }
         if self.fingerprint != fingerprint {
-            return refuse(
-                "the data set or a trace is not what it was when the run began; resume it with the files that it began with"
-                    .to_owned(),
-            );
+            let read = match scenario.training.start {
+                None => "the data set or a trace",
+                Some(_) => "the data set, a trace or what the run starts from (training.start)",
+            };
+            return refuse(format!(
+                "{read} is not what it was when the run began; resume it with the files that it began with"
+            ));
         }
         Ok(())
     }

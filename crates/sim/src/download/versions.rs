@@ -231,7 +231,7 @@ impl Version {
         };
         let version = Self::first(0, model, world.download_layout(phase).clone());
         Ok(Some(Self {
-            root: Root::Seed(world.scenario.seed),
+            root: Root::Seed(world.starts.seed()),
             ..version
         }))
     }

@@ -21,6 +21,7 @@ use super::outcome::{
     RoundSpan, Sparsity, SplitAccuracy, WorkTotals,
 };
 use super::selection::{self, select};
+use super::starting::Begun;
 use super::workers::Workers;
 use super::world::World;
 use fedrecsim_core::stages::{Stage, enter};
@@ -60,6 +61,8 @@ pub(crate) struct MetricsActor {
     durations: Vec<Durations>,
     /// The waits in the line for a connection that ended in finished rounds.
     waits: Durations,
+    /// The accuracy of the parameters that the run has started from, if they are those of another.
+    at_start: Option<SplitAccuracy>,
     rounds: Vec<RoundRecord>,
     model: Model,
     /// The digest of the rounds so far. That of a round covers that of the round before, so a run
@@ -92,12 +95,29 @@ impl MetricsActor {
             tests: UserTests::default(),
             durations: durations.collect::<Result<_>>()?,
             waits: Durations::new()?,
+            at_start: None,
             rounds: Vec::new(),
             model: world.method.initial(),
             digest: blake3::hash(formats.as_bytes()),
             world,
             workers,
         })
+    }
+
+    /// Has the run start from the parameters of another.
+    pub(crate) fn begin_from(&mut self, begun: Begun) {
+        self.digest = self.digest_with(|digest| {
+            // The mark tells the digest from that of every run that starts by itself.
+            digest.update(b"the run starts from the parameters of another");
+            digest.update(begun.digest.as_bytes());
+        });
+        (self.model, self.at_start) = (begun.model, Some(begun.accuracy));
+    }
+
+    /// Returns the accuracy of the parameters that the run has started from, if they are those of
+    /// another.
+    pub(crate) fn accuracy_at_start(&self) -> Option<&SplitAccuracy> {
+        self.at_start.as_ref()
     }
 
     /// Returns the bytes of the run so far.

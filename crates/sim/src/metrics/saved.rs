@@ -10,6 +10,14 @@ use fedrecsim_model::{Archive, ArchiveReader};
 /// out.
 type SavedAccuracy = Option<(Option<Accuracy>, Accuracy)>;
 
+fn saved(accuracy: Option<&SplitAccuracy>) -> SavedAccuracy {
+    accuracy.map(|accuracy| (accuracy.validation.clone(), accuracy.test.clone()))
+}
+
+fn restored(accuracy: SavedAccuracy) -> Option<SplitAccuracy> {
+    accuracy.map(|(validation, test)| SplitAccuracy { validation, test })
+}
+
 impl MetricsActor {
     /// Appends everything recorded to `archive`.
     pub(super) fn save(&self, archive: &mut Archive) {
@@ -19,12 +27,10 @@ impl MetricsActor {
             .iter()
             .chain([&self.waits])
             .for_each(|durations| durations.save(archive));
+        archive.put(&saved(self.at_start.as_ref()));
         archive.put(&(self.rounds.len() as u64));
         for round in &self.rounds {
-            let accuracy: SavedAccuracy = round
-                .accuracy
-                .as_ref()
-                .map(|accuracy| (accuracy.validation.clone(), accuracy.test.clone()));
+            let accuracy = saved(round.accuracy.as_ref());
             archive.put(&(
                 RoundRecord {
                     accuracy: None,
@@ -49,10 +55,11 @@ impl MetricsActor {
         for durations in self.durations.iter_mut().chain([&mut self.waits]) {
             *durations = Durations::restore(archive)?;
         }
+        self.at_start = restored(archive.take()?);
         let rounds: u64 = archive.take()?;
         for _ in 0..rounds {
             let (round, accuracy): (RoundRecord, SavedAccuracy) = archive.take()?;
-            let accuracy = accuracy.map(|(validation, test)| SplitAccuracy { validation, test });
+            let accuracy = restored(accuracy);
             self.rounds.push(RoundRecord { accuracy, ..round });
         }
         self.digest = blake3::Hash::from_bytes(archive.take()?);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::participation::{Activity, Dropout, Loss, Participation};
 use super::{Event, Network};
 use crate::calendar::{Appointment, Calendar};
-use crate::checkpoints::Save;
+use crate::checkpoints::{Save, SaveLearned};
 use crate::consultation::{Consultation, ReplySource};
 use crate::download::RestoredDownloads;
 use crate::invitation::{Invitation, Invited};
@@ -58,19 +58,18 @@ impl Network {
             // that it had.
             self.work_out_trainings().await?;
         }
-        let mut archive = self.rounds.peers.server.ask(Save(Archive::default()))?;
-        self.rounds
-            .peers
-            .workers
-            .save(
-                self.rounds.over(),
-                &mut archive,
-                &mut |archive| match archive.pending() >= WRITTEN_AT_ONCE {
-                    true => write(archive.take()?),
-                    false => Ok(()),
-                },
-            )?;
-        if let Some(third_party) = &self.rounds.peers.third_party {
+        let peers = &self.rounds.peers;
+        let mut archive = peers.server.ask(SaveLearned)?;
+        peers.workers.save(
+            self.rounds.over(),
+            &mut archive,
+            &mut |archive| match archive.pending() >= WRITTEN_AT_ONCE {
+                true => write(archive.take()?),
+                false => Ok(()),
+            },
+        )?;
+        archive = peers.server.ask(Save(archive))?;
+        if let Some(third_party) = &peers.third_party {
             archive = third_party.ask(Save(archive))?;
         }
         archive = answer_of_metrics(self.rounds.peers.save_metrics.send(Save(archive))).await?;

@@ -12,6 +12,7 @@ use crate::outcome::VersionsCost;
 use crate::resident::unanswered;
 use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_methods::server;
+use fedrecsim_model::Model;
 
 impl ServerActor {
     /// Forgets the download of a model that has changed. The next one has another number, even if
@@ -53,6 +54,14 @@ impl ServerActor {
     pub(super) fn download_to_score(&mut self) -> Result<Arc<Download>> {
         let world = Arc::clone(&self.world);
         self.present_download(world.candidates.evaluated_users())
+    }
+
+    /// Returns the model, and the download that it is scored with.
+    ///
+    /// # Errors
+    /// As [`Self::next_download`].
+    pub(crate) fn scoring(&mut self) -> Result<(Model, Arc<Download>)> {
+        Ok((self.server.model().clone(), self.download_to_score()?))
     }
 
     /// Returns what upgrades `users` to the present version.

@@ -11,7 +11,7 @@ use actix::prelude::*;
 
 use super::audit::Audit;
 use super::by_user::ByUser;
-use super::checkpoints::Save;
+use super::checkpoints::{Save, SaveLearned};
 use super::download::{Download, Versions};
 use super::invitation::{Invitation, Participant};
 use super::messages::{
@@ -328,7 +328,7 @@ impl Handler<GetScoring> for ServerActor {
     type Result = Result<(Model, Arc<Download>)>;
 
     fn handle(&mut self, _: GetScoring, _context: &mut Self::Context) -> Self::Result {
-        Ok((self.server.model().clone(), self.download_to_score()?))
+        self.scoring()
     }
 }
 
@@ -339,6 +339,20 @@ impl Handler<SetModel> for ServerActor {
         self.server.set_model(model)?;
         self.forget_download();
         Ok(())
+    }
+}
+
+impl Handler<SaveLearned> for ServerActor {
+    type Result = Result<Archive>;
+
+    fn handle(
+        &mut self,
+        SaveLearned: SaveLearned,
+        _context: &mut Self::Context,
+    ) -> Result<Archive> {
+        let mut archive = Archive::default();
+        self.save_learned(&mut archive)?;
+        Ok(archive)
     }
 }
 

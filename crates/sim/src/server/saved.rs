@@ -6,6 +6,7 @@ use super::{Open, ServerActor};
 use crate::download::{RestoredDownloads, Versions};
 use crate::identity::Identity;
 use crate::invitation::Invitation;
+use crate::start::{describe, described};
 use fedrecsim_core::{InvitationId, Result, SimTime, Step, UserId};
 use fedrecsim_methods::Phase;
 use fedrecsim_model::state::{restore_model, save_model};
@@ -15,7 +16,48 @@ use fedrecsim_model::{Archive, ArchiveReader, StateVisitor};
 type SavedOpen = (UserId, Step, InvitationId, SimTime, Option<Vec<u32>>);
 
 impl ServerActor {
-    /// Reads the server of a checkpoint.
+    /// Reads what the server of a checkpoint has learned.
+    ///
+    /// # Errors
+    /// As [`ArchiveReader::take`].
+    pub(crate) fn restore_learned(&mut self, archive: &mut ArchiveReader) -> Result<()> {
+        described(archive)?;
+        archive.take::<Identity>()?.check(&self.world)?;
+        self.restore_method(archive)
+    }
+
+    /// Goes on from what the server of another run has learned, behind its description.
+    ///
+    /// # Errors
+    /// As [`ArchiveReader::take`].
+    pub(crate) fn begin_from(&mut self, archive: &mut ArchiveReader) -> Result<()> {
+        let _of_the_other: Identity = archive.take()?;
+        self.restore_method(archive)?;
+        self.server.begin_anew();
+        self.forget_download();
+        Ok(())
+    }
+
+    fn restore_method(&mut self, archive: &mut ArchiveReader) -> Result<()> {
+        let model = restore_model(archive, self.server.model().layout())?;
+        self.server.set_model(model)?;
+        self.server.visit_state(&mut StateVisitor::Restore(archive))
+    }
+
+    /// Feeds what the server has learned to `digest`.
+    ///
+    /// # Errors
+    /// As [`StateVisitor::values`].
+    pub(crate) fn digest_learned(&mut self, digest: &mut blake3::Hasher) -> Result<()> {
+        let mut feed = |bytes: &[u8]| {
+            digest.update(bytes);
+        };
+        self.server.model().visit_bytes(&mut feed);
+        let mut visitor = StateVisitor::Digest(&mut feed);
+        self.server.visit_state(&mut visitor)
+    }
+
+    /// Reads the rest of the server of a checkpoint.
     ///
     /// # Errors
     /// As [`ArchiveReader::take`].
@@ -25,7 +67,6 @@ impl ServerActor {
         downloads: &mut RestoredDownloads,
     ) -> Result<()> {
         let world = Arc::clone(&self.world);
-        archive.take::<Identity>()?.check(&world)?;
         let (open, has_download): (Vec<SavedOpen>, bool);
         (
             self.invitations_sent,
@@ -39,10 +80,6 @@ impl ServerActor {
         self.audit.restore(archive, &world)?;
         self.spending.restore(archive)?;
         (self.version, self.steps) = archive.take()?;
-        let model = restore_model(archive, self.server.model().layout())?;
-        self.server.set_model(model)?;
-        self.server
-            .visit_state(&mut StateVisitor::Restore(archive))?;
         let phases: Vec<u8> = archive.take()?;
         for phase in phases {
             let versions = Versions::restore(Phase(phase), archive, &world)?;
@@ -64,10 +101,17 @@ impl ServerActor {
         Ok(())
     }
 
-    /// Appends the server to `archive`. At the end of a step, the state of the step and the list of
+    /// Appends what the server has learned to `archive`, behind what says whether it fits another run.
+    pub(super) fn save_learned(&mut self, archive: &mut Archive) -> Result<()> {
+        describe(&self.world.learned(), archive);
+        archive.put(&Identity::of(&self.world));
+        save_model(archive, self.server.model());
+        self.server.visit_state(&mut StateVisitor::Save(archive))
+    }
+
+    /// Appends the rest of the server to `archive`. At the end of a step, the state of the step and the list of
     /// arrivals are empty.
     pub(super) fn save(&mut self, archive: &mut Archive) -> Result<()> {
-        archive.put(&Identity::of(&self.world));
         let saved = |(user, open): (UserId, &Open)| {
             let Invitation { step, id, .. } = open.invitation;
             let asked = open.asked.as_ref().map(|rows| rows.to_vec());
@@ -89,8 +133,6 @@ impl ServerActor {
         self.audit.save(archive);
         self.spending.save(archive);
         archive.put(&(self.version, self.steps));
-        save_model(archive, self.server.model());
-        self.server.visit_state(&mut StateVisitor::Save(archive))?;
         let phases = self.versions.iter().map(|versions| versions.phase().0);
         archive.put(&phases.collect::<Vec<_>>());
         self.versions

@@ -19,7 +19,7 @@ use super::workers::{MakeWorkers, all_users_here};
 use super::world::World;
 use fedrecsim_core::{Error, Result, SimTime, UserId};
 use fedrecsim_data::dataset::KeptItems;
-use fedrecsim_methods::PersonalTable;
+use fedrecsim_methods::{PersonalTable, PersonalVector};
 use fedrecsim_model::{ArchiveReader, Model};
 
 mod actors;
@@ -344,6 +344,17 @@ impl Simulation {
         self.check_is_there(user)?;
         self.actors
             .ask(async move |actors| actors.workers.personal_table(user))?
+            .map_err(|error| self.in_full(error))
+    }
+
+    /// Returns the vector that `user` keeps for itself; `None` if its users keep none.
+    ///
+    /// # Errors
+    /// As [`Self::personal_table`].
+    pub fn personal_vector(&self, user: UserId) -> Result<Option<PersonalVector>> {
+        self.check_is_there(user)?;
+        self.actors
+            .ask(async move |actors| actors.workers.personal_vector(user))?
             .map_err(|error| self.in_full(error))
     }
 

@@ -26,7 +26,7 @@ pub use super::{
 };
 use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_data::dataset::KeptItems;
-use fedrecsim_methods::PersonalTable;
+use fedrecsim_methods::{PersonalTable, PersonalVector};
 use fedrecsim_model::{Archive, ArchiveReader, Model};
 
 mod growth;
@@ -39,13 +39,14 @@ mod threads;
 
 pub use self::{
     pool::Pool,
-    saved::{SavedPart, put_device, put_end, take_devices},
+    saved::{Keep, SavedPart, put_device, put_end, take_devices},
     scoring::{Scoring, own_downloads},
     stand_ins::StandIns,
     threads::Threads,
 };
 pub(crate) use growth::bytes_of_a_device;
 pub(crate) use rehearsal::{Rehearsal, Rehearsed};
+pub(crate) use saved::take_all;
 
 /// Makes the workers of a simulation, on its thread. Once the flag is true, they begin no more
 /// trainings.
@@ -97,6 +98,14 @@ pub trait Workers {
     /// # Errors
     /// [`Error::Usage`] for a user in training, and those of the workers themselves.
     fn personal_table(&self, _user: UserId) -> Result<Option<PersonalTable>> {
+        Err(of_a_run_alone())
+    }
+
+    /// Returns the vector that `user` keeps for itself.
+    ///
+    /// # Errors
+    /// As [`Self::personal_table`].
+    fn personal_vector(&self, _user: UserId) -> Result<Option<PersonalVector>> {
         Err(of_a_run_alone())
     }
 
@@ -167,6 +176,15 @@ pub trait Workers {
     /// As [`ArchiveReader::take`].
     fn restore(&self, _archive: &mut ArchiveReader) -> Result<()> {
         Err(of_a_run_alone())
+    }
+
+    /// Takes over every device that `read` gives to what it is given. Returns false, and calls nothing,
+    /// if these workers keep no devices, which is the default.
+    ///
+    /// # Errors
+    /// Those of `read`, and those of the workers themselves.
+    fn adopt_all(&self, _read: &mut dyn FnMut(&mut Keep<'_>) -> Result<()>) -> Result<bool> {
+        Ok(false)
     }
 }
 

@@ -1,6 +1,8 @@
 //! The devices in a checkpoint: one after the other, with their users, and then what other
 //! processes have written.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::device::Device;
@@ -35,26 +37,60 @@ pub fn put_end(archive: &mut Archive) {
     archive.put(&None::<UserId>);
 }
 
+/// Takes over the device of a user.
+pub type Keep<'a> = dyn FnMut(UserId, Box<Device>) -> Result<()> + 'a;
+
+/// Makes the device of a user, as it is before its first participation.
+pub(crate) type Make<'a> = dyn Fn(UserId) -> Result<Box<Device>> + 'a;
+
 /// Reads devices up to their end, and gives each to `keep`.
 ///
 /// # Errors
 /// [`Error::Unrestorable`] if the archive holds something else, and those of `keep`.
-pub fn take_devices(
-    archive: &mut ArchiveReader,
-    world: &World,
-    keep: &mut dyn FnMut(UserId, Box<Device>) -> Result<()>,
-) -> Result<()> {
+pub fn take_devices(archive: &mut ArchiveReader, world: &World, keep: &mut Keep<'_>) -> Result<()> {
+    let make = |user: UserId| match user.index() < world.dataset.users() {
+        true => Ok(Device::new(user, world)),
+        false => Err(Error::Unrestorable(format!(
+            "it has parameters of {user}, who is not there"
+        ))),
+    };
+    take_each(archive, &make, keep)
+}
+
+fn take_each(archive: &mut ArchiveReader, make: &Make<'_>, keep: &mut Keep<'_>) -> Result<()> {
     while let Some(user) = archive.take::<Option<UserId>>()? {
-        if user.index() >= world.dataset.users() {
-            return Err(Error::Unrestorable(format!(
-                "it has parameters of {user}, who is not there"
-            )));
-        }
-        let mut device = Device::new(user, world);
+        let mut device = make(user)?;
         device.visit_state(&mut StateVisitor::Restore(archive))?;
         keep(user, device)?;
     }
     Ok(())
+}
+
+/// Reads all devices of a saved simulation into those that `make` makes, also what other processes have
+/// written, and gives each to `keep`. Returns digests of the tables that devices share.
+///
+/// # Errors
+/// As [`take_devices`].
+pub(crate) fn take_all(
+    archive: &mut ArchiveReader,
+    make: &Make<'_>,
+    keep: &mut Keep<'_>,
+) -> Result<BTreeSet<[u8; blake3::OUT_LEN]>> {
+    take_each(archive, make, keep)?;
+    let parts: Vec<SavedPart> = archive.take()?;
+    let mut shared = archive.shared_tables();
+    for SavedPart {
+        rank,
+        ranks,
+        digest,
+        ..
+    } in parts
+    {
+        let mut part = archive.part(rank, ranks, &digest)?;
+        take_each(&mut part, make, keep)?;
+        shared.append(&mut part.shared_tables());
+    }
+    Ok(shared)
 }
 
 /// Reads the devices of those `parts` that may hold some of `users`, and gives each to `keep`.
@@ -66,7 +102,7 @@ pub(crate) fn take_parts(
     users: &std::ops::Range<u32>,
     archive: &ArchiveReader,
     world: &World,
-    keep: &mut dyn FnMut(UserId, Box<Device>) -> Result<()>,
+    keep: &mut Keep<'_>,
 ) -> Result<()> {
     for SavedPart {
         rank,

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 use tokio::sync::mpsc::unbounded_channel;
 
-use super::saved::{SavedPart, put_device, put_end, take_devices, take_parts};
+use super::saved::{Keep, SavedPart, put_device, put_end, take_devices, take_parts};
 use super::scoring::{Donated, Scoring, donor_of, own_downloads, scored};
 use super::{Pool, Workers, Working};
 use crate::baselines::{self, UserAccuracies};
@@ -28,7 +28,7 @@ use crate::world::World;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::{Error, ErrorKind, Result, UserId};
 use fedrecsim_data::dataset::KeptItems;
-use fedrecsim_methods::{PersonalTable, Placement};
+use fedrecsim_methods::{PersonalTable, PersonalVector, Placement};
 use fedrecsim_model::{Archive, ArchiveReader, Model, StateVisitor};
 use fedrecsim_scenario::ItemTable;
 
@@ -421,6 +421,13 @@ impl Workers for Threads {
         }
     }
 
+    fn personal_vector(&self, user: UserId) -> Result<Option<PersonalVector>> {
+        match self.devices.borrow_mut().idle_device(user)? {
+            Some(device) => device.client.personal_vector(),
+            None => self.world.method.client(user).personal_vector(),
+        }
+    }
+
     fn train(&self) -> Working<'_, Vec<(UserId, Effort)>> {
         Box::pin(async move {
             let (batch, work_out) = self.begin_trainings();
@@ -497,12 +504,17 @@ impl Workers for Threads {
     }
 
     fn restore(&self, archive: &mut ArchiveReader) -> Result<()> {
-        take_devices(archive, &self.world, &mut |user, device| {
+        self.adopt_all(&mut |adopt| take_devices(archive, &self.world, adopt))?;
+        let parts: Vec<SavedPart> = archive.take()?;
+        self.adopt_parts(&parts, archive)
+    }
+
+    fn adopt_all(&self, read: &mut dyn FnMut(&mut Keep<'_>) -> Result<()>) -> Result<bool> {
+        read(&mut |user, device| {
             self.adopt(user, device);
             Ok(())
         })?;
-        let parts: Vec<SavedPart> = archive.take()?;
-        self.adopt_parts(&parts, archive)
+        Ok(true)
     }
 }
 

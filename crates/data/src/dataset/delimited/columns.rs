@@ -23,6 +23,7 @@ pub(super) struct Columns {
     pub weight: Option<usize>,
     pub timestamp: Option<usize>,
     pub order: Option<usize>,
+    pub part: Option<usize>,
     /// Number of columns in every line.
     pub count: usize,
     /// Whether the first field of each row is its number, which the header does not name.
@@ -96,6 +97,7 @@ impl Columns {
             weight: optional("weight", &layout.weight)?,
             timestamp: optional("timestamp", &layout.timestamp)?,
             order: optional("order", &layout.order)?,
+            part: optional("part", &layout.part)?,
             count: first.len(),
             has_row_names: false,
             separator: separator.clone(),
@@ -109,7 +111,7 @@ impl Columns {
         })
     }
 
-    /// Returns the columns besides user and item.
+    /// Returns the columns of numbers, times and labels.
     pub(super) fn numbers(&self) -> impl Iterator<Item = usize> {
         [
             self.rating,
@@ -130,6 +132,7 @@ impl Columns {
             &mut self.weight,
             &mut self.timestamp,
             &mut self.order,
+            &mut self.part,
         ];
         let others = optional.into_iter().flatten();
         others
@@ -140,7 +143,8 @@ impl Columns {
 
     /// Returns whether the column at `place` is read.
     pub(super) fn is_used(&self, place: usize) -> bool {
-        let mut used = self.numbers().chain([self.user, self.item]);
+        let texts = [Some(self.user), Some(self.item), self.part];
+        let mut used = self.numbers().chain(texts.into_iter().flatten());
         used.any(|used| used == place)
     }
 

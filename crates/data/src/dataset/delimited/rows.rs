@@ -9,7 +9,7 @@ use super::source::Unit;
 use super::times::Times;
 use super::values::{Fault, NOTHING, wrong};
 use super::{number, trimmed};
-use crate::dataset::ratings::{Interaction, Ratings};
+use crate::dataset::ratings::{Interaction, Part, Ratings};
 use crate::records::shown;
 use fedrecsim_core::Timestamp;
 use fedrecsim_scenario::{DelimitedSpec, OnIncomplete};
@@ -123,6 +123,12 @@ impl Rows {
         let weight = real(columns.weight, expected, &|value| value >= 0.0)?;
         let is_label = |value| value == 0.0 || value == 1.0;
         let is_positive = real(columns.label, "a label (0 or 1)", &is_label)? == 1.0;
+        let part = match columns.part {
+            None => Part::Train,
+            Some(place) => Part::named(trimmed(record, place)).ok_or_else(|| {
+                wrong("`train`, `validation` or `test`", (columns, record), place)
+            })?,
+        };
         let (time, instant) = match (columns.timestamp, columns.order) {
             (None, None) => (self.count as i64, Timestamp::UNKNOWN),
             _ => {
@@ -153,6 +159,7 @@ impl Rows {
             instant,
             weight,
             is_positive,
+            part,
         };
         if let Some((user, row)) = keep(user, row) {
             self.ratings.users.push(user);

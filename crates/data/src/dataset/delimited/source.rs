@@ -270,6 +270,7 @@ pub(super) fn columns_of(layout: &DelimitedSpec) -> impl Iterator<Item = &Column
         &layout.weight,
         &layout.timestamp,
         &layout.order,
+        &layout.part,
     ];
     [&layout.user, &layout.item]
         .into_iter()

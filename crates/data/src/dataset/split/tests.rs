@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::dataset::ratings::names;
 use fedrecsim_core::{Timestamp, UserId};
-use fedrecsim_scenario::{Cut, GlobalTimeSpec, Targets};
+use fedrecsim_scenario::{ByColumnSpec, Cut, GlobalTimeSpec, Targets};
 
 /// Splits one user's rows, given as (item, time); the rating is the row's position.
 fn one_user(rows: &[(u32, i64)], validation_item: bool) -> Result<Dataset> {
@@ -215,6 +215,125 @@ fn a_user_without_a_training_rating_in_a_fold_is_named() {
 }
 
 /// If this fails, an item that a user did not want is tested as if it had been wanted.
+/// Returns ratings of two users as (user, item, part), each rating its place in the file.
+fn parted(rows: &[(u32, u32, Part)]) -> Ratings {
+    let row = |(place, &(_, item, part)): (usize, &(u32, u32, Part))| Interaction {
+        part,
+        ..Interaction::new(item, place as f32, place as i64)
+    };
+    Ratings {
+        users: rows.iter().map(|row| row.0).collect(),
+        interactions: rows.iter().enumerate().map(row).collect(),
+        user_names: vec!["ann".into(), "bob".into()],
+        item_names: names(100),
+        ..Ratings::default()
+    }
+}
+
+fn by_column(holds_out: HoldsOut, ratings: Ratings) -> Result<Dataset> {
+    let spec = SplitSpec::ByColumn(ByColumnSpec { holds_out });
+    split(ratings, &spec, Streams::new(1))
+}
+
+const PARTED: [(u32, u32, Part); 8] = [
+    (0, 5, Part::Test),
+    (0, 1, Part::Train),
+    (1, 2, Part::Train),
+    (0, 3, Part::Validation),
+    (0, 4, Part::Test),
+    // Held out in vain: both are in an earlier part.
+    (0, 1, Part::Validation),
+    (0, 3, Part::Test),
+    (1, 1, Part::Train),
+];
+
+/// If this fails, a run is not on the split that its file prescribes: it trains on what is held out, tests what
+/// it has trained on, or counts a user without a test item as a failure.
+#[test]
+fn a_column_of_parts_is_the_split() {
+    let dataset = by_column(HoldsOut::Items, parted(&PARTED)).unwrap();
+    assert_eq!(held_out(&dataset), (&[4, 5][..], &[3][..]));
+    assert_eq!(dataset.train_items(USER), [1]);
+    assert_eq!(dataset.train_items(UserId(1)), [1, 2]);
+    assert_eq!(dataset.test(UserId(1)).items, [0; 0]);
+    assert_eq!(dataset.tested_users(), [0]);
+    assert_eq!(dataset.split_facts().repeated_held_out_rows, 2);
+    let without = parted(&[PARTED[0], PARTED[1], PARTED[2]]);
+    let without = by_column(HoldsOut::Items, without).unwrap();
+    assert!(!without.has_validation_items());
+}
+
+/// If this fails, an item that a user has disliked in the test part is trained on, or is a candidate.
+#[test]
+fn what_a_part_holds_out_unwanted_is_left_out() {
+    let mut ratings = parted(&PARTED);
+    ratings.interactions[4].is_positive = false;
+    let dataset = by_column(HoldsOut::Items, ratings).unwrap();
+    assert_eq!(held_out(&dataset), (&[5][..], &[3][..]));
+    assert!(dataset.held_out.items(USER).any(|item| item == 4));
+    assert_eq!(dataset.train_items(USER), [1]);
+}
+
+/// If this fails, ratings of the test part are trained on, or other ones are predicted.
+#[test]
+fn a_column_of_parts_holds_ratings_out() {
+    let rows = PARTED.map(|(user, item, part)| match part {
+        Part::Validation => (user, item, Part::Train),
+        _ => (user, item, part),
+    });
+    let dataset = by_column(HoldsOut::Ratings, parted(&rows)).unwrap();
+    assert!(!dataset.holds_items_out());
+    let trained: usize = [USER, UserId(1)]
+        .map(|user| dataset.train_items(user).len())
+        .iter()
+        .sum();
+    assert_eq!(trained, 5);
+    let mut held: Vec<u32> = dataset.held_out.items(USER).collect();
+    held.sort_unstable();
+    assert_eq!(held, [3, 4, 5]);
+}
+
+/// If this fails, a split that the file cannot mean is run without a word, or its message does not say what to
+/// mend.
+#[test]
+fn parts_that_cannot_be_used_are_told() {
+    use Part::{Test, Train, Validation};
+    let fault = |holds_out, rows: &[(u32, u32, Part)]| {
+        let error = by_column(holds_out, parted(rows)).unwrap_err();
+        assert!(matches!(error, Error::Dataset(_)), "{error:?}");
+        error.to_string()
+    };
+    let items = |rows: &[_]| fault(HoldsOut::Items, rows);
+    let counts = "`train` of 2 rows, `validation` of 0 and `test` of 0";
+    let none = items(&[(0, 1, Train), (1, 2, Train)]);
+    assert!(
+        none.contains("no row is in the test part") && none.contains(counts),
+        "{none}"
+    );
+    let none = items(&[(0, 1, Test), (1, 2, Validation)]);
+    assert!(none.contains("no row is in the training part"), "{none}");
+    let in_vain = items(&[(0, 1, Train), (0, 1, Test), (1, 1, Train)]);
+    assert!(
+        in_vain.contains("no row of the test part is held out"),
+        "{in_vain}"
+    );
+    let untrained = items(&[(0, 1, Train), (0, 2, Test), (1, 1, Test)]);
+    assert!(
+        untrained.contains("bob") && untrained.contains("no positive in the training part"),
+        "{untrained}"
+    );
+    let validated = fault(
+        HoldsOut::Ratings,
+        &[
+            (0, 1, Train),
+            (0, 2, Test),
+            (1, 1, Train),
+            (1, 2, Validation),
+        ],
+    );
+    assert!(validated.contains("have no validation part"), "{validated}");
+}
+
 #[test]
 fn only_positives_are_held_out() {
     let row = |item, time, is_positive| Interaction {

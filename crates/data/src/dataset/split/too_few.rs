@@ -49,6 +49,10 @@ impl Splitter {
                 "{first} has no rating to train on: all of them are in the test part ({}); users without one",
                 draw.part_in_words()
             ),
+            Way::ByColumn => format!(
+                "{first} has no positive in the training part (dataset.columns.part), so that there is nothing to train \
+                 on; users without one"
+            ),
             _ => {
                 let (needed, held_out) = match self.held_out.has_validation_items() {
                     true => (3, "a test item, a validation item"),
@@ -76,6 +80,7 @@ impl Splitter {
             _ => "leave-one-out.validation_item = false",
         };
         match &self.way {
+            Way::ByColumn if left == 0 => Some("No user has one".to_owned()),
             _ if left == 0 && validates && too_few.most_positives >= 2 => Some(format!(
                 "No user has enough; without validation items (dataset.split.{validation_key}) 2 would do"
             )),

@@ -50,6 +50,9 @@ fn source() -> impl Strategy<Value = DatasetSpec> {
                 rating_range: None,
                 label: None,
                 weight: None,
+                part: timestamp
+                    .is_some()
+                    .then(|| ColumnRef::Name("the part".to_owned())),
                 timestamp,
                 timestamp_format: None,
                 order: None,
@@ -125,7 +128,10 @@ pub(super) fn dataset() -> impl Strategy<Value = DatasetSpec> {
                     minimum_interactions,
                     subset: subset.filter(|_| source.generator.is_none()),
                     // These columns include no ratings that could be held out.
-                    split: match source.columns {
+                    split: match &source.columns {
+                        Some(columns) if columns.part.is_some() => {
+                            SplitSpec::ByColumn(ByColumnSpec::default())
+                        }
                         Some(_) => SplitSpec::default(),
                         None => split,
                     },

@@ -78,6 +78,7 @@ fn third_step(talk: &mut Conversation) -> Vec<u32> {
 fn downloads_that_say_the_same_stay_apart() {
     let mut whole = after_two_steps_that_change_nothing();
     let mut archive = Archive::default();
+    whole.server.save_learned(&mut archive).unwrap();
     whole.server.save(&mut archive).unwrap();
     let mut reader = ArchiveReader::new(Box::new(Cursor::new(archive.take().unwrap())));
     let (world, workers) = (
@@ -86,6 +87,7 @@ fn downloads_that_say_the_same_stay_apart() {
     );
     let mut downloads = RestoredDownloads::default();
     let mut server = ServerActor::new(world, workers);
+    server.restore_learned(&mut reader).unwrap();
     server.restore(&mut reader, &mut downloads).unwrap();
     let mut resumed = Conversation {
         server,

@@ -10,7 +10,7 @@ use super::*;
 use fedrecsim_core::Timestamp;
 use fedrecsim_scenario::{ColumnRef, OnIncomplete, TimestampFormat};
 
-use crate::dataset::ratings::Interaction;
+use crate::dataset::ratings::{Interaction, Part};
 
 fn named(name: &str) -> ColumnRef {
     ColumnRef::Name(name.into())
@@ -31,6 +31,7 @@ fn four_columns(separator: &str) -> DelimitedSpec {
         timestamp: Some(ColumnRef::Position(4)),
         timestamp_format: None,
         order: None,
+        part: None,
         on_incomplete: OnIncomplete::Refuse,
     }
 }
@@ -76,6 +77,29 @@ fn separators_of_any_length_read_alike() {
             (vec!["b".into(), "a".into()], vec!["x".into(), "y".into()])
         );
     }
+}
+
+/// If this fails, a row belongs to another part than its file says, or a word that says nothing is taken for one.
+#[test]
+fn a_column_says_to_which_part_a_row_belongs() {
+    let layout = DelimitedSpec {
+        part: Some(ColumnRef::Position(5)),
+        ..four_columns(",")
+    };
+    let text = "b,x,5,30,train\na,y,3,10,Valid\nb,y,1,20, TEST\nb,z,1,20,dev\n";
+    let parts = |ratings: Ratings| -> Vec<Part> {
+        ratings.interactions.iter().map(|row| row.part).collect()
+    };
+    let (train, validation, test) = (Part::Train, Part::Validation, Part::Test);
+    assert_eq!(
+        parts(read_text(text, &layout).unwrap()),
+        [train, validation, test, validation]
+    );
+    let message = fault("b,x,5,30,train\na,y,3,10,hold\n", &layout);
+    assert!(
+        message.contains("`train`, `validation` or `test`") && message.contains("hold"),
+        "{message}"
+    );
 }
 
 #[test]
