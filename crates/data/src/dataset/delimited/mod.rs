@@ -26,6 +26,7 @@ use std::path::Path;
 
 use csv::ByteRecord;
 
+use crate::dataset::form::is_comment;
 use crate::dataset::ratings::{Interaction, Ratings};
 use crate::dataset::{compressed, given};
 use crate::records::{line_of, malformed, shown};
@@ -35,6 +36,10 @@ use fedrecsim_scenario::DelimitedSpec;
 use rows::{Keep, Rows};
 use source::{Input, Source, Unit};
 use values::Fault;
+
+/// What to do about a row that looks like a comment where the file begins with none.
+const IF_A_COMMENT: &str =
+    "; if this line is a comment, write one in the first line of the file as well";
 
 /// Reads every row of the file at `path`, which may be compressed with gzip or zstd, or of the ratings in
 /// memory that it names.
@@ -155,6 +160,10 @@ fn parse_rows<'a>(
                     fault + "; `dataset.columns.on_incomplete = \"skip\"` leaves out such rows"
                 }
                 Fault::Wrong(fault) => fault,
+            };
+            let fault = match record.get(0) {
+                Some(field) if is_comment(field) => fault + IF_A_COMMENT,
+                _ => fault,
             };
             return Err(malformed(path, line_of(&record), fault));
         }

@@ -109,6 +109,21 @@ fn comments_that_look_like_rows_are_warned_of() {
     );
 }
 
+/// If this fails, a comment between rows is refused as a wrong row, and nobody learns how to mark it.
+#[test]
+fn a_comment_between_rows_is_named() {
+    let layout = four_columns(",");
+    // One with other columns than a row is left out.
+    let rows = "a,x,5,1\n# a note, with, commas, 4\nb,x,5,1\n";
+    let told = fault(rows, &layout);
+    assert!(
+        told.contains("ratings:2: ") && told.contains("write one in the first line"),
+        "{told}"
+    );
+    let read = read_text(format!("# ratings\n{rows}"), &layout).unwrap();
+    assert_eq!(read.users.len(), 2);
+}
+
 /// If this fails, a list of items is one rating, or its message does not say what to do.
 #[test]
 fn a_list_of_items_in_each_line_is_named() {
