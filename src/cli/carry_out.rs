@@ -16,6 +16,7 @@ use fedrecsim_core::{Error, ErrorKind, Result, shell_word};
 use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_ranks::{self as ranks, Crew};
 use fedrecsim_report::{self as report, ReportFolder, RunRecord, UserArrays, Wall};
+use fedrecsim_sim::deployment::{Recorded, replay};
 use fedrecsim_sim::{
     self as sim, Checkpoints, Outcome, RunControl, Simulation, Stop, World, checkpoint,
 };
@@ -81,6 +82,25 @@ pub(crate) fn carry_out(
     let users = saved_users(&job.saved, &simulation)?;
     let outcome = simulation.finish_watched(&mut watch)?;
     conclude(scenario, (outcome, users), watch, job, session)
+}
+
+/// Repeats a run of real time from what its server was told, and writes the report.
+pub(super) fn repeat(
+    scenario: Scenario,
+    world: Arc<World>,
+    arrivals: &Recorded,
+    job: Job,
+    session: &Session,
+) -> Result<Finished> {
+    let mut watch = Watch::new(&scenario, job.options.progress, session);
+    let path = job.folder.as_ref().map(ReportFolder::path);
+    watch.begin(&scenario, path, session);
+    let control = RunControl {
+        threads: job.threads,
+        interrupted: Arc::clone(&session.interrupted),
+    };
+    let outcome = replay(world, &control, arrivals, &mut watch)?;
+    conclude(scenario, (outcome, Vec::new()), watch, job, session)
 }
 
 /// Writes the report of a run that is over, and removes its checkpoints.

@@ -1,6 +1,7 @@
 //! Carries out `join`: the devices of a run that another process serves.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::args::JoinArgs;
 use super::inputs::{Inputs, data_directories, threads_of};
@@ -10,8 +11,8 @@ use crate::Result;
 use fedrecsim_deploy::{self as deploy, Joining};
 use fedrecsim_scenario as scenario;
 
-/// How often it tries to connect again, some times a second, before it gives up.
-const ATTEMPTS: u32 = 300;
+/// How often it tries to connect again before it gives up, and the time between two attempts.
+const ATTEMPTS: (u32, Duration) = (300, Duration::from_millis(200));
 
 /// Trains the users that the arguments name until the run is over.
 ///
@@ -36,7 +37,8 @@ pub(crate) fn join(arguments: &JoinArgs, session: &Session) -> Result<Finished> 
         threads: threads_of(arguments.threads),
         interrupted: Arc::clone(&session.interrupted),
         world: &world,
-        attempts: ATTEMPTS,
+        attempts: ATTEMPTS.0,
+        retry: ATTEMPTS.1,
     };
     deploy::join(&joining, arguments.address.as_str())?;
     Ok(Finished::in_files("the run is over\n".to_owned()))

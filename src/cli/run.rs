@@ -1,11 +1,13 @@
 //! Carries out `run`, from a scenario file to a report folder.
 
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::args::{InputArgs, RunArgs, TableFormat, check_parquet};
-use super::carry_out::{Job, carry_out};
+use super::carry_out::{Job, carry_out, repeat};
 use super::estimates::Expected;
 use super::inputs::{strictness, threads_of};
 use super::keeping::header;
@@ -19,6 +21,7 @@ use fedrecsim_report::ReportFolder;
 #[cfg(feature = "parquet")]
 use fedrecsim_report::arrow;
 use fedrecsim_sim::checkpoint::{self, Keeper};
+use fedrecsim_sim::deployment::Recorded;
 use fedrecsim_sim::{Checkpoints, World};
 
 /// Runs a scenario with the users of this process, and with those of `crew` if there are other
@@ -35,6 +38,11 @@ pub(crate) fn run(
     let options = &arguments.options;
     if arguments.format == TableFormat::Parquet {
         check_parquet()?;
+    }
+    if arguments.replay_arrivals.is_some() && crew.is_some() {
+        return Err(Error::Usage(
+            "--replay-arrivals repeats a run in one process; start it without mpirun".to_owned(),
+        ));
     }
     let mut task = Task::of(&arguments.input, strictness(arguments.strict), session)?;
     // The folder is claimed before anything is read or computed, as a run whose report cannot be
@@ -84,7 +92,24 @@ pub(crate) fn run(
         keep: arguments.keep_checkpoint,
         crew,
     };
-    carry_out(task.scenario, inputs.world, checkpoints, job, session)
+    match &arguments.replay_arrivals {
+        None => carry_out(task.scenario, inputs.world, checkpoints, job, session),
+        Some(path) => {
+            let recorded = recorded(path, &task.scenario)?;
+            repeat(task.scenario, inputs.world, &recorded, job, session)
+        }
+    }
+}
+
+/// Reads what the server of a run of real time was told.
+///
+/// # Errors
+/// As [`Recorded::read`], and those of opening the file.
+fn recorded(path: &Path, scenario: &Scenario) -> Result<Recorded> {
+    let file = File::open(path).map_err(|reason| Error::read(path, reason))?;
+    let name = path.display().to_string();
+    let scenario = scenario.to_toml()?;
+    Recorded::read(&name, BufReader::new(file), &scenario)
 }
 
 /// Says on standard error what a run of `world` will take, and refuses one that would not fit into

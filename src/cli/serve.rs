@@ -1,6 +1,9 @@
 //! Carries out `serve`: a run in real time, whose devices are in other processes.
 
+use std::fs::File;
+use std::io::BufWriter;
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::args::{ProgressArg, RunArgs, RunOptions, ServeArgs};
@@ -11,9 +14,10 @@ use super::task::Task;
 use super::watch::Watch;
 use super::{Finished, Session};
 use crate::{Error, Result};
-use fedrecsim_deploy::{self as deploy, News, Serving};
+use fedrecsim_deploy::{self as deploy, News, OpenArrivals, Serving};
 use fedrecsim_sim::RoundObserver;
 use fedrecsim_sim::checkpoint::Build;
+use fedrecsim_sim::deployment::{ARRIVALS_FILE, Arrivals};
 
 /// Runs a scenario with the devices of other processes, and writes its report.
 ///
@@ -42,13 +46,15 @@ pub(crate) fn serve(arguments: ServeArgs, session: &Session) -> Result<Finished>
     task.warnings.extend(warnings);
     task.warnings.iter().for_each(|text| session.warn(text));
     let threads = threads_of(arguments.input.threads);
+    let scenario = task.scenario.to_toml()?;
     let serving = Serving {
         world: Arc::clone(&inputs.world),
-        scenario: task.scenario.to_toml()?,
+        scenario: scenario.clone(),
         build: build()?,
         data: data(&inputs.fingerprint()),
         threads,
         interrupted: Arc::clone(&session.interrupted),
+        arrivals: Some(arrivals(folder.path(), scenario)),
     };
     let mut watch = Watch::new(&task.scenario, arguments.options.progress, session);
     watch.begin(&task.scenario, Some(folder.path()), session);
@@ -74,6 +80,15 @@ pub(crate) fn serve(arguments: ServeArgs, session: &Session) -> Result<Finished>
         crew: None,
     };
     conclude(task.scenario, (outcome, Vec::new()), watch, job, session)
+}
+
+/// Opens the file of what arrives, in the folder of the report.
+fn arrivals(folder: &Path, scenario: String) -> OpenArrivals {
+    let path = folder.join(ARRIVALS_FILE);
+    Box::new(move || {
+        let file = File::create(&path).map_err(|reason| Error::write(&path, reason))?;
+        Arrivals::begin(Box::new(BufWriter::new(file)), &scenario)
+    })
 }
 
 /// Listens on an address.

@@ -6,12 +6,16 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Instant;
 
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::connection::{self, Reader, Writer};
 use super::connections::ConnectionId;
 use super::message::{Digest, Head, LARGEST_GREETING, Message, PROTOCOL};
+
+/// Where what comes from connections goes, with the instant at which it came.
+pub(crate) type Heard = UnboundedSender<(Instant, Incoming)>;
 
 /// What comes from connections and clocks.
 pub(crate) enum Incoming {
@@ -33,7 +37,7 @@ pub(crate) struct Greeting {
 pub(crate) fn accept(
     listener: &TcpListener,
     greeting: &Arc<Greeting>,
-    heard: &UnboundedSender<Incoming>,
+    heard: &Heard,
     over: &AtomicBool,
 ) {
     for (id, stream) in (0..).zip(listener.incoming()) {
@@ -50,7 +54,7 @@ pub(crate) fn accept(
                     Ok(()) => "the connection has ended".to_owned(),
                     Err(reason) => reason,
                 };
-                let _ = heard.send(Incoming::Gone(id, reason));
+                let _ = heard.send((Instant::now(), Incoming::Gone(id, reason)));
             });
     }
 }
@@ -60,7 +64,7 @@ fn listen(
     stream: TcpStream,
     greeting: &Greeting,
     id: ConnectionId,
-    heard: &UnboundedSender<Incoming>,
+    heard: &Heard,
 ) -> std::result::Result<(), String> {
     let in_words = |error: io::Error| error.to_string();
     let (mut reader, writer) = connection::open(stream, LARGEST_GREETING).map_err(in_words)?;
@@ -68,11 +72,12 @@ fn listen(
         writer.send(Message::with(Head::Refusal, reason.clone().into_bytes()));
     })?;
     reader.allow(greeting.largest);
-    let _ = heard.send(Incoming::Joined(users, id, writer.clone()));
+    let joined = Incoming::Joined(users, id, writer.clone());
+    let _ = heard.send((Instant::now(), joined));
     let ended = loop {
         match reader.next() {
             Ok(message) if message.head == Head::Bye => break Ok(()),
-            Ok(message) => drop(heard.send(Incoming::Said(id, message))),
+            Ok(message) => drop(heard.send((Instant::now(), Incoming::Said(id, message)))),
             Err(error) => break Err(in_words(error)),
         }
     };

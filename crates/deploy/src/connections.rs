@@ -9,13 +9,16 @@ use bytes::Bytes;
 use tokio::sync::{Notify, oneshot};
 
 use super::connection::Writer;
-use super::message::{Head, Message};
-use fedrecsim_core::{Error, UserId};
+use super::message::{Head, Message, To};
+use fedrecsim_core::{Error, InvitationId, UserId};
 use fedrecsim_sim::deployment::Hosts;
 use fedrecsim_sim::workers::Working;
 
 /// The number of a connection.
 pub(crate) type ConnectionId = u64;
+
+/// A user, and the number of its invitation.
+pub(crate) type Participant = (UserId, InvitationId);
 
 /// The processes, by the first of their users.
 #[derive(Default)]
@@ -36,6 +39,38 @@ struct Host {
     /// The questions that have no answer yet, in their order. One is asked again if its process
     /// goes away and comes back.
     questions: VecDeque<(Bytes, oneshot::Sender<Bytes>)>,
+    /// The last invitation of each user that went over this connection.
+    invited: BTreeMap<UserId, InvitationId>,
+    /// The invitations that wait for the process to come back.
+    waiting: BTreeMap<UserId, (InvitationId, Message)>,
+    /// The last upload of each user that the server has. A process that comes back may not have
+    /// been told.
+    taken: BTreeMap<UserId, InvitationId>,
+}
+
+impl Host {
+    /// Sends a message about a participation, if the process is there.
+    fn send(&self, message: Message) {
+        if let Some((_, writer)) = &self.connection {
+            writer.send(message);
+        }
+    }
+
+    /// Forgets the connection, and returns the invitations that went over it.
+    fn lost(&mut self) -> Vec<Participant> {
+        if let Some((_, writer)) = self.connection.take() {
+            writer.cut();
+        }
+        std::mem::take(&mut self.invited).into_iter().collect()
+    }
+}
+
+/// Names a participation in a message.
+pub(crate) fn to((user, invitation): Participant) -> To {
+    To {
+        user: user.0,
+        invitation: invitation.0,
+    }
 }
 
 impl Connections {
@@ -47,7 +82,7 @@ impl Connections {
     }
 
     /// Takes in a process that has come, or has come back. Its new connection takes the place of
-    /// the one before, which is returned.
+    /// the one before, and the invitations that went over that one are returned.
     ///
     /// # Errors
     /// Why it may not take part.
@@ -56,7 +91,7 @@ impl Connections {
         users: Range<u32>,
         id: ConnectionId,
         writer: Writer,
-    ) -> Result<Option<ConnectionId>, String> {
+    ) -> Result<Option<Vec<Participant>>, String> {
         let (first, end) = (users.start, users.end);
         if first >= end || end > self.users {
             let last = self.users.saturating_sub(1);
@@ -83,37 +118,42 @@ impl Connections {
             users,
             connection: None,
             questions: VecDeque::new(),
+            invited: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            taken: BTreeMap::new(),
         });
+        let lost = host.connection.is_some().then(|| host.lost());
         writer.send(Message::new(Head::Welcome));
+        // What is taken comes first, as scores depend on it.
+        for taken in host.taken.iter() {
+            let to = to((*taken.0, *taken.1));
+            writer.send(Message::new(Head::Taken { to }));
+        }
         for (question, _) in &host.questions {
             writer.send(Message::with(Head::Question, question.clone()));
         }
-        let before = host.connection.replace((id, writer));
+        for (user, (invitation, message)) in std::mem::take(&mut host.waiting) {
+            host.invited.insert(user, invitation);
+            writer.send(message);
+        }
+        host.connection = Some((id, writer));
         self.came.notify_one();
-        Ok(before.map(|(id, writer)| {
-            writer.cut();
-            id
-        }))
+        Ok(lost)
     }
 
-    /// Takes note that a connection has ended, and returns whether it was the present one of its
-    /// process.
-    pub(crate) fn gone(&self, id: ConnectionId) -> bool {
+    /// Takes note that a connection has ended, and returns the invitations that went over it; `None`
+    /// if it was not the present one of its process.
+    pub(crate) fn gone(&self, id: ConnectionId) -> Option<Vec<Participant>> {
         let mut hosts = self.hosts.borrow_mut();
         let is_of = |host: &&mut Host| {
             let connection = host.connection.as_ref();
             connection.is_some_and(|(own, _)| *own == id)
         };
-        let Some(host) = hosts.values_mut().find(is_of) else {
-            return false;
-        };
-        if let Some((_, writer)) = host.connection.take() {
-            writer.cut();
-        }
+        let lost = hosts.values_mut().find(is_of)?.lost();
         if !self.settled.get() {
             hosts.retain(|_, host| host.connection.is_some());
         }
-        true
+        Some(lost)
     }
 
     /// Gives an answer to whoever has asked. An answer that nobody waits for is nonsense.
@@ -125,25 +165,43 @@ impl Connections {
         asked.is_some_and(|(_, asker)| asker.send(answer).is_ok())
     }
 
-    /// Sends a message to the process of a user, and returns the connection; `None` if the process
-    /// is not there.
-    pub(crate) fn send(&self, user: UserId, message: Message) -> Option<ConnectionId> {
-        let hosts = self.hosts.borrow();
-        let host = hosts.range(..=user.0).next_back();
-        let host = host.filter(|(_, host)| host.users.contains(&user.0));
-        let (id, writer) = host.and_then(|(_, host)| host.connection.as_ref())?;
-        writer.send(message);
-        Some(*id)
+    /// Invites a user, once its process is there, and returns whether that is now.
+    pub(crate) fn invite(&self, (user, invitation): Participant, message: Message) -> bool {
+        self.of(user, |host| {
+            let is_there = host.connection.is_some();
+            if is_there {
+                host.invited.insert(user, invitation);
+                host.send(message);
+            } else {
+                host.waiting.insert(user, (invitation, message));
+            }
+            is_there
+        })
+        .unwrap_or(false)
+    }
+
+    /// Tells the process of a user something about its participation.
+    pub(crate) fn tell(&self, (user, invitation): Participant, message: Message) {
+        self.of(user, |host| {
+            match message.head {
+                Head::Taken { .. } => drop(host.taken.insert(user, invitation)),
+                Head::Cancel { .. } => drop(host.waiting.remove(&user)),
+                _ => {}
+            }
+            host.send(message);
+        });
+    }
+
+    fn of<T>(&self, user: UserId, act: impl FnOnce(&mut Host) -> T) -> Option<T> {
+        let mut hosts = self.hosts.borrow_mut();
+        let (_, host) = hosts.range_mut(..=user.0).next_back()?;
+        host.users.contains(&user.0).then(|| act(host))
     }
 
     /// Returns whether a user's process has this connection.
     pub(crate) fn has(&self, id: ConnectionId, user: u32) -> bool {
-        let hosts = self.hosts.borrow();
-        let host = hosts.range(..=user).next_back();
-        host.is_some_and(|(_, host)| {
-            let connection = host.connection.as_ref();
-            host.users.contains(&user) && connection.is_some_and(|(own, _)| *own == id)
-        })
+        let has = |host: &mut Host| matches!(&host.connection, Some((own, _)) if *own == id);
+        self.of(UserId(user), has).unwrap_or(false)
     }
 
     /// Tells all processes that the run is over.

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::connection::{Reader, Writer};
+use super::connections::to;
 use super::message::{Head, Made, Message, To};
 use fedrecsim_core::legs::Peer;
 use fedrecsim_core::{Error, InvitationId, Result, Step, UserId};
@@ -69,11 +70,8 @@ impl Up {
     }
 }
 
-fn to((user, invitation): (UserId, InvitationId)) -> To {
-    To {
-        user: user.0,
-        invitation: invitation.0,
-    }
+fn participant(to: To) -> (UserId, InvitationId) {
+    (UserId(to.user), InvitationId(to.invitation))
 }
 
 /// Returns a frame of the server. What its bytes are for is booked there.
@@ -136,25 +134,30 @@ pub(crate) async fn take_part(devices: Rc<Devices>, mut reader: Reader, writer: 
         Ok(listened) => listened,
         Err(reason) => return Ended::Broken(reason),
     };
-    let trainings = obey(&devices, &mut inbox, &up).await;
+    let mut trainings = Trainings::new();
+    let obeyed = obey(&devices, &mut inbox, &up, &mut trainings).await;
     // Nothing comes any more.
     up.waiting().clear();
-    for training in trainings {
+    for training in trainings.into_values() {
         let _ = training.await;
     }
     writer.cut();
-    listened.join().unwrap_or(Ended::Over)
+    let ended = listened.join().unwrap_or(Ended::Over);
+    obeyed.map_or_else(Ended::Refused, |()| ended)
 }
 
-type Training = tokio::task::JoinHandle<()>;
+type Trainings = BTreeMap<To, tokio::task::JoinHandle<()>>;
 
-/// Obeys the server until nothing comes any more, and returns the trainings that are under way.
+/// Obeys the server until nothing comes any more. Then some trainings may be under way.
+///
+/// # Errors
+/// Defects of the simulator.
 async fn obey(
     devices: &Rc<Devices>,
     inbox: &mut UnboundedReceiver<Message>,
     up: &Arc<Up>,
-) -> Vec<Training> {
-    let mut trainings: BTreeMap<To, Training> = BTreeMap::new();
+    trainings: &mut Trainings,
+) -> Result<()> {
     while let Some(message) = inbox.recv().await {
         trainings.retain(|_, training| !training.is_finished());
         match message.head {
@@ -168,7 +171,7 @@ async fn obey(
                     continue;
                 };
                 let invite = Invite {
-                    participant: (UserId(to.user), InvitationId(to.invitation)),
+                    participant: participant(to),
                     step: Step(step),
                     number,
                     phase: Phase(phase),
@@ -177,14 +180,9 @@ async fn obey(
                 let training = train(Rc::clone(devices), invite, Arc::clone(up));
                 trainings.insert(to, tokio::task::spawn_local(training));
             }
-            Head::Cancel { to } if trainings.contains_key(&to) => {
-                devices.cancel((UserId(to.user), InvitationId(to.invitation)));
-            }
+            Head::Taken { to } => devices.taken(participant(to))?,
+            Head::Cancel { to } => devices.cancel(participant(to))?,
             Head::Question => {
-                // Devices are scored as they are between two trainings.
-                for training in std::mem::take(&mut trainings).into_values() {
-                    let _ = training.await;
-                }
                 let answer = devices.answer(message.payload).await;
                 up.writer.send(Message::with(Head::Answer, answer));
             }
@@ -192,10 +190,7 @@ async fn obey(
             _ => {}
         }
     }
-    for to in trainings.keys() {
-        devices.cancel((UserId(to.user), InvitationId(to.invitation)));
-    }
-    trainings.into_values().collect()
+    Ok(())
 }
 
 async fn train(devices: Rc<Devices>, invite: Invite, up: Arc<Up>) {

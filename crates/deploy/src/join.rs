@@ -16,10 +16,7 @@ use super::hosting::{Ended, take_part};
 use super::message::{Digest, Head, LARGEST_GREETING, Message, PROTOCOL};
 use fedrecsim_core::{Error, Result};
 use fedrecsim_sim::World;
-use fedrecsim_sim::deployment::Devices;
-
-/// The time between two attempts to connect again.
-const RETRY: Duration = Duration::from_millis(200);
+use fedrecsim_sim::deployment::{Devices, longest_question};
 
 /// Makes the world of the text of a scenario, and the digest of its ratings.
 pub type MakeWorld<'m> = dyn Fn(&str) -> Result<(Arc<World>, Digest)> + 'm;
@@ -38,6 +35,8 @@ pub struct Joining<'m> {
     pub world: &'m MakeWorld<'m>,
     /// How often it tries to connect again before it gives up.
     pub attempts: u32,
+    /// The time between two attempts.
+    pub retry: Duration,
 }
 
 /// Joins the server at `address`, and trains until that says that the run is over. If the
@@ -77,7 +76,7 @@ pub fn join(joining: &Joining<'_>, address: impl ToSocketAddrs) -> Result<()> {
             Ended::Broken(reason) if attempts >= joining.attempts => return Err(lost(&reason)),
             Ended::Broken(_) => {
                 attempts += 1;
-                thread::sleep(RETRY);
+                thread::sleep(joining.retry);
             }
         }
     }
@@ -92,6 +91,8 @@ fn lost(reason: &io::Error) -> Error {
 /// The devices, and what they were made of.
 struct Hosted {
     devices: Rc<Devices>,
+    /// The longest message that the server may send.
+    longest: u32,
     scenario: Digest,
     data: Digest,
 }
@@ -124,8 +125,7 @@ fn greet(
     if answer.head != Head::Welcome {
         return Err(refused(&answer));
     }
-    // The server is trusted with the length of what it sends.
-    reader.allow(u32::MAX);
+    reader.allow(hosted.longest);
     Ok(Rc::clone(&hosted.devices))
 }
 
@@ -133,10 +133,12 @@ fn greet(
 fn made_of(joining: &Joining<'_>, offer: &Message) -> Result<Hosted> {
     let text = String::from_utf8_lossy(&offer.payload);
     let (world, data) = (joining.world)(&text)?;
+    let longest = u64::from(LARGEST_GREETING) + longest_question(&world);
     let flag = Arc::clone(&joining.interrupted);
     let devices = Devices::new(world, joining.threads, flag, joining.users.clone())?;
     Ok(Hosted {
         devices: Rc::new(devices),
+        longest: u32::try_from(longest).unwrap_or(u32::MAX),
         scenario: *blake3::hash(&offer.payload).as_bytes(),
         data,
     })

@@ -25,5 +25,5 @@ mod tests;
 pub use self::{
     join::{Joining, MakeWorld, join},
     message::{Digest, PROTOCOL},
-    serve::{News, Serving, serve},
+    serve::{News, OpenArrivals, Serving, serve},
 };

@@ -10,7 +10,7 @@ use fedrecsim_core::ErrorKind;
 use fedrecsim_core::legs::Peer;
 
 /// The version of the protocol.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// The bytes of the length before a message.
 pub(crate) const LENGTH_BYTES: usize = 4;
@@ -63,7 +63,9 @@ pub(crate) enum Head {
     Upload { to: To, made: Made, loss: f64 },
     /// The training failed, for the reason in the payload.
     Failed { to: To, kind: ErrorKind },
-    /// The participation is over.
+    /// The server has the upload, and the training takes effect.
+    Taken { to: To },
+    /// The participation is over without effect.
     Cancel { to: To },
     /// A question about what users score or keep is the payload.
     Question,
@@ -152,6 +154,7 @@ mod tests {
             }),
             to.clone().prop_map(|to| Head::Received { to }),
             to.clone().prop_map(|to| Head::Cancel { to }),
+            to.clone().prop_map(|to| Head::Taken { to }),
             (to.clone(), made.clone()).prop_map(|(to, made)| Head::Request {
                 to,
                 peer: Peer::ThirdParty,

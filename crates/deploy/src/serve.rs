@@ -1,6 +1,6 @@
 //! The server's process.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::rc::Rc;
@@ -14,12 +14,12 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::accept::{Greeting, Incoming, accept};
 use super::alarm;
-use super::connections::{ConnectionId, Connections, Processes};
-use super::message::{Digest, Head, LARGEST_GREETING, Message, To};
+use super::connections::{Connections, Participant, Processes, to};
+use super::message::{Digest, Head, LARGEST_GREETING, Message};
 use super::sorting::{Happened, sort};
-use fedrecsim_core::{Error, InvitationId, Result, SimTime, UserId};
+use fedrecsim_core::{Error, Result, SimTime};
 use fedrecsim_sim::deployment::{
-    Coordinator, Event, Invite, Order, Told, longest_frame, remote_workers,
+    Arrivals, Coordinator, Event, Invite, Order, Told, longest_frame, remote_workers,
 };
 use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::{Outcome, World};
@@ -38,7 +38,12 @@ pub struct Serving {
     pub threads: usize,
     /// Set this to true to stop the run after what is happening now.
     pub interrupted: Arc<AtomicBool>,
+    /// Where what arrives is written, for a replay.
+    pub arrivals: Option<OpenArrivals>,
 }
+
+/// Opens the file of what arrives, once the run begins.
+pub type OpenArrivals = Box<dyn FnOnce() -> Result<Arrivals>>;
 
 /// What the owner of the server is told.
 pub enum News<'n> {
@@ -87,12 +92,13 @@ pub fn serve(
         .map_err(refused)?;
     let rung = incoming.clone();
     let flag = Arc::clone(&serving.interrupted);
-    let ring = move || drop(rung.send(Incoming::Alarm));
+    let ring = move || drop(rung.send((Instant::now(), Incoming::Alarm)));
     let alarm = alarm::start(flag, ring).map_err(refused)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .map_err(refused)?;
     let (world, threads, interrupted) = (serving.world, serving.threads, serving.interrupted);
+    let arrivals = serving.arrivals;
     let outcome = System::with_tokio_rt(move || runtime).block_on(async {
         let connections = Rc::new(Connections::new(world.dataset.users() as u32));
         let (events, happened) = unbounded_channel();
@@ -104,10 +110,16 @@ pub fn serve(
             began: Instant::now(),
             alarm,
             tell,
-            invited: BTreeMap::new(),
+            missing: None,
             losses: VecDeque::new(),
         };
-        let outcome = run.carry_out(world, threads, interrupted).await;
+        let starting = Starting {
+            world,
+            threads,
+            interrupted,
+            arrivals,
+        };
+        let outcome = run.carry_out(starting).await;
         connections.say_bye();
         outcome
     });
@@ -127,7 +139,13 @@ fn largest_message(world: &World) -> u32 {
     u32::try_from(longest_frame(world).max(answers)).unwrap_or(u32::MAX)
 }
 
-type Participant = (UserId, InvitationId);
+/// What a run starts with once all users are there.
+struct Starting {
+    world: Arc<World>,
+    threads: usize,
+    interrupted: Arc<AtomicBool>,
+    arrivals: Option<OpenArrivals>,
+}
 
 /// The run, with its clock.
 struct Run<'t> {
@@ -136,25 +154,24 @@ struct Run<'t> {
     began: Instant,
     alarm: std::sync::mpsc::Sender<Instant>,
     tell: &'t mut dyn FnMut(News<'_>),
-    /// The participations by user, with the connection that the invitation went to.
-    invited: BTreeMap<UserId, (Participant, ConnectionId)>,
-    /// The losses that follow from a connection that has ended.
-    losses: VecDeque<Event>,
+    /// The users whose processes are away, as it was said last.
+    missing: Option<String>,
+    /// The participations that were lost with a connection.
+    losses: VecDeque<Participant>,
 }
 
 impl Run<'_> {
-    async fn carry_out(
-        mut self,
-        world: Arc<World>,
-        threads: usize,
-        interrupted: Arc<AtomicBool>,
-    ) -> Result<Outcome> {
+    async fn carry_out(mut self, starting: Starting) -> Result<Outcome> {
+        let interrupted = starting.interrupted;
         self.wait_for_all(&interrupted).await?;
         self.connections.settle();
-        let hosts = Processes(Rc::clone(&self.connections));
-        let workers = remote_workers(hosts);
-        let flag = Arc::clone(&interrupted);
-        let mut coordinator = Coordinator::start(world, threads, flag, workers).await?;
+        let workers = remote_workers(Processes(Rc::clone(&self.connections)));
+        let (flag, threads) = (Arc::clone(&interrupted), starting.threads);
+        let mut coordinator = Coordinator::start(starting.world, threads, flag, workers).await?;
+        if let Some(open) = starting.arrivals {
+            coordinator.record(open()?);
+        }
+        self.forget_what_came();
         self.began = Instant::now();
         let mut stopped_by = None;
         while !coordinator.is_over() && stopped_by.is_none() {
@@ -172,46 +189,58 @@ impl Run<'_> {
         coordinator.finish(self.now(), stopped_by).await
     }
 
+    /// Forgets what came before the run, when nobody was invited to anything.
+    fn forget_what_came(&mut self) {
+        while let Ok(happened) = self.happened.try_recv() {
+            if let Happened::Gone(_, reason) | Happened::CutOff(reason) = happened {
+                (self.tell)(News::CutOff(&reason));
+            }
+        }
+    }
+
     fn now(&self) -> SimTime {
-        SimTime::from_nanos(self.began.elapsed().as_nanos() as u64)
+        self.instant(Instant::now())
+    }
+
+    fn instant(&self, at: Instant) -> SimTime {
+        let elapsed = at.saturating_duration_since(self.began);
+        SimTime::from_nanos(elapsed.as_nanos() as u64)
     }
 
     /// Waits until the processes of all users are there.
     async fn wait_for_all(&mut self, interrupted: &AtomicBool) -> Result<()> {
-        let mut told = None;
-        while let Some(missing) = self.connections.missing() {
+        while self.say_who_is_missing() {
             if interrupted.load(Ordering::Relaxed) {
                 return Err(Error::Interrupted);
             }
-            if told.as_ref() != Some(&missing) {
-                (self.tell)(News::WaitsFor(&missing));
-                told = Some(missing);
-            }
             self.connections.came.notified().await;
-        }
-        if told.is_some() {
-            (self.tell)(News::Complete);
         }
         Ok(())
     }
 
-    async fn round(&mut self, coordinator: &mut Coordinator) -> Result<()> {
-        let mut orders = coordinator.begin_round(self.now()).await?;
-        loop {
-            for order in std::mem::take(&mut orders) {
-                if self.obey(order) {
-                    return Ok(());
-                }
+    /// Says whose processes are away, unless that was said, and returns whether some are.
+    fn say_who_is_missing(&mut self) -> bool {
+        let missing = self.connections.missing();
+        if missing != self.missing {
+            match &missing {
+                Some(users) => (self.tell)(News::WaitsFor(users)),
+                None => (self.tell)(News::Complete),
             }
-            let event = match self.losses.pop_front() {
-                Some(event) => event,
+            self.missing = missing;
+        }
+        self.missing.is_some()
+    }
+
+    async fn round(&mut self, coordinator: &mut Coordinator) -> Result<()> {
+        let mut orders = coordinator.begin_round(self.now())?;
+        while !self.obey(std::mem::take(&mut orders)) {
+            let (at, event) = match self.losses.pop_front() {
+                Some(lost) if !coordinator.is_under_way(lost) => continue,
+                Some(lost) => (Instant::now(), Event::Of(lost, Told::Lost)),
                 None => match self.happened.recv().await {
-                    Some(Happened::Event(event)) => event,
-                    Some(Happened::Gone(id)) => {
-                        let on = self.invited.values().filter(|(_, on)| *on == id);
-                        let lost = on.map(|(participant, _)| *participant);
-                        let lost = lost.filter(|lost| coordinator.is_under_way(*lost));
-                        let lost = lost.map(|lost| Event::Of(lost, Told::Lost));
+                    Some(Happened::Event(at, event)) => (at, event),
+                    Some(Happened::Gone(lost, reason)) => {
+                        (self.tell)(News::CutOff(&reason));
                         self.losses.extend(lost);
                         continue;
                     }
@@ -222,57 +251,60 @@ impl Run<'_> {
                     None => return Err(Error::Interrupted),
                 },
             };
-            orders = coordinator.happened(self.now(), event).await?;
+            orders = coordinator.happened(self.instant(at), event)?;
         }
+        let (record, total) = coordinator.end_round().await?;
+        (self.tell)(News::Round(&record, &total));
+        Ok(())
     }
 
-    /// Carries out an order, and returns whether the round is over.
-    fn obey(&mut self, order: Order) -> bool {
-        let to = |(user, invitation): (UserId, InvitationId)| To {
-            user: user.0,
-            invitation: invitation.0,
-        };
-        match order {
-            Order::Invite(invite) => {
-                let Invite {
-                    participant,
-                    step,
-                    number,
-                    phase,
-                    frame,
-                } = invite;
-                let head = Head::Invite {
-                    to: to(participant),
-                    step: step.0,
-                    number,
-                    phase: phase.0,
-                };
-                let message = Message::with(head, frame.bytes);
-                match self.connections.send(participant.0, message) {
-                    Some(id) => drop(self.invited.insert(participant.0, (participant, id))),
-                    None => self.losses.push_back(Event::Of(participant, Told::Lost)),
+    /// Carries out orders, and returns whether the round is to end.
+    fn obey(&mut self, orders: Vec<Order>) -> bool {
+        let mut ends = false;
+        for order in orders {
+            match order {
+                Order::Invite(invite) => self.invite(invite),
+                Order::Reply(participant, frame) => {
+                    let head = Head::Reply {
+                        to: to(participant),
+                    };
+                    let message = Message::with(head, frame.bytes);
+                    self.connections.tell(participant, message);
                 }
-            }
-            Order::Reply(participant, frame) => {
-                let to = to(participant);
-                let message = Message::with(Head::Reply { to }, frame.bytes);
-                self.connections.send(participant.0, message);
-            }
-            Order::Cancel(participant) => {
-                let to = to(participant);
-                let message = Message::new(Head::Cancel { to });
-                self.connections.send(participant.0, message);
-            }
-            Order::WakeAt(at) => {
-                let at = self.began + Duration::from_nanos(at.as_nanos());
-                // Its thread ends after this one.
-                let _ = self.alarm.send(at);
-            }
-            Order::RoundOver(record, total) => {
-                (self.tell)(News::Round(&record, &total));
-                return true;
+                Order::Taken(participant) => {
+                    let to = to(participant);
+                    let message = Message::new(Head::Taken { to });
+                    self.connections.tell(participant, message);
+                }
+                Order::Cancel(participant) => {
+                    let to = to(participant);
+                    let message = Message::new(Head::Cancel { to });
+                    self.connections.tell(participant, message);
+                }
+                Order::WakeAt(at) => {
+                    let at = Duration::from_nanos(at.as_nanos());
+                    if let Some(at) = self.began.checked_add(at) {
+                        // Its thread ends after this one.
+                        let _ = self.alarm.send(at);
+                    }
+                }
+                Order::EndRound => ends = true,
             }
         }
-        false
+        ends
+    }
+
+    /// Sends an invitation, which waits if the process of its user is away.
+    fn invite(&mut self, invite: Invite) {
+        let head = Head::Invite {
+            to: to(invite.participant),
+            step: invite.step.0,
+            number: invite.number,
+            phase: invite.phase.0,
+        };
+        let message = Message::with(head, invite.frame.bytes);
+        if !self.connections.invite(invite.participant, message) {
+            self.say_who_is_missing();
+        }
     }
 }

@@ -1,12 +1,13 @@
 //! Sorts what comes from connections: what is for the run, and what is not.
 
 use std::rc::Rc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::accept::Incoming;
-use super::connections::{ConnectionId, Connections};
+use super::connections::{Connections, Participant};
 use super::message::{Head, Made, Message};
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{Error, InvitationId, UserId};
@@ -15,31 +16,34 @@ use fedrecsim_sim::deployment::{Event, Sent, Told};
 
 /// What the run is told.
 pub(crate) enum Happened {
-    Event(Event),
-    /// A connection has ended.
-    Gone(ConnectionId),
+    /// It happened at this instant.
+    Event(Instant, Event),
+    /// A connection has ended, for this reason, that these invitations went over.
+    Gone(Vec<Participant>, String),
     CutOff(String),
 }
 
 /// Sorts what comes: answers go to who has asked, and the rest to the run.
 pub(crate) async fn sort(
     connections: Rc<Connections>,
-    mut inbox: UnboundedReceiver<Incoming>,
+    mut inbox: UnboundedReceiver<(Instant, Incoming)>,
     events: UnboundedSender<Happened>,
 ) {
-    while let Some(incoming) = inbox.recv().await {
+    while let Some((at, incoming)) = inbox.recv().await {
         let happened = match incoming {
             Incoming::Alarm => {
                 // The server may be waiting for a process. Once it is woken, it sees whether the run is
                 // interrupted.
                 connections.came.notify_one();
-                Happened::Event(Event::AlarmRings)
+                Happened::Event(at, Event::AlarmRings)
             }
             Incoming::Joined(users, id, writer) => {
                 let answer = writer.clone();
                 match connections.join(users, id, writer) {
                     Ok(None) => continue,
-                    Ok(Some(before)) => Happened::Gone(before),
+                    Ok(Some(lost)) => {
+                        Happened::Gone(lost, "its process has connected again".to_owned())
+                    }
                     Err(reason) => {
                         let refusal = reason.clone().into_bytes();
                         answer.send(Message::with(Head::Refusal, refusal));
@@ -47,19 +51,23 @@ pub(crate) async fn sort(
                     }
                 }
             }
-            Incoming::Gone(id, _) if connections.gone(id) => Happened::Gone(id),
-            Incoming::Gone(_, reason) => Happened::CutOff(reason),
+            Incoming::Gone(id, reason) => match connections.gone(id) {
+                Some(lost) => Happened::Gone(lost, reason),
+                None => Happened::CutOff(reason),
+            },
             Incoming::Said(id, message) if message.head == Head::Answer => {
                 connections.answered(id, message.payload);
                 continue;
             }
             Incoming::Said(id, message) => match event_of(message) {
                 Some(Event::Of(participant, told)) if connections.has(id, participant.0.0) => {
-                    Happened::Event(Event::Of(participant, told))
+                    Happened::Event(at, Event::Of(participant, told))
                 }
                 // The peer says what no device says, or speaks for a user that another process has.
-                _ if connections.gone(id) => Happened::Gone(id),
-                _ => continue,
+                _ => match connections.gone(id) {
+                    Some(lost) => Happened::Gone(lost, "it says what no device says".to_owned()),
+                    None => continue,
+                },
             },
         };
         if events.send(happened).is_err() {
@@ -68,10 +76,17 @@ pub(crate) async fn sort(
     }
 }
 
+/// The work that a device may say that it has done, of each kind. Sums of what no device does would
+/// overflow.
+const MOST_WORK: u64 = 1 << 48;
+
 /// Returns what a message tells the coordinator; `None` if a device does not say that.
 fn event_of(message: Message) -> Option<Event> {
     let payload = message.payload;
     let sent = |made: Made, payload: Bytes| {
+        if made.row_visits.max(made.multiply_adds) > MOST_WORK {
+            return None;
+        }
         let (header, index) = (u64::from(made.header), u64::from(made.index));
         let values = (payload.len() as u64)
             .checked_sub(header)?
@@ -95,6 +110,7 @@ fn event_of(message: Message) -> Option<Event> {
     let (to, told) = match message.head {
         Head::Received { to } => (to, Told::Received),
         Head::Request { to, peer, made } => (to, Told::Asked(peer, sent(made, payload)?)),
+        Head::Upload { loss, .. } if !loss.is_finite() => return None,
         Head::Upload { to, made, loss } => (to, Told::Uploaded(sent(made, payload)?, loss)),
         Head::Failed { to, kind } => {
             let message = String::from_utf8_lossy(&payload).into_owned();

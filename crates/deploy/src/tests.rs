@@ -1,20 +1,24 @@
 //! Runs over loopback sockets, held against the simulation.
 #![allow(clippy::unwrap_used)]
 
-use std::io::{Read, Write};
+use std::collections::BTreeSet;
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use super::*;
 use crate::connection::{self, Reader};
-use crate::message::{Head, LARGEST_GREETING, Message, To};
+use crate::message::{Head, LARGEST_GREETING, LENGTH_BYTES, Made, Message, To};
+use fedrecsim_core::legs::Peer;
 use fedrecsim_core::{Error, Result, Streams};
 use fedrecsim_data::dataset;
 use fedrecsim_methods::registry::vocabulary;
 use fedrecsim_scenario as scenario;
+use fedrecsim_sim::deployment::{Arrivals, Recorded, replay};
 use fedrecsim_sim::{self as sim, Outcome, RunControl, World};
 
 const SMALL: &str = r#"
@@ -41,11 +45,18 @@ ranking.sampled.candidates = 20
 
 const BUILD: Digest = [7; 32];
 const DATA: Digest = [9; 32];
+const RETRY: Duration = Duration::from_millis(1);
 
 /// The world of a scenario's text, in which each line of `overrides` replaces a key.
 fn world(text: &str) -> Result<(Arc<World>, Digest)> {
     let overrides: Vec<String> = text.lines().map(ToString::to_string).collect();
-    let scenario = scenario::parse(SMALL, "small.toml", &overrides, &vocabulary()).unwrap();
+    // The asynchronous modes have no cohorts.
+    let has_cohorts = !text.contains("fedbuff") && !text.contains("fedasync");
+    let small = match has_cohorts {
+        true => SMALL.to_owned(),
+        false => SMALL.replace("participation = { share = 0.5 }", ""),
+    };
+    let scenario = scenario::parse(&small, "small.toml", &overrides, &vocabulary()).unwrap();
     let dataset = dataset::load(&scenario.dataset, &[], Streams::new(scenario.seed))?;
     Ok((Arc::new(World::new(scenario, Arc::new(dataset))?), DATA))
 }
@@ -55,6 +66,22 @@ fn world(text: &str) -> Result<(Arc<World>, Digest)> {
 struct Heard {
     cut_off: Vec<String>,
     waited_for: Vec<String>,
+    /// The file of arrivals.
+    arrivals: String,
+}
+
+/// What was written to a file.
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Serves the scenario on a port that `with` is told of.
@@ -63,13 +90,18 @@ fn served(text: &str, with: impl FnOnce(SocketAddr)) -> (Outcome, Heard) {
     let address = listener.local_addr().unwrap();
     let text = text.to_owned();
     let server = thread::spawn(move || {
+        let written = Written::default();
         let serving = Serving {
             world: world(&text).unwrap().0,
-            scenario: text,
+            scenario: text.clone(),
             build: BUILD,
             data: DATA,
             threads: 1,
             interrupted: Arc::new(AtomicBool::default()),
+            arrivals: Some(Box::new({
+                let (to, text) = (Box::new(written.clone()), text.clone());
+                move || Arrivals::begin(to, &text)
+            })),
         };
         let mut heard = Heard::default();
         let outcome = serve(serving, listener, &mut |news| match news {
@@ -77,6 +109,8 @@ fn served(text: &str, with: impl FnOnce(SocketAddr)) -> (Outcome, Heard) {
             News::WaitsFor(users) => heard.waited_for.push(users.to_owned()),
             News::Complete | News::Round(..) => {}
         });
+        let arrivals = written.0.lock().unwrap().clone();
+        heard.arrivals = String::from_utf8(arrivals).unwrap();
         (outcome.unwrap(), heard)
     });
     with(address);
@@ -92,6 +126,7 @@ fn device_process(address: SocketAddr, users: Range<u32>) -> Result<()> {
         interrupted: Arc::new(AtomicBool::default()),
         world: &world,
         attempts: 20,
+        retry: RETRY,
     };
     join(&joining, address)
 }
@@ -135,6 +170,83 @@ fn a_run_over_sockets_comes_to_the_state_of_the_simulation() {
     }
 }
 
+/// Checks that what arrived leads to the same outcome again.
+fn check_replay(text: &str, outcome: &Outcome, heard: &Heard) {
+    let recorded = Recorded::read("arrivals.jsonl", heard.arrivals.as_bytes(), text).unwrap();
+    let control = RunControl::with_threads(1);
+    let replayed = replay(world(text).unwrap().0, &control, &recorded, &mut ()).unwrap();
+    assert_eq!(replayed.state_digest, outcome.state_digest, "{text}");
+    assert_eq!(replayed.bytes, outcome.bytes, "{text}");
+    assert_eq!(replayed.rounds, outcome.rounds, "{text}");
+}
+
+/// The modes in which not all of a cohort are waited for.
+const MODES: [&str; 5] = [
+    "training.mode={ over-selection = { factor = 1.5, deadline_s = 60 } }",
+    "training.mode={ over-selection = { factor = 1.5, deadline_s = 60, stragglers = \"late\" } }",
+    "training.mode={ semi-synchronous = { deadline_s = 0.02 } }",
+    "training.mode={ fedbuff = { concurrency = 12, buffer = 5 } }",
+    "training.mode={ fedasync = { concurrency = 6 } }",
+];
+
+/// If this fails, a model of a deployment depends on something that its server does not see, or a
+/// mode does not end where devices are other processes.
+#[test]
+fn every_mode_over_sockets_is_repeated_from_what_arrived() {
+    for mode in MODES {
+        let text = format!("{mode}\ntraining.rounds=5");
+        let (outcome, heard) = served(&text, |address| {
+            thread::scope(|scope| {
+                for users in [0..9, 9..10, 10..30] {
+                    scope.spawn(move || device_process(address, users).unwrap());
+                }
+            });
+        });
+        assert!(outcome.stopped_by.is_none(), "{text}");
+        check_replay(&text, &outcome, &heard);
+    }
+}
+
+/// If this fails, a connection that breaks ends a run that waits for nobody in particular, an update
+/// counts twice, or a device comes back with another state than the server believes.
+#[test]
+fn in_every_mode_a_broken_connection_is_a_dropout_and_leaves_the_state_known() {
+    for mode in MODES {
+        let text = format!("{mode}\ntraining.rounds=12");
+        let (outcome, heard) = served(&text, |address| {
+            thread::scope(|scope| {
+                scope.spawn(move || device_process(address, 0..10).unwrap());
+                on_breaking_ways(address, 10..30, [1_500, 4_000]);
+            });
+        });
+        assert!(outcome.stopped_by.is_none(), "{text}");
+        let aggregated: u32 = outcome.rounds.iter().map(|round| round.aggregated).sum();
+        let sound: u64 = outcome
+            .rounds
+            .iter()
+            .map(|round| u64::from(round.late))
+            .sum();
+        assert!(
+            u64::from(aggregated) + sound <= u64::from(uploads(&heard.arrivals)),
+            "{text}"
+        );
+        check_replay(&text, &outcome, &heard);
+    }
+}
+
+/// Returns the number of uploads in a file of arrivals, and checks that none is there twice.
+fn uploads(arrivals: &str) -> u32 {
+    let of = |line: &str| {
+        let participation = line.split("\"user\":").nth(1)?.split(",\"made\"").next()?;
+        line.contains("\"uploaded\"")
+            .then(|| participation.to_owned())
+    };
+    let all: Vec<String> = arrivals.lines().filter_map(of).collect();
+    let distinct: BTreeSet<&String> = all.iter().collect();
+    assert_eq!(distinct.len(), all.len(), "an upload came twice");
+    all.len() as u32
+}
+
 /// If this fails, a process takes part that computes something else, or that has users of another
 /// one.
 #[test]
@@ -152,6 +264,7 @@ fn a_process_that_does_not_fit_is_refused_with_the_reason() {
             interrupted: Arc::new(AtomicBool::default()),
             world,
             attempts: 0,
+            retry: RETRY,
         };
         let other_build = refusal(join(&joining([8; 32], &world), address));
         assert!(other_build.contains("another build"), "{other_build}");
@@ -248,10 +361,7 @@ fn a_process_whose_connection_breaks_comes_back_with_its_devices() {
     let (outcome, _) = served("training.rounds=6", |address| {
         thread::scope(|scope| {
             scope.spawn(move || device_process(address, 0..10).unwrap());
-            let way = TcpListener::bind("127.0.0.1:0").unwrap();
-            let detour = way.local_addr().unwrap();
-            scope.spawn(move || breaking(&way, address));
-            device_process(detour, 10..30).unwrap();
+            on_breaking_ways(address, 10..30, [6_000, 9_000]);
         });
     });
     assert!(outcome.stopped_by.is_none());
@@ -261,17 +371,31 @@ fn a_process_whose_connection_breaks_comes_back_with_its_devices() {
     assert!(outcome.rounds.last().unwrap().aggregated > 0);
 }
 
-/// Passes on the bytes of connections to `address`: breaks the first two after some kilobytes of
-/// uploads, and leaves the third alone.
-fn breaking(listener: &TcpListener, address: SocketAddr) {
-    for broken_after in [6_000, 9_000, usize::MAX] {
-        let (device, _) = listener.accept().unwrap();
-        let server = TcpStream::connect(address).unwrap();
-        let (from, to) = (device.try_clone().unwrap(), server.try_clone().unwrap());
-        let up = thread::spawn(move || pass(from, to, broken_after));
-        pass(server, device, usize::MAX);
-        up.join().unwrap();
-    }
+/// Is a process with these users, whose first connections break after so many bytes from it.
+fn on_breaking_ways(address: SocketAddr, users: Range<u32>, after: [usize; 2]) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let detour = listener.local_addr().unwrap();
+    let over = AtomicBool::default();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut after = after.into_iter();
+            loop {
+                let (device, _) = listener.accept().unwrap();
+                if over.load(Ordering::Relaxed) {
+                    return;
+                }
+                let server = TcpStream::connect(address).unwrap();
+                let (from, to) = (device.try_clone().unwrap(), server.try_clone().unwrap());
+                let most = after.next().unwrap_or(usize::MAX);
+                let up = thread::spawn(move || pass(from, to, most));
+                pass(server, device, usize::MAX);
+                up.join().unwrap();
+            }
+        });
+        device_process(detour, users).unwrap();
+        over.store(true, Ordering::Relaxed);
+        TcpStream::connect(detour).unwrap();
+    });
 }
 
 /// Passes on bytes until there are no more or `most` were passed, and ends both connections.
@@ -285,4 +409,155 @@ fn pass(mut from: TcpStream, mut to: TcpStream, most: usize) {
     }
     let _ = from.shutdown(Shutdown::Both);
     let _ = to.shutdown(Shutdown::Both);
+}
+
+/// Draws numbers for mutations.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) as usize % end
+    }
+
+    /// Returns the bytes of one of `messages` with a few changes.
+    fn mutated(&mut self, messages: &[Message]) -> Vec<u8> {
+        let message = &messages[self.below(messages.len())];
+        let mut bytes = [&message.beginning().unwrap()[..], &message.payload].concat();
+        for _ in 0..1 + self.below(3) {
+            let at = self.below(bytes.len());
+            match self.below(4) {
+                // The length is changed less often than what it is the length of.
+                0 if at >= LENGTH_BYTES || self.below(8) == 0 => bytes[at] = self.below(256) as u8,
+                1 => bytes[at.max(LENGTH_BYTES)] ^= 1 << self.below(8),
+                2 => bytes.truncate(at.max(LENGTH_BYTES + 1)),
+                _ => bytes.push(self.below(256) as u8),
+            }
+            let length = (bytes.len() - LENGTH_BYTES) as u32;
+            if self.below(4) > 0 {
+                bytes[..LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
+            }
+        }
+        bytes
+    }
+}
+
+/// The messages that are mutated, of both ends.
+fn messages() -> Vec<Message> {
+    let to = To {
+        user: 23,
+        invitation: 0,
+    };
+    let made = Made {
+        row_visits: 9,
+        multiply_adds: 90,
+        took_ns: 1000,
+        header: 16,
+        index: 4,
+    };
+    let heads = [
+        Head::Received { to },
+        Head::Request {
+            to,
+            peer: Peer::ThirdParty,
+            made,
+        },
+        Head::Reply { to },
+        Head::Upload {
+            to,
+            made,
+            loss: 0.5,
+        },
+        Head::Invite {
+            to,
+            step: 0,
+            number: 0,
+            phase: 0,
+        },
+        Head::Taken { to },
+        Head::Cancel { to },
+        Head::Question,
+        Head::Answer,
+        Head::Heartbeat,
+    ];
+    let payload: Vec<u8> = (0..80).collect();
+    heads
+        .into_iter()
+        .map(|head| Message::with(head, payload.clone()))
+        .collect()
+}
+
+/// If this fails, one message ends the server, or a peer that sends nonsense is not counted.
+#[test]
+fn no_mutated_message_ends_the_server() {
+    const CONNECTIONS: usize = 700;
+    let (outcome, heard) = served("training.rounds=1", |address| {
+        let (mut dice, messages) = (Dice(7), messages());
+        for _ in 0..CONNECTIONS {
+            let mut stream = TcpStream::connect(address).unwrap();
+            let own = stream.try_clone().unwrap();
+            let (mut reader, writer) = connection::open(own, LARGEST_GREETING).unwrap();
+            assert_eq!(greeted(&mut reader, &writer, 20..30).head, Head::Welcome);
+            for _ in 0..5 {
+                // The server may have hung up by now.
+                let _ = stream.write_all(&dice.mutated(&messages));
+            }
+            let _ = stream.shutdown(Shutdown::Write);
+            while reader.next().is_ok() {}
+        }
+        thread::scope(|scope| {
+            for users in [0..20, 20..30] {
+                scope.spawn(move || device_process(address, users).unwrap());
+            }
+        });
+    });
+    assert!(outcome.stopped_by.is_none());
+    assert_eq!(outcome.rounds[0].aggregated, 15);
+    assert!(
+        heard.cut_off.len() >= CONNECTIONS / 2,
+        "{}",
+        heard.cut_off.len()
+    );
+}
+
+/// If this fails, one message of somebody who stands in for the server ends a process with devices.
+#[test]
+fn no_mutated_message_ends_a_process_with_devices() {
+    const CONNECTIONS: usize = 300;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let is_over = AtomicBool::default();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // It ends when it is told so, which a mutated message may do as well.
+            while !is_over.load(Ordering::Relaxed) {
+                device_process(address, 20..30).ok();
+            }
+        });
+        let (mut dice, messages) = (Dice(11), messages());
+        for connection in 0..=CONNECTIONS {
+            let (mut stream, _) = listener.accept().unwrap();
+            is_over.store(connection == CONNECTIONS, Ordering::Relaxed);
+            let own = stream.try_clone().unwrap();
+            let (mut reader, writer) = connection::open(own, LARGEST_GREETING).unwrap();
+            let hello = reader.next().unwrap();
+            assert!(matches!(hello.head, Head::Hello { .. }), "{hello:?}");
+            let largest = LARGEST_GREETING;
+            writer.send(Message::with(Head::Offer { largest }, "training.rounds=1"));
+            assert!(matches!(reader.next().unwrap().head, Head::Join { .. }));
+            writer.send(Message::new(Head::Welcome));
+            if connection == CONNECTIONS {
+                writer.say_bye();
+            } else {
+                for _ in 0..5 {
+                    let _ = stream.write_all(&dice.mutated(&messages));
+                }
+                let _ = stream.shutdown(Shutdown::Write);
+            }
+            while reader.next().is_ok() {}
+        }
+    });
 }

@@ -78,6 +78,19 @@ impl ClientActor {
         Ok(upload)
     }
 
+    /// Returns a copy of the upload of a training that has been worked out and waits for its end.
+    ///
+    /// # Errors
+    /// The error of a training that failed, which has come to its end then.
+    pub(crate) fn waiting_upload(&mut self) -> Result<Upload> {
+        if let Part::Trained(trained) = &self.part
+            && let Ok((_, upload)) = &**trained
+        {
+            return Ok(upload.clone());
+        }
+        self.end_training()
+    }
+
     /// Ends a participation early. If the training has not ended, the parameters from before it are
     /// here. If the upload is on its way, those from after the training are, and they stay.
     pub(crate) fn break_off(&mut self) -> Result<()> {

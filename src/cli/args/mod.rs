@@ -225,6 +225,16 @@ pub(crate) struct RunArgs {
     /// The report is written all the same.
     #[arg(long, value_name = "HEX", value_parser = digest)]
     pub expect_digest: Option<String>,
+    /// Repeat a run of `serve` from the `arrivals.jsonl` of its report, with the devices in this
+    /// process.
+    ///
+    /// Both digests are those of that run.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["checkpoint_every", "keep_checkpoint", "max_wall_time", "save_users"]
+    )]
+    pub replay_arrivals: Option<PathBuf>,
     /// Treat keys without an effect as errors, not warnings.
     #[arg(long)]
     pub strict: bool,

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use actix::Addr;
 
+use super::arrivals::Arrivals;
 use super::participation::Participation;
 use super::{Event, Order, Sent, Told};
 use crate::by_user::ByUser;
@@ -15,7 +16,10 @@ use crate::consultation::ReplySource;
 use crate::invitation::{Invitation, Participant};
 use crate::messages::{Collect, News, Orders, RequestArrived};
 use crate::metrics::MetricsActor;
-use crate::outcome::{Booking, Ending, Gauges, LinkEvent, LossCause, Outcome, SplitAccuracy};
+use crate::outcome::{
+    Booking, ByDirection, Ending, Flow, Gauges, LinkEvent, LossCause, Outcome, RoundRecord,
+    SplitAccuracy,
+};
 use crate::resident::{answer_of_metrics, unanswered};
 use crate::rounds::Rounds;
 use crate::stop::Stop;
@@ -34,8 +38,12 @@ use fedrecsim_scenario::Stragglers;
 pub struct Coordinator {
     world: Arc<World>,
     rounds: Rounds,
+    /// The instant of the last event. What came earlier and is handled later happens then.
+    now: SimTime,
     metrics: Addr<MetricsActor>,
     taking_part: ByUser<Participation>,
+    /// Where it writes what it is told.
+    arrivals: Option<Arrivals>,
     /// What has happened in the open round.
     bookings: Vec<Booking>,
     baselines: BTreeMap<String, SplitAccuracy>,
@@ -75,12 +83,19 @@ impl Coordinator {
         Ok(Self {
             rounds: Rounds::new(Arc::clone(&world), cast.peers, interrupted),
             world,
+            now: SimTime::ZERO,
             metrics: cast.metrics,
             taking_part: ByUser::default(),
+            arrivals: None,
             bookings: Vec::new(),
             baselines: cast.baselines,
             is_settled: cast.is_settled,
         })
+    }
+
+    /// Writes what it is told from now on.
+    pub fn record(&mut self, arrivals: Arrivals) {
+        self.arrivals = Some(arrivals);
     }
 
     /// Returns how many rounds are over.
@@ -103,11 +118,34 @@ impl Coordinator {
     ///
     /// # Errors
     /// Everything that ends a run, and defects of the simulator.
-    pub async fn begin_round(&mut self, now: SimTime) -> Result<Vec<Order>> {
+    pub fn begin_round(&mut self, now: SimTime) -> Result<Vec<Order>> {
+        let now = self.move_to(now);
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.round(now)?;
+        }
         self.rounds.open(now);
         let mut orders = Vec::new();
-        self.go_on(now, Orders::default(), &mut orders).await?;
+        self.go_on(now, Orders::default(), &mut orders)?;
         Ok(orders)
+    }
+
+    /// Ends the round whose last step is made, has the devices scored, and returns what was counted
+    /// in it with the bytes of the run so far.
+    ///
+    /// # Errors
+    /// Those of the devices, and defects of the simulator.
+    pub async fn end_round(&mut self) -> Result<(Box<RoundRecord>, ByDirection<Flow>)> {
+        let bookings = std::mem::take(&mut self.bookings);
+        let watched = (Gauges::default(), None);
+        let booked = self.rounds.end(self.now, watched, bookings).await?;
+        self.is_settled = booked.is_settled;
+        Ok((Box::new(booked.record?), booked.total))
+    }
+
+    /// Moves the clock, which does not go back.
+    fn move_to(&mut self, now: SimTime) -> SimTime {
+        self.now = self.now.max(now);
+        self.now
     }
 
     /// Takes in what has happened to a participation, and returns what to do. What comes from one
@@ -115,8 +153,12 @@ impl Coordinator {
     ///
     /// # Errors
     /// As [`Self::begin_round`], and the error of a training that failed.
-    pub async fn happened(&mut self, now: SimTime, event: Event) -> Result<Vec<Order>> {
+    pub fn happened(&mut self, now: SimTime, event: Event) -> Result<Vec<Order>> {
         self.rounds.check_interrupted()?;
+        let now = self.move_to(now);
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.event(now, &event)?;
+        }
         let mut orders = Vec::new();
         let of_server = match event {
             Event::AlarmRings => self.rounds.tell_server(now, News::AlarmRings)?,
@@ -129,10 +171,7 @@ impl Coordinator {
             }
             Event::Of((user, _), told) => self.told(now, user, told, &mut orders)?,
         };
-        // Between two rounds nothing is due.
-        if self.rounds.is_open() {
-            self.go_on(now, of_server, &mut orders).await?;
-        }
+        self.go_on(now, of_server, &mut orders)?;
         Ok(orders)
     }
 
@@ -155,7 +194,7 @@ impl Coordinator {
                 Ok(Orders::default())
             }
             Told::Asked(peer, sent) => self.asked(now, user, (peer, sent), orders),
-            Told::Uploaded(sent, loss) => self.uploaded(now, user, sent, loss),
+            Told::Uploaded(sent, loss) => self.uploaded(now, user, (sent, loss), orders),
             Told::Lost => self.lose(now, user),
             Told::Failed(error) => Err(error),
         }
@@ -200,7 +239,14 @@ impl Coordinator {
         Ok(Orders::default())
     }
 
-    fn uploaded(&mut self, now: SimTime, user: UserId, sent: Sent, loss: f64) -> Result<Orders> {
+    /// Hands an upload to the server. The device learns whether its training takes effect.
+    fn uploaded(
+        &mut self,
+        now: SimTime,
+        user: UserId,
+        (sent, loss): (Sent, f64),
+        orders: &mut Vec<Order>,
+    ) -> Result<Orders> {
         let Some(mut participation) = self.taking_part.remove(&user) else {
             return Ok(Orders::default());
         };
@@ -211,8 +257,11 @@ impl Coordinator {
         };
         let upload = Upload::saved(sent.frame, loss);
         let receipt = self.rounds.upload_arrived(now, participant, upload)?;
-        if !receipt.ending.is_arrival() {
+        if receipt.ending.is_arrival() {
+            orders.push(Order::Taken(participant));
+        } else {
             self.rounds.count_lost(LossCause::Dropout);
+            orders.push(Order::Cancel(participant));
         }
         let ended = participation.ended(now, receipt.ending);
         let booked = came.into_iter().chain(ended);
@@ -240,8 +289,9 @@ impl Coordinator {
         }
     }
 
-    /// Carries out the server's orders, and makes its steps as long as they are due.
-    async fn go_on(
+    /// Carries out the server's orders, and makes its steps as long as they are due. A round must be
+    /// open: what comes between two rounds has to wait for the next one.
+    fn go_on(
         &mut self,
         now: SimTime,
         mut of_server: Orders,
@@ -270,11 +320,7 @@ impl Coordinator {
             }
             of_server = Orders::default();
         }
-        let bookings = std::mem::take(&mut self.bookings);
-        let watched = (Gauges::default(), None);
-        let booked = self.rounds.end(now, watched, bookings).await?;
-        self.is_settled = booked.is_settled;
-        orders.push(Order::RoundOver(Box::new(booked.record?), booked.total));
+        orders.push(Order::EndRound);
         Ok(())
     }
 
@@ -310,6 +356,10 @@ impl Coordinator {
     /// # Errors
     /// Defects of the simulator.
     pub async fn finish(mut self, now: SimTime, stopped_by: Option<Error>) -> Result<Outcome> {
+        let now = self.move_to(now);
+        if let Some(arrivals) = self.arrivals.take() {
+            arrivals.end(now)?;
+        }
         for (_, participation) in self.taking_part.drain() {
             let participant = participation.participant();
             let ended = participation.ended(now, Ending::Unfinished);

@@ -1,11 +1,13 @@
 //! The devices of one process, which train when they are invited.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
+
+use tokio::sync::{Notify, RwLock};
 
 use super::held::Held;
 use super::{Invite, Peers, Sent};
@@ -15,7 +17,7 @@ use crate::invitation::{Invitation, Invited, Participant};
 use crate::resident::unanswered;
 use crate::workers::{Pool, Threads, WorkedOut, Workers};
 use crate::world::World;
-use fedrecsim_core::{Result, UserId};
+use fedrecsim_core::{Error, InvitationId, Result, UserId};
 use fedrecsim_model::codec::Frame;
 
 /// The users of one process, with their private parameters, and the threads that train them.
@@ -29,8 +31,24 @@ pub struct Devices {
     held: RefCell<Held>,
     /// The downloads of users who are invited now, by number, so that each is decoded once.
     shared: RefCell<BTreeMap<u32, (Frame, Weak<Download>)>>,
-    /// The trainings that were cancelled while they were under way.
-    cancelled: RefCell<BTreeSet<Participant>>,
+    /// The participations that the server has not brought to an end, by user.
+    open: RefCell<BTreeMap<UserId, (InvitationId, Stage)>>,
+    /// Wakes whoever waits for the end of a training.
+    ended: Notify,
+    /// Locked by each training to read, and to write for scoring: devices are scored as they are
+    /// between two trainings.
+    pub(super) trains_or_scores: RwLock<()>,
+}
+
+/// How far a participation has come on the device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Trains,
+    /// It trains, although the participation is over.
+    Cancelled,
+    /// The upload is made. The training takes effect once the server has it, so that what the
+    /// device keeps follows from what the server has seen.
+    Uploaded,
 }
 
 /// The result of a training.
@@ -61,7 +79,9 @@ impl Devices {
             own,
             held: RefCell::default(),
             shared: RefCell::default(),
-            cancelled: RefCell::default(),
+            open: RefCell::default(),
+            ended: Notify::new(),
+            trains_or_scores: RwLock::default(),
         })
     }
 
@@ -71,7 +91,9 @@ impl Devices {
     }
 
     /// Trains a user who is invited, and returns its upload; `None` if the participation was
-    /// cancelled meanwhile, and the device is as before. `peers` bring what it asks for.
+    /// cancelled meanwhile. `peers` bring what it asks for. The device is as before until
+    /// [`Self::taken`]. An earlier participation of the user is over, and without effect unless the
+    /// server has said otherwise.
     ///
     /// # Errors
     /// The error of the training, and those of a frame that cannot be read.
@@ -80,16 +102,62 @@ impl Devices {
         if !self.own.contains(&user.0) {
             return Err(unanswered("devices", format!("{user} is not here")));
         }
+        if usize::from(invite.phase.0) >= self.world.phases() {
+            let reason = "an invitation to a phase that the method does not have";
+            return Err(Error::Frame(reason.to_owned()));
+        }
+        self.end_earlier(invite.participant).await?;
+        if self.open.borrow().contains_key(&user) {
+            return Ok(None);
+        }
+        self.open.borrow_mut().insert(user, (id, Stage::Trains));
+        let _training = self.trains_or_scores.read().await;
+        let trained = self.work_out(&invite, peers).await;
+        self.ended.notify_waiters();
+        let mut open = self.open.borrow_mut();
+        if let Some((_, Stage::Cancelled)) = open.get(&user) {
+            open.remove(&user);
+            // A training that failed has come to its end.
+            self.threads.break_off(user)?;
+            return Ok(None);
+        }
+        match &trained {
+            Ok(_) => open.insert(user, (id, Stage::Uploaded)),
+            Err(_) => open.remove(&user),
+        };
+        trained.map(Some)
+    }
+
+    /// Ends the earlier participations of a user, and waits for the end of their trainings. If a
+    /// later one has begun meanwhile, that stays.
+    async fn end_earlier(&self, (user, id): Participant) -> Result<()> {
+        loop {
+            let other = self.open.borrow().get(&user).copied();
+            match other {
+                Some((other, Stage::Uploaded)) if other < id => {
+                    let _training = self.trains_or_scores.read().await;
+                    self.cancel((user, other))?;
+                }
+                Some((other, _)) if other < id => {
+                    self.cancel((user, other))?;
+                    self.ended.notified().await;
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    async fn work_out(&self, invite: &Invite, peers: Peers) -> Result<Trained> {
+        let (user, id) = invite.participant;
         let invitation = Invitation {
             step: invite.step,
             id,
-            download: self.download(&invite)?,
+            download: self.download(invite)?,
         };
         self.threads.submit(Invited {
             user,
             invitation: invitation.clone(),
             reply_source: Some(ReplySource::Peers(peers)),
-            // A connection may break at any time, and the participation is lost then.
             keep: true,
         })?;
         let began = Instant::now();
@@ -100,11 +168,7 @@ impl Devices {
         };
         self.threads.train_each(&mut note).await?;
         let took_ns = began.elapsed().as_nanos() as u64;
-        if self.cancelled.borrow_mut().remove(&invite.participant) {
-            self.threads.break_off(user)?;
-            return Ok(None);
-        }
-        let upload = self.threads.end_training(user)?;
+        let upload = self.threads.waiting_upload(user)?;
         let bytes = upload.bytes(user, &invitation, &self.world)?;
         let frame = Frame::of_saved(bytes, upload.parts())?;
         let sent = Sent {
@@ -112,15 +176,42 @@ impl Devices {
             work,
             took_ns,
         };
-        Ok(Some(Trained {
-            sent,
-            loss: upload.loss,
-        }))
+        let loss = upload.loss;
+        Ok(Trained { sent, loss })
     }
 
-    /// Notes that a participation is over whose training is under way.
-    pub fn cancel(&self, participant: Participant) {
-        self.cancelled.borrow_mut().insert(participant);
+    /// Notes that the server has the upload of a participation, whose training takes effect now.
+    ///
+    /// # Errors
+    /// Defects of the simulator.
+    pub fn taken(&self, participant: Participant) -> Result<()> {
+        match self.end(participant) {
+            Some(Stage::Uploaded) => self.threads.end_training(participant.0).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes that a participation is over without effect.
+    ///
+    /// # Errors
+    /// Defects of the simulator.
+    pub fn cancel(&self, participant: Participant) -> Result<()> {
+        match self.end(participant) {
+            Some(Stage::Uploaded) => self.threads.break_off(participant.0),
+            Some(Stage::Trains | Stage::Cancelled) => {
+                let (user, id) = participant;
+                self.open.borrow_mut().insert(user, (id, Stage::Cancelled));
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Forgets a participation, and returns how far it had come; `None` if it was over before.
+    fn end(&self, (user, id): Participant) -> Option<Stage> {
+        let mut open = self.open.borrow_mut();
+        open.get(&user).filter(|(own, _)| *own == id)?;
+        open.remove(&user).map(|(_, stage)| stage)
     }
 
     /// Returns the download of an invitation. Users whose frames are equal share what is decoded.

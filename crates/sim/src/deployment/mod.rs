@@ -9,7 +9,6 @@
 use std::sync::Arc;
 
 use super::invitation::Participant;
-use super::outcome::{ByDirection, Flow, RoundRecord};
 use super::world::World;
 use fedrecsim_core::legs::Peer;
 use fedrecsim_core::work::Work;
@@ -17,17 +16,21 @@ use fedrecsim_core::{Error, SimTime, Step};
 use fedrecsim_methods::Phase;
 use fedrecsim_model::codec::Frame;
 
+mod arrivals;
 mod coordinator;
 mod devices;
 mod held;
 mod participation;
+mod replay;
 mod scoring;
 #[cfg(test)]
 mod tests;
 
 pub use self::{
+    arrivals::{ARRIVALS_FILE, Arrivals, Recorded},
     coordinator::Coordinator,
     devices::{Devices, Trained},
+    replay::replay,
     scoring::{Hosts, remote_workers},
 };
 pub use super::consultation::{AskPeers, Message};
@@ -75,13 +78,15 @@ pub enum Order {
     Invite(Invite),
     /// Bring the reply to a request.
     Reply(Participant, Frame),
-    /// Tell the device that its participation is over.
+    /// Tell the device that the server has its upload, so that its training takes effect.
+    Taken(Participant),
+    /// Tell the device that its participation is over without effect.
     Cancel(Participant),
     /// Let the alarm ring at this instant.
     WakeAt(SimTime),
-    /// A round is over, with the bytes of the run so far. The next one begins when the owner says
-    /// so.
-    RoundOver(Box<RoundRecord>, ByDirection<Flow>),
+    /// End the round, since its last step is made. Devices are scored then, so they have to be told
+    /// of the orders before this one.
+    EndRound,
 }
 
 /// An invitation on its way to its device.
@@ -110,6 +115,11 @@ pub fn longest_frame(world: &World) -> u64 {
     let layouts = world.upload_layouts().chain(phases).chain(requests);
     let longest = layouts.map(|layout| layout.bytes() as u64).max();
     HEADER + WITH_POSITIONS * longest.unwrap_or(0)
+}
+
+/// Returns the length of the longest question about scores that is asked in `world`, or more.
+pub fn longest_question(world: &World) -> u64 {
+    longest_frame(world).saturating_mul(scoring::SCORED_AT_ONCE as u64)
 }
 
 /// Asks the peers of the devices of a process.

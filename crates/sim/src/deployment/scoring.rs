@@ -23,7 +23,7 @@ use fedrecsim_model::archive::damaged;
 use fedrecsim_model::{Archive, ArchiveReader, Model};
 
 /// The number of users whose own downloads are sent at once, in order to be scored.
-const SCORED_AT_ONCE: usize = 1 << 10;
+pub(super) const SCORED_AT_ONCE: usize = 1 << 10;
 
 /// A question to the devices of a process. What it refers to follows it.
 #[derive(Serialize, Deserialize)]
@@ -203,6 +203,7 @@ fn trains_elsewhere(user: UserId) -> Error {
 impl Devices {
     /// Answers a question of the server about its users. An error is part of the answer.
     pub async fn answer(&self, question: Bytes) -> Bytes {
+        let _scoring = self.trains_or_scores.write().await;
         let mut answer = Archive::default();
         answer.put(&None::<(fedrecsim_core::ErrorKind, String)>);
         let answered = match self.answer_into(question, &mut answer).await {

@@ -2,7 +2,8 @@
 //! processes are tasks, and their connections are channels.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
@@ -24,6 +25,8 @@ use fedrecsim_methods::registry::METHODS;
 /// What goes down a connection.
 enum Down {
     Invite(Invite),
+    Taken(Participant),
+    Cancel(Participant),
     Ask(Bytes, oneshot::Sender<Bytes>),
 }
 
@@ -72,6 +75,11 @@ async fn host(devices: Rc<Devices>, mut inbox: UnboundedReceiver<Down>, up: Arc<
             Down::Ask(question, answer) => {
                 answer.send(devices.answer(question).await).unwrap();
             }
+            Down::Taken(participant) => devices.taken(participant).unwrap(),
+            Down::Cancel(participant) => {
+                up.waiting.lock().unwrap().remove(&participant);
+                devices.cancel(participant).unwrap();
+            }
             Down::Invite(invite) => {
                 let (devices, up) = (Rc::clone(&devices), Arc::clone(&up));
                 actix::spawn(async move {
@@ -91,8 +99,9 @@ async fn host(devices: Rc<Devices>, mut inbox: UnboundedReceiver<Down>, up: Arc<
     }
 }
 
-/// Runs `world` with the users of three processes. Time is a counter of events.
-fn deployed(world: &Arc<World>) -> Result<Outcome> {
+/// Runs `world` with the users of three processes, and writes what the coordinator is told to
+/// `arrivals`. Time is a counter of events.
+fn deployed(world: &Arc<World>, arrivals: &Written) -> Result<Outcome> {
     let runtime = || {
         tokio::runtime::Builder::new_current_thread()
             .build()
@@ -119,39 +128,84 @@ fn deployed(world: &Arc<World>) -> Result<Outcome> {
         let hosts = Channels(ways.clone());
         let workers = remote_workers(hosts);
         let mut coordinator = Coordinator::start(world, 1, interrupted, workers).await?;
+        coordinator.record(Arrivals::begin(Box::new(arrivals.clone()), SCENARIO)?);
         let mut now = 0;
+        let mut alarms = BTreeSet::new();
         while !coordinator.is_over() {
-            let mut orders = coordinator.begin_round(SimTime::from_nanos(now)).await?;
-            let mut round_is_open = true;
-            while round_is_open {
+            let mut orders = coordinator.begin_round(SimTime::from_nanos(now))?;
+            'round: loop {
                 for order in std::mem::take(&mut orders) {
+                    let down = |participant: Participant, message| {
+                        let mut ways = ways.iter();
+                        let way = ways.find(|(own, _)| own.contains(&participant.0.0));
+                        way.unwrap().1.send(message).ok();
+                    };
                     match order {
-                        Order::Invite(invite) => {
-                            let user = invite.participant.0;
-                            let mut ways = ways.iter();
-                            let way = ways.find(|(own, _)| own.contains(&user.0)).unwrap();
-                            way.1.send(Down::Invite(invite)).ok();
-                        }
+                        Order::Invite(invite) => down(invite.participant, Down::Invite(invite)),
+                        Order::Taken(participant) => down(participant, Down::Taken(participant)),
+                        Order::Cancel(participant) => down(participant, Down::Cancel(participant)),
                         Order::Reply(participant, frame) => {
-                            let way = waiting.lock().unwrap().remove(&participant).unwrap();
-                            way.send(frame).unwrap();
-                            events.send(Event::Of(participant, Told::Received)).ok();
+                            if let Some(way) = waiting.lock().unwrap().remove(&participant) {
+                                way.send(frame).unwrap();
+                                events.send(Event::Of(participant, Told::Received)).ok();
+                            }
                         }
-                        Order::RoundOver(..) => round_is_open = false,
-                        Order::Cancel(_) | Order::WakeAt(_) => panic!("nothing calls for it"),
+                        Order::WakeAt(at) => drop(alarms.insert(at)),
+                        Order::EndRound => {
+                            coordinator.end_round().await?;
+                            break 'round;
+                        }
                     }
                 }
-                if round_is_open {
-                    let event = inbox.recv().await.unwrap();
-                    now += 1000;
-                    orders = coordinator
-                        .happened(SimTime::from_nanos(now), event)
-                        .await?;
-                }
+                // Each event takes as long as is left until the alarm, if nothing else comes.
+                let event = match (inbox.try_recv(), alarms.first()) {
+                    (Ok(event), _) => event,
+                    (Err(_), Some(at)) if now + 1000 >= at.as_nanos() => Event::AlarmRings,
+                    _ => inbox.recv().await.unwrap(),
+                };
+                now += 1000;
+                alarms.retain(|at| at.as_nanos() > now);
+                orders = coordinator.happened(SimTime::from_nanos(now), event)?;
             }
         }
         coordinator.finish(SimTime::from_nanos(now), None).await
     })
+}
+
+/// The text that names the scenario in a file of arrivals.
+const SCENARIO: &str = "a scenario";
+
+/// What was written to a file.
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Written {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+/// Checks that what the coordinator was told leads to the same outcome again.
+fn check_replay(world: &Arc<World>, arrivals: &Written, deployed: &Outcome, what: &str) {
+    let text = arrivals.text();
+    let recorded = Recorded::read("arrivals.jsonl", text.as_bytes(), SCENARIO).unwrap();
+    let control = RunControl::with_threads(2);
+    let replayed = replay(Arc::clone(world), &control, &recorded, &mut ());
+    let replayed = replayed.unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert_eq!(replayed.state_digest, deployed.state_digest, "{what}");
+    assert_eq!(replayed.bytes, deployed.bytes, "{what}");
+    assert_eq!(replayed.work, deployed.work, "{what}");
+    assert_eq!(replayed.rounds, deployed.rounds, "{what}");
 }
 
 /// Checks that devices in other processes lead to the simulation's state and to its bytes.
@@ -160,8 +214,10 @@ fn check(method: &str, overrides: &[&str]) {
     let world = Contract::of(entry).world(overrides);
     let world = Arc::new(world.unwrap_or_else(|seen| panic!("{method}: {seen:?}")));
     let simulated = crate::run(Arc::clone(&world), &RunControl::with_threads(2), &mut ()).unwrap();
-    let deployed = deployed(&world).unwrap_or_else(|error| panic!("{method}: {error}"));
     let what = format!("{method} {overrides:?}");
+    let arrivals = Written::default();
+    let deployed = deployed(&world, &arrivals).unwrap_or_else(|error| panic!("{what}: {error}"));
+    check_replay(&world, &arrivals, &deployed, &what);
     assert!(simulated.state_digest.is_some(), "{what}");
     assert_eq!(deployed.state_digest, simulated.state_digest, "{what}");
     assert_eq!(deployed.bytes, simulated.bytes, "{what}");
@@ -211,4 +267,91 @@ fn codecs_and_noise_come_to_the_state_of_the_simulation() {
     ] {
         check(method, &[overrides, &[share]].concat());
     }
+}
+
+/// If this fails, what the devices keep, or what an evaluation sees, depends on more than the order in
+/// which the coordinator is told what has happened.
+#[test]
+fn every_mode_is_repeated_from_what_arrived() {
+    const SHARE: &str = "training.participation={ share = 0.4 }";
+    let entry = METHODS.iter().find(|entry| entry.name == "fedmf").unwrap();
+    for overrides in [
+        &[
+            "over-selection = { factor = 1.5, deadline_s = 1e-4 }",
+            SHARE,
+        ][..],
+        &[
+            "over-selection = { factor = 1.5, deadline_s = 1e-4, stragglers = \"late\" }",
+            SHARE,
+        ],
+        &["semi-synchronous = { deadline_s = 1e-5 }", SHARE],
+        &["fedbuff = { concurrency = 6, buffer = 3 }"],
+        &["fedasync = { concurrency = 4 }"],
+    ] {
+        let mode = format!("training.mode={{ {} }}", overrides[0]);
+        let all = [&[mode.as_str(), "training.rounds=6"], &overrides[1..]].concat();
+        let world = Contract::of(entry).world(&all);
+        let world = Arc::new(world.unwrap_or_else(|seen| panic!("{mode}: {seen:?}")));
+        let arrivals = Written::default();
+        let deployed = deployed(&world, &arrivals).unwrap();
+        assert!(deployed.state_digest.is_some(), "{mode}");
+        check_replay(&world, &arrivals, &deployed, &mode);
+    }
+}
+
+/// If this fails, a file that is not the one of the run leads to a result that nobody can place.
+#[test]
+fn a_file_of_another_run_or_one_that_was_changed_is_refused_with_its_line() {
+    let entry = METHODS.iter().find(|entry| entry.name == "fedmf").unwrap();
+    let world = Arc::new(Contract::of(entry).world(&[]).unwrap());
+    let arrivals = Written::default();
+    deployed(&world, &arrivals).unwrap();
+    let whole = arrivals.text();
+    let refusal = |text: &str, scenario| {
+        let read = Recorded::read("a.jsonl", text.as_bytes(), scenario);
+        read.unwrap_err().to_string()
+    };
+    let other = refusal(&whole, "another scenario");
+    assert!(
+        other.contains("a.jsonl:1:") && other.contains("another scenario"),
+        "{other}"
+    );
+    // A report's scenario has its keys in another order when it is read again.
+    let written = Written::default();
+    let begun = Arrivals::begin(Box::new(written.clone()), "b = 2\na = [1]");
+    begun.unwrap().end(SimTime::ZERO).unwrap();
+    Recorded::read("a.jsonl", written.text().as_bytes(), "a = [1]\nb = 2\n").unwrap();
+    let lines: Vec<&str> = whole.lines().collect();
+    let cut = lines[..lines.len() - 1].join("\n") + "\n";
+    assert!(refusal(&cut, SCENARIO).contains("cut off"));
+    let half = &whole[..whole.len() / 2];
+    let at = format!("a.jsonl:{}:", half.lines().count());
+    assert!(
+        refusal(half, SCENARIO).contains(&at),
+        "{}",
+        refusal(half, SCENARIO)
+    );
+    let swapped = [&lines[..2], &[lines[3], lines[2]], &lines[4..]]
+        .concat()
+        .join("\n")
+        + "\n";
+    let edited = refusal(&swapped, SCENARIO);
+    assert!(
+        edited.contains("edited") && edited.contains(&format!(":{}:", lines.len())),
+        "{edited}"
+    );
+    // The digest fits, and a device does something else.
+    let frame = whole.find("\"frame\":\"").unwrap() + 9;
+    let mut changed = whole.clone().into_bytes();
+    changed[frame] = if changed[frame] == b'0' { b'1' } else { b'0' };
+    let changed = String::from_utf8(changed).unwrap();
+    let body = &changed[..changed.trim_end().rfind('\n').unwrap() + 1];
+    let end = lines[lines.len() - 1].rfind("\"digest\":\"").unwrap() + 10;
+    let digest = blake3::hash(body.as_bytes()).to_hex();
+    let forged = format!("{body}{}{digest}\"}}\n", &lines[lines.len() - 1][..end]);
+    let recorded = Recorded::read("a.jsonl", forged.as_bytes(), SCENARIO).unwrap();
+    let replayed = replay(world, &RunControl::with_threads(1), &recorded, &mut ());
+    let error = replayed.unwrap_err().to_string();
+    let line = whole[..frame].lines().count();
+    assert!(error.contains(&format!("a.jsonl:{line}:")), "{error}");
 }

@@ -214,6 +214,14 @@ impl Threads {
         }
     }
 
+    /// Returns a copy of the upload of a user whose training waits for its end.
+    ///
+    /// # Errors
+    /// The error of a training that failed.
+    pub(crate) fn waiting_upload(&self, user: UserId) -> Result<Upload> {
+        self.devices.borrow_mut().client(user).waiting_upload()
+    }
+
     /// Scores the evaluated users at these `places` of their list.
     ///
     /// # Errors
