@@ -33,8 +33,9 @@ impl Traces {
     /// then below each of `data_directories`.
     ///
     /// # Errors
-    /// [`Error::Read`] for a file that is missing, unreadable or empty, [`Error::MalformedLine`]
-    /// for a line that does not have the right form.
+    /// [`Error::Read`](fedrecsim_core::Error::Read) for a file that is missing, unreadable or empty,
+    /// [`Error::MalformedLine`](fedrecsim_core::Error::MalformedLine) for a line that does not have the
+    /// right form.
     pub fn load(
         scenario: &Scenario,
         dataset: &Dataset,
