@@ -13,10 +13,9 @@
 //! (PriviRec, CIKM 2025), of which the abstracts were read; GF-CF: Shen et al., How Powerful is Graph
 //! Convolution for Recommendation, CIKM 2021.
 
-use super::declare::orthonormal;
 use super::prelude::*;
 use super::recency::{self, Recency, weighted_positives};
-use super::spectral::{self, BySpectrum, Found};
+use super::spectral::{self, BySpectrum, Found, sum_of_rows};
 use super::task::score_items;
 use super::user_vector::DistinctPositives;
 
@@ -66,8 +65,7 @@ impl Declare for PriviRec {
                            and not a QR decomposition. The variant with the whole item graph, which \
                            sends a value for each pair of items, is not here.";
     const DRAWS_NEGATIVES: bool = false;
-    const WITHOUT_CONTROLS: Option<&str> =
-        Some("devices send sums, of which only a server with those of many users makes a table");
+    const WITHOUT_CONTROLS: Option<&str> = spectral::WITHOUT_CONTROLS;
 
     fn resolve(p: &mut Self) -> Vec<ParameterFault> {
         recency::idle(p.recency.as_ref())
@@ -77,19 +75,9 @@ impl Declare for PriviRec {
         parameters
     }
 
-    /// Before the first step eigenvalues and counts are 1.
     fn blocks(&self, size: ProblemSize) -> Vec<Block> {
-        let items = size.items;
-        let rank = items.min(self.latent_dimension as usize);
-        let ones = |name, rows, columns| weights(name, rows, columns).start(constant(1.0));
-        let table = |name| item_table(name, items, rank as u32);
-        let told = [
-            table("A").start(orthonormal()),
-            ones("eigenvalues", 1, rank),
-            ones("roots of counts", items, 1),
-        ];
-        let told = told.into_iter().map(Block::download_only);
-        told.chain([table("mean rows").upload_only()]).collect()
+        let told = ["eigenvalues", "roots of counts"];
+        spectral::blocks(size.items, self.latent_dimension, told, "mean rows")
     }
 
     fn counts(&self) -> Counts {
@@ -147,17 +135,6 @@ impl Declare for PriviRec {
     fn server(&self, averager: Averager) -> Box<dyn Server> {
         spectral::server(self, &averager)
     }
-}
-
-/// Returns the weighted sum of rows of a table.
-fn sum_of_rows(table: &Table, weighted: impl Iterator<Item = (u32, f64)>) -> Vec<f64> {
-    let mut sums = vec![0.0; table.shape().dimension];
-    for (item, weight) in weighted {
-        for (sum, value) in sums.iter_mut().zip(table.row(item as usize)) {
-            *sum += weight * f64::from(*value);
-        }
-    }
-    sums
 }
 
 impl BySpectrum for PriviRec {

@@ -8,6 +8,7 @@
 
 use ndarray::{Array1, Array2, Axis, s};
 
+use super::declare::orthonormal;
 use super::network;
 use super::prelude::*;
 use super::row_counts::noise_on;
@@ -25,6 +26,42 @@ pub(crate) trait BySpectrum: Clone + Send + Sync + 'static {
     /// Returns the values of the blocks of the model that follow A, one behind the other. More than
     /// the model has are left out.
     fn told(&self, found: &Found<'_>) -> Vec<f64>;
+}
+
+/// Why the controls of aggregation have no meaning for such a method.
+pub(crate) const WITHOUT_CONTROLS: Option<&str> =
+    Some("devices send sums, of which only a server with those of many users makes a table");
+
+/// Returns the blocks of a method with this many eigenvectors, at most one for each item. Beside A
+/// devices download a value for each eigenvector and one for each item, which are 1 before the first
+/// step. They upload `sums`.
+pub(crate) fn blocks(
+    items: usize,
+    latent_dimension: u32,
+    [of_vectors, of_items]: [&'static str; 2],
+    sums: &'static str,
+) -> Vec<Block> {
+    let rank = items.min(latent_dimension as usize);
+    let table = |name| item_table(name, items, rank as u32);
+    let ones = |name, rows, columns| weights(name, rows, columns).start(constant(1.0));
+    let told = [
+        table("A").start(orthonormal()),
+        ones(of_vectors, 1, rank),
+        ones(of_items, items, 1),
+    ];
+    let told = told.into_iter().map(Block::download_only);
+    told.chain([table(sums).upload_only()]).collect()
+}
+
+/// Returns the weighted sum of rows of a table.
+pub(crate) fn sum_of_rows(table: &Table, weighted: impl Iterator<Item = (u32, f64)>) -> Vec<f64> {
+    let mut sums = vec![0.0; table.shape().dimension];
+    for (item, weight) in weighted {
+        for (sum, value) in sums.iter_mut().zip(table.row(item as usize)) {
+            *sum += weight * f64::from(*value);
+        }
+    }
+    sums
 }
 
 /// What a step has found.

@@ -20,7 +20,6 @@
 //! Source: This method is the project's own. Prior work is close: federated graph filtering (arXiv
 //! 2501.16888) and FedCIA (arXiv 2504.14208).
 
-use super::declare::orthonormal;
 use super::prelude::*;
 use super::recency::{self, Recency, weighted_positives};
 use super::spectral::{self, BySpectrum, Found};
@@ -89,8 +88,7 @@ impl Declare for FedSpec {
         "s_i = n_i^(d + b₂) / (1 − ‖Z_i‖²) · A_i F² Σ_{p∈I_u} A_pᵀ,  Z = U F,  F² = diag(ω / (ω + λ)),  λ = l₀ ω_r",
     ];
     const DRAWS_NEGATIVES: bool = false;
-    const WITHOUT_CONTROLS: Option<&str> =
-        Some("devices send sums, of which only a server with those of many users makes a table");
+    const WITHOUT_CONTROLS: Option<&str> = spectral::WITHOUT_CONTROLS;
 
     fn resolve(p: &mut Self) -> Vec<ParameterFault> {
         recency::idle(p.recency.as_ref())
@@ -100,20 +98,14 @@ impl Declare for FedSpec {
         parameters
     }
 
-    /// Before the first step the filter and the weights are 1.
     fn blocks(&self, size: ProblemSize) -> Vec<Block> {
-        let items = size.items;
-        let rank = items.min(self.latent_dimension as usize);
-        let ones = |name, rows, columns| weights(name, rows, columns).start(constant(1.0));
-        let table = |name| item_table(name, items, rank as u32);
-        let mut blocks = vec![
-            table("A").start(orthonormal()),
-            ones("filter", 1, rank),
-            ones("item weights", items, 1),
-        ];
-        blocks.extend((self.popularity_weight > 0.0).then(|| ones("popularity", items, 1)));
-        let told = blocks.into_iter().map(Block::download_only);
-        told.chain([table("sums of rows").upload_only()]).collect()
+        let told = ["filter", "item weights"];
+        let mut blocks = spectral::blocks(size.items, self.latent_dimension, told, "sums of rows");
+        if self.popularity_weight > 0.0 {
+            let shares = weights("popularity", size.items, 1).start(constant(1.0));
+            blocks.insert(blocks.len() - 1, shares.download_only());
+        }
+        blocks
     }
 
     fn counts(&self) -> Counts {

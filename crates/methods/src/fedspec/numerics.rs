@@ -1,5 +1,6 @@
 //! Implements FedSpec's arithmetic: what a device adds up, and how scores are filtered.
 
+use crate::spectral::sum_of_rows;
 use fedrecsim_core::math;
 use fedrecsim_model::Table;
 use fedrecsim_model::algebra::Spectrum;
@@ -59,12 +60,8 @@ pub(crate) fn kernel_sums(
 /// Returns the sum over `items` of their weight times their row of A, times the squared filter of
 /// each column. Its product with a row of A is the product of both rows of the filtered table.
 pub(crate) fn profile(table: &Table, items: &[u32], weights: &[f64], filter: &[f32]) -> Vec<f32> {
-    let mut sums = vec![0.0; filter.len()];
-    for (&item, weight) in items.iter().zip(weights) {
-        for (sum, value) in sums.iter_mut().zip(table.row(item as usize)) {
-            *sum += weight * f64::from(*value);
-        }
-    }
+    let weighted = items.iter().copied().zip(weights.iter().copied());
+    let sums = sum_of_rows(table, weighted);
     let filtered = sums
         .iter()
         .zip(filter.iter().map(|value| f64::from(*value)));
