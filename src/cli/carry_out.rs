@@ -60,6 +60,18 @@ impl RunOptions {
     }
 }
 
+/// Begins to watch a run, and returns what controls it.
+fn begin<'s>(scenario: &Scenario, job: &Job, session: &Session<'s>) -> (Watch<'s>, RunControl) {
+    let mut watch = Watch::new(scenario, job.options.progress, session);
+    let path = job.folder.as_ref().map(ReportFolder::path);
+    watch.begin(scenario, path, session);
+    let control = RunControl {
+        threads: job.threads,
+        interrupted: Arc::clone(&session.interrupted),
+    };
+    (watch, control)
+}
+
 /// Runs a world to its end, and writes the report.
 pub(crate) fn carry_out(
     scenario: Scenario,
@@ -68,13 +80,7 @@ pub(crate) fn carry_out(
     mut job: Job,
     session: &Session,
 ) -> Result<Finished> {
-    let mut watch = Watch::new(&scenario, job.options.progress, session);
-    let path = job.folder.as_ref().map(ReportFolder::path);
-    watch.begin(&scenario, path, session);
-    let control = RunControl {
-        threads: job.threads,
-        interrupted: Arc::clone(&session.interrupted),
-    };
+    let (mut watch, control) = begin(&scenario, &job, session);
     let simulation = match job.crew.take() {
         None => sim::run_to_end(world, &control, &mut watch, checkpoints, None)?,
         Some(crew) => on_ranks(world, &control, &mut watch, checkpoints, crew)?,
@@ -92,13 +98,7 @@ pub(super) fn repeat(
     job: Job,
     session: &Session,
 ) -> Result<Finished> {
-    let mut watch = Watch::new(&scenario, job.options.progress, session);
-    let path = job.folder.as_ref().map(ReportFolder::path);
-    watch.begin(&scenario, path, session);
-    let control = RunControl {
-        threads: job.threads,
-        interrupted: Arc::clone(&session.interrupted),
-    };
+    let (mut watch, control) = begin(&scenario, &job, session);
     let outcome = replay(world, &control, arrivals, &mut watch)?;
     conclude(scenario, (outcome, Vec::new()), watch, job, session)
 }
