@@ -16,10 +16,11 @@ use fedrecsim_sim::deployment::{Event, Sent, Told};
 
 /// What the run is told.
 pub(crate) enum Happened {
-    /// It happened at this instant.
+    /// The run hears of an event, which happened at this instant.
     Event(Instant, Event),
     /// A connection has ended, for this reason, that these invitations went over.
     Gone(Vec<Participant>, String),
+    /// A process was cut off, for this reason.
     CutOff(String),
 }
 

@@ -532,7 +532,7 @@ fn no_mutated_message_ends_a_process_with_devices() {
     let is_over = AtomicBool::default();
     thread::scope(|scope| {
         scope.spawn(|| {
-            // It ends when it is told so, which a mutated message may do as well.
+            // A process ends when the server says that the run is over. A mutated message may say so too.
             while !is_over.load(Ordering::Relaxed) {
                 device_process(address, 20..30).ok();
             }

@@ -5,12 +5,12 @@ use fedrecsim_core::{Error, Result, Timestamp};
 /// What a rating is for, where a column says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Part {
-    /// It is trained on.
+    /// Models are trained on the rating.
     #[default]
     Train,
-    /// It is held out for validation.
+    /// The rating is held out to choose by.
     Validation,
-    /// It is held out for the test.
+    /// The rating is held out for the result.
     Test,
 }
 

@@ -55,7 +55,7 @@ pub fn read_own(
         || spec.positive_from.is_some()
         || spec.repeated_pairs.is_some()
         || spec.on_unusable_user != OnUnusableUser::Refuse;
-    // Who has something held out has to be known of all users.
+    // A split by a column counts the held-out items of all users, whoever trains here.
     let has_parts = matches!(spec.split, SplitSpec::ByColumn(_));
     if goes_by_all || has_parts || spec.generator.is_some() || split::goes_by_clock(&spec.split) {
         return Ok(None);

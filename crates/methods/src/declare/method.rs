@@ -309,7 +309,7 @@ impl<M: Declare> Client for DeclaredClient<M> {
         Ok(first.map(table))
     }
 
-    /// It is the first private block of a single row.
+    /// Returns the first private block that has a single row.
     fn personal_vector(&self) -> Result<Option<PersonalVector>> {
         let own = self.own.get();
         Ok(own.first_vector().map(|(name, values)| PersonalVector {

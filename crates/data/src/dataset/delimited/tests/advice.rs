@@ -113,7 +113,7 @@ fn comments_that_look_like_rows_are_warned_of() {
 #[test]
 fn a_comment_between_rows_is_named() {
     let layout = four_columns(",");
-    // One with other columns than a row is left out.
+    // Comments with fewer or more columns than a row are left out and counted.
     let rows = "a,x,5,1\n# a note, with, commas, 4\nb,x,5,1\n";
     let told = fault(rows, &layout);
     assert!(
