@@ -36,14 +36,21 @@ impl Inputs {
         methods: &[Entry],
     ) -> Result<Self> {
         let traces = Traces::load(scenario, &dataset, directories)?;
-        let start = Start::load(scenario, directories)?;
-        let runnable = check(scenario.clone(), methods)?;
-        let world = World::with_start(runnable, dataset, &traces, start)
-            .map_err(|error| dataset::with_reason(error, scenario, directories))?;
+        let world = world_of((scenario, dataset), &traces, directories, methods)?;
         Ok(Self {
             world: Arc::new(world),
             traces,
         })
+    }
+
+    /// Returns the world of a scenario that differs in what changes no file, with these ratings.
+    pub(crate) fn world_with(
+        &self,
+        scenario: &Scenario,
+        dataset: Arc<Dataset>,
+        (directories, methods): (&[PathBuf], &[Entry]),
+    ) -> Result<World> {
+        world_of((scenario, dataset), &self.traces, directories, methods)
     }
 
     /// Returns what was told from the ratings file, and what somebody should look at before relying on
@@ -63,6 +70,18 @@ impl Inputs {
         let start = world.start.as_ref().map(Start::digest);
         checkpoint::fingerprint(&world.dataset, &self.traces, start)
     }
+}
+
+fn world_of(
+    (scenario, dataset): (&Scenario, Arc<Dataset>),
+    traces: &Traces,
+    directories: &[PathBuf],
+    methods: &[Entry],
+) -> Result<World> {
+    let start = Start::load(scenario, directories)?;
+    let runnable = check(scenario.clone(), methods)?;
+    World::with_start(runnable, dataset, traces, start)
+        .map_err(|error| dataset::with_reason(error, scenario, directories))
 }
 
 /// Returns the folders to look for data sets and traces in, in this order.

@@ -17,6 +17,7 @@ mod inputs;
 mod inspect;
 mod join;
 mod keeping;
+mod leak_test;
 mod leftovers;
 mod memory;
 mod methods_page;

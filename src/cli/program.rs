@@ -13,7 +13,7 @@ use super::run::run;
 use super::stage_times::StageTimes;
 use super::study::{search, study};
 use super::{
-    Finished, Session, codec_bench, data, demo, events, explain, follow, inspect, join,
+    Finished, Session, codec_bench, data, demo, events, explain, follow, inspect, join, leak_test,
     methods_page, new, recommend, reports, resume, screen, serve, signals, table,
 };
 use crate::method::Entry;
@@ -120,6 +120,7 @@ fn execute(
         Command::Events(arguments) => events::events(&arguments, session)?,
         Command::Recommend(arguments) => recommend::recommend(&arguments, session)?.into(),
         Command::Replay(arguments) => events::replay(&arguments, session)?,
+        Command::LeakTest(input) => leak_test::leak_test(&input, session)?,
         Command::Validate(arguments) => inspect::validate(&arguments, session),
         Command::Migrate(arguments) => inspect::migrate(&arguments)?.into(),
         Command::Explain(arguments) => explain::explain(&arguments, &vocabulary, columns)?.into(),

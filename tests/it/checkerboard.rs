@@ -58,7 +58,7 @@ fn rated_checkerboard() -> String {
 
 /// Returns the scenario's value of `method` for a method that is to learn in thirty steps. The
 /// methods that are named here have default rates that are meant for thousands of users or steps.
-fn quickly(name: &str) -> Vec<String> {
+pub(crate) fn quickly(name: &str) -> Vec<String> {
     let method = match name {
         "fedncf" => "method.fedncf={ optimizer = \"adam\", local_epochs = 10, learning_rate_user = 0.01, \
                      learning_rate_items = 0.01, learning_rate_network = 0.01 }"

@@ -85,6 +85,8 @@ mod json_output;
 mod k_fold;
 /// Imports of `src/` point one way.
 mod layers;
+/// Training that knows what is held out is found out.
+mod leak_test;
 /// FedRAP's ablations have their effects, and so has the pool of negatives.
 mod learning;
 /// Rates of links that a file states, and that change during transfers.

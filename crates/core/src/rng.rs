@@ -57,6 +57,8 @@ pub enum Purpose {
     Folds = 21,
     /// When the outages of a fault rule are; the rule takes the place of the user.
     Outage = 22,
+    /// Other items to be found, which show what training knows of the held-out ones.
+    OtherTargets = 23,
 }
 
 /// The generator behind every stream.

@@ -136,6 +136,6 @@ impl Problem {
     /// Returns the test items of `user` for a method at the server, which is a leak.
     pub(super) fn leaked_test_items(&self, user: UserId) -> &[u32] {
         let dataset = self.dataset.as_ref();
-        dataset.map_or(&[], |dataset| dataset.test(user).items)
+        dataset.map_or(&[], |dataset| dataset.known_test_items(user))
     }
 }

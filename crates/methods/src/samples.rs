@@ -115,7 +115,7 @@ impl<S> Pass<'_, S> {
         for UserRatings { user, items, .. } in ratings {
             samples.clear();
             let dataset = dataset.iter();
-            let held_out = dataset.flat_map(|dataset| dataset.held_out_items(*user));
+            let held_out = dataset.flat_map(|dataset| dataset.known_held_out_items(*user));
             let own = (&items[..], items.iter().copied());
             let sampled = sampler.append(own, held_out, &mut stream, &mut samples);
             sampled.map_err(|available| Error::OfUser {

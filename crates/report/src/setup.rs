@@ -298,6 +298,13 @@ pub(crate) fn protocol_caveats(scenario: &Scenario, draws_negatives: bool) -> Ve
              `dataset.negatives.pool = \"not-in-train\"`.",
         ));
     }
+    if draws_negatives && scenario.dataset.negatives.pool == NegativePool::Symmetric {
+        caveats.push(Block::note(
+            "Negatives come from the `symmetric` pool.",
+            "Neither the held-out items nor the candidates that they are ranked against are drawn as training \
+             negatives. A device knows none of them, but elimination does not tell one from the others.",
+        ));
+    }
     if let (Some(core), SplitSpec::GlobalTime(_)) =
         (scenario.dataset.k_core, scenario.dataset.split)
     {

@@ -89,6 +89,7 @@ mod evaluation;
 mod fair_link;
 mod identity;
 mod invitation;
+mod leak_test;
 mod ledger;
 mod messages;
 mod metric_set;
@@ -124,6 +125,7 @@ pub use self::{
 pub use self::{
     checkpoints::{CheckpointStore, Checkpoints},
     estimate::{Estimate, MemoryEstimate, RehearsalLength, estimate},
+    leak_test::{LeakFinding, LeakTest, LeakVerdict},
     observer::RoundObserver,
     outcome::Outcome,
     run::{run, run_from, run_to_end},

@@ -24,7 +24,8 @@ use fedrecsim_methods::{Entry, Exchange, Method, Phase, Placement, Problem};
 use fedrecsim_model::codec::{BlockCodecs, FrameParts};
 use fedrecsim_model::{BlockKind, Layout, ValueType};
 use fedrecsim_scenario::{
-    ClientSelection, FaultSpec, FaultUsers, Participants, Policy, Scenario, Users, too_few_users,
+    ClientSelection, FaultSpec, FaultUsers, NegativePool, Participants, Policy, Scenario, Users,
+    too_few_users,
 };
 
 /// Everything about a run that does not change.
@@ -139,6 +140,11 @@ impl World {
             draws_negatives,
             ..
         } = entry;
+        let pool = scenario.dataset.negatives.pool;
+        let dataset = match draws_negatives && pool == NegativePool::Symmetric {
+            true => Arc::new(dataset.with_known_candidates(&candidates)),
+            false => dataset,
+        };
         let problem = Problem::new(&dataset, streams, placement)
             .with_negatives(&scenario.dataset.negatives)
             .with_starts(starts);

@@ -124,6 +124,14 @@ pub(crate) enum Command {
     Recommend(RecommendArgs),
     /// Run a scenario up to an instant of virtual time and print its state there.
     Replay(ReplayArgs),
+    /// Tell whether training knows what is held out: by the scenario's negatives, or by a method of
+    /// one's own.
+    ///
+    /// The scenario is run up to five times: as it is, with the held-out items of other users in the place
+    /// of a user's, with an item that only held-out parts have, with devices that share nothing, and with a
+    /// random item that is never a negative. Runs are judged after their last round. The exit code is 1 if
+    /// there is a leak.
+    LeakTest(InputArgs),
     /// Check scenario files without running them; every fault is shown with its line and column.
     ///
     /// Whether the data set is there, and whether it has the users and items that the scenario asks

@@ -321,6 +321,7 @@ fn commands_in_the_documents_name_scenarios_that_exist_and_values_that_fit() {
             Command::Run(run) => load(&run.input.scenario, &run.input.overrides()),
             Command::Events(events) => load(&events.input.scenario, &events.input.overrides()),
             Command::Replay(replay) => load(&replay.input.scenario, &replay.input.overrides()),
+            Command::LeakTest(input) => load(&input.scenario, &input.overrides()),
             Command::Validate(validate) => validate
                 .scenarios
                 .iter()

@@ -135,7 +135,7 @@ fn dataset() -> Vec<Key> {
         maybe("dataset.split.global-time.new_items", boolean()),
         maybe(
             "dataset.negatives.pool",
-            one_of(&["unrated", "not-in-train"]),
+            one_of(&["unrated", "not-in-train", "symmetric"]),
         ),
         maybe("dataset.negatives.per_positive", integer(1..=6)),
         always("dataset.generator.users", integer(1..=30)),

@@ -456,6 +456,25 @@ impl Draft {
         {
             self.set("evaluation.ranking", "full-catalogue");
         }
+        self.mend_pool(population.unrated, lists);
+    }
+
+    /// Leaves candidates among the negatives where none are drawn, or too few items would be left.
+    fn mend_pool(&mut self, unrated: i64, lists: i64) {
+        let candidates = lists * self.integer("evaluation.ranking.sampled.candidates", 99);
+        let left = unrated - candidates - self.integer("dataset.negatives.per_positive", 4);
+        let ranks = !self.is("evaluation.ranking", "full-catalogue")
+            && !self.has_below("dataset.split.k-fold");
+        let is_drawn = match self.0.get("evaluation.metrics") {
+            Some(Value::Array(names)) => names.iter().any(|name| {
+                let name = name.as_str().unwrap_or_default();
+                !name.starts_with("expected-")
+            }),
+            _ => true,
+        };
+        if self.is("dataset.negatives.pool", "symmetric") && !(ranks && is_drawn && left >= 0) {
+            self.set("dataset.negatives.pool", "unrated");
+        }
     }
 
     fn has_below(&self, table: &str) -> bool {

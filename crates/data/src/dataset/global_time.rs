@@ -306,6 +306,7 @@ impl Parts {
             items: self.items,
             train: self.train,
             held_out,
+            known: None,
             user_names,
             item_names,
             first: 0,

@@ -30,6 +30,7 @@ mod global_time;
 mod held_out;
 mod load;
 pub mod negatives;
+mod other_targets;
 mod own_data;
 mod pool;
 pub mod public;
@@ -78,6 +79,8 @@ pub struct Dataset {
     train: UserRows,
     /// What accuracy is measured on.
     held_out: HeldOut,
+    /// What training takes for the held-out part, if that is another one.
+    known: Option<HeldOut>,
     /// The name of every user in the file; empty for a generated population.
     user_names: Vec<Box<str>>,
     /// The name of every item in the file; empty for a generated population.
@@ -316,18 +319,32 @@ impl Dataset {
     /// among the training items.
     fn different_held_out_items(&self, user: UserId) -> usize {
         let train = self.train_items(user);
-        // The split sees to it that single items are different and not among the training items.
+        // A split sees to it that single items are different and not among the training items.
         // Those of test ratings are ascending, and a file that repeats a pair may have one on both
         // sides.
         let mut last = None;
         let is_new =
             |item: &u32| last.replace(*item) != Some(*item) && train.binary_search(item).is_err();
-        self.held_out_items(user).filter(is_new).count()
+        self.known_held_out_items(user).filter(is_new).count()
+    }
+
+    /// Returns what a protocol tells training of the held-out items of `user`. No device and no server
+    /// can have it; what uses it in training has to say so.
+    pub fn known_held_out_items(&self, user: UserId) -> impl Iterator<Item = u32> {
+        self.known_held_out().items(self.place(user))
+    }
+
+    /// Returns those of [`Self::known_held_out_items`] that are tested.
+    pub fn known_test_items(&self, user: UserId) -> &[u32] {
+        self.known_held_out().test(self.place(user)).items
+    }
+
+    fn known_held_out(&self) -> &HeldOut {
+        self.known.as_ref().unwrap_or(&self.held_out)
     }
 
     /// Returns every item that is kept from the training of `user`: the test items, the validation
-    /// items and those that the split leaves out, or those of the test ratings. No device and no server
-    /// has them; what uses them in training has to say so.
+    /// items and those that the split leaves out, or those of the test ratings.
     pub fn held_out_items(&self, user: UserId) -> impl Iterator<Item = u32> {
         self.held_out.items(self.place(user))
     }

@@ -46,7 +46,9 @@ pub(super) fn unserved<'d>(
         let train = dataset.train_items(user);
         let distinct = train.chunk_by(|a, b| a == b).count();
         let held_out = match spec.pool {
-            NegativePool::Unrated => dataset.different_held_out_items(user),
+            NegativePool::Unrated | NegativePool::Symmetric => {
+                dataset.different_held_out_items(user)
+            }
             NegativePool::NotInTrain => 0,
         };
         dataset.items() - distinct - held_out
@@ -116,7 +118,7 @@ impl NegativeSampler {
         let room = own.items.len() * (self.spec.per_positive as usize + 1);
         samples.items.reserve(room);
         samples.labels.reserve(room);
-        let held_out = dataset.held_out_items(user);
+        let held_out = dataset.known_held_out_items(user);
         self.append((own.items, own.positives()), held_out, &mut stream, samples)
             .map_err(|available| too_few(dataset, user, &self.spec, available))
     }
@@ -136,7 +138,9 @@ impl NegativeSampler {
         let per_positive = self.spec.per_positive;
         let rated = rated.iter().copied();
         match self.spec.pool {
-            NegativePool::Unrated => self.pool.restrict(rated.chain(held_out), per_positive),
+            NegativePool::Unrated | NegativePool::Symmetric => {
+                self.pool.restrict(rated.chain(held_out), per_positive);
+            }
             NegativePool::NotInTrain => self.pool.restrict(rated, per_positive),
         }
         if self.pool.available() < per_positive {
@@ -262,7 +266,7 @@ mod tests {
                 let enough = match (pool, validation_item) {
                     (NegativePool::NotInTrain, true) => 10,
                     (NegativePool::NotInTrain, false) => 9,
-                    (NegativePool::Unrated, _) => 8,
+                    (_, _) => 8,
                 };
                 let checked = |per_positive| check(&dataset, &NegativesSpec { pool, per_positive });
                 assert!(checked(enough).is_ok(), "{pool:?}, {validation_item}");
@@ -366,7 +370,7 @@ mod tests {
             prop_assert_eq!(samples.labels.len(), samples.items.len());
             let excluded: Vec<u32> = match pool {
                 NegativePool::NotInTrain => dataset.train_items(UserId(0)).to_vec(),
-                NegativePool::Unrated => own.clone(),
+                _ => own.clone(),
             };
             let groups = samples.items.chunks(group).zip(samples.labels.chunks(group));
             for ((items, labels), &positive) in groups.zip(dataset.train_items(UserId(0))) {

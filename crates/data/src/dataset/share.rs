@@ -98,7 +98,8 @@ impl Dataset {
         Self {
             totals: self.totals(),
             train: self.train.of_users(users.clone()),
-            held_out: self.held_out.of_users(users),
+            held_out: self.held_out.of_users(users.clone()),
+            known: self.known.map(|known| known.of_users(users)),
             first: own.start,
             ..self
         }

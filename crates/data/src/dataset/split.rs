@@ -362,6 +362,7 @@ impl Splitter {
             items,
             train,
             held_out,
+            known: None,
             user_names,
             item_names,
             first,

@@ -510,6 +510,10 @@ choices! {
         Unrated,
         /// Everything but the training positives: what a device can really know.
         NotInTrain,
+        /// Items that the user never touched, and neither the held-out ones nor the candidates that
+        /// they are ranked against (the code of CoLR and FedPEFT). No device can know these either,
+        /// but elimination does not tell the held-out item from its candidates.
+        Symmetric,
     }
 }
 
@@ -664,6 +668,22 @@ pub(super) fn contradiction(
     }
 }
 
+/// Checks that the pool of negatives has a meaning under the split.
+fn check_pool(dataset: &DatasetSpec, checker: &mut Checker<'_>) {
+    let pool = dataset.negatives.pool;
+    if matches!(dataset.split, SplitSpec::GlobalTime(_)) && pool != NegativePool::NotInTrain {
+        checker.contradiction(
+            "dataset.negatives.pool",
+            "dataset.split",
+            format!(
+                "the pool `{}` leaves out what users rate after the cut, which nobody can know: take \
+                 `not-in-train`",
+                name_of(&pool)
+            ),
+        );
+    }
+}
+
 /// Checks that a column of parts and the split say the same.
 fn check_parts(dataset: &DatasetSpec, checker: &mut Checker<'_>) {
     let column = dataset.columns.as_ref().and_then(|c| c.part.as_ref());
@@ -744,15 +764,7 @@ fn check_split(dataset: &DatasetSpec, checker: &mut Checker<'_>) {
         }
         _ => {}
     }
-    let pool = dataset.negatives.pool;
-    if matches!(dataset.split, SplitSpec::GlobalTime(_)) && pool == NegativePool::Unrated {
-        checker.contradiction(
-            "dataset.negatives.pool",
-            "dataset.split",
-            "the pool `unrated` leaves out what users rate after the cut, which nobody can know: take \
-             `not-in-train`",
-        );
-    }
+    check_pool(dataset, checker);
     let goes_by_time = match dataset.split {
         SplitSpec::GlobalTime(_) => Some("`global-time` divides ratings by a clock"),
         SplitSpec::LeaveOneOut {

@@ -1,7 +1,7 @@
 //! `[evaluation]`: the metrics, what held-out items are ranked against, and the round
 //! that counts.
 
-use super::{Scenario, SplitSpec, name_of};
+use super::{NegativePool, Scenario, SplitSpec, name_of};
 use crate::check::Checker;
 use crate::{choices, keys, suggest, variants};
 use fedrecsim_core::metric::{FAMILIES, Metric, Needs};
@@ -150,6 +150,16 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
             check_cutoffs(evaluation, sampled.candidates, checker);
         }
         check_needs(scenario, checker);
+    }
+    let draws = matches!(evaluation.ranking, Ranking::Sampled(_))
+        && evaluation.needs(Needs::RankAmongCandidates);
+    if scenario.dataset.negatives.pool == NegativePool::Symmetric && !draws {
+        checker.contradiction(
+            "dataset.negatives.pool",
+            "evaluation.ranking",
+            "the pool `symmetric` leaves out the candidates that a held-out item is ranked against, and none are \
+             drawn here: take `not-in-train`",
+        );
     }
     let usual = EvaluationSpec::default();
     for (key, is_usual) in [

@@ -1,0 +1,179 @@
+//! What the tests find, in words.
+
+use std::fmt;
+
+use fedrecsim_core::math;
+
+/// The standard errors above which a difference is no chance.
+const STANDARD_ERRORS: f64 = 3.0;
+
+/// Says what a test found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeakVerdict {
+    /// Training knows what is held out, and uses it.
+    Leak,
+    /// Nothing shows that it does.
+    NoLeak,
+    /// The method is not one that can be tested so.
+    NotTested,
+}
+
+impl fmt::Display for LeakVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Leak => "LEAK",
+            Self::NoLeak => "no leak",
+            Self::NotTested => "not tested",
+        })
+    }
+}
+
+/// Holds what one test found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeakFinding {
+    /// What was tried.
+    pub test: &'static str,
+    /// The verdict.
+    pub verdict: LeakVerdict,
+    /// The verdict in a sentence, with its figures.
+    pub sentence: String,
+}
+
+/// Holds how well a run finds its test items after its last round.
+#[derive(Clone, Debug)]
+pub(super) struct Judged {
+    /// The accuracy of the headline metric, whose name follows.
+    pub value: f64,
+    pub headline: String,
+    /// That of popularity, and that of random scores, on the same items.
+    pub popularity: f64,
+    pub chance: f64,
+    /// The number of users who were tested.
+    pub users: usize,
+    /// The digest of what was trained.
+    pub state: Option<String>,
+    pub trains: bool,
+    pub draws_negatives: bool,
+}
+
+impl Judged {
+    /// Returns whether an accuracy of as many users is above another one by more than chance. The
+    /// variance of a figure between 0 and 1 is at most that of a share.
+    fn is_above(&self, value: f64, other: f64) -> bool {
+        let variance = |mean: f64| (mean * (1.0 - mean)).max(0.0) / self.users as f64;
+        value - other > STANDARD_ERRORS * math::sqrt(variance(value) + variance(other))
+    }
+
+    fn figure(&self, value: f64) -> String {
+        format!("{} {value:.3}", self.headline.to_uppercase())
+    }
+}
+
+/// Judges a run whose training took the held-out items of other users for those of a user.
+pub(super) fn of_exchange(written: &Judged, exchanged: &Judged) -> LeakFinding {
+    let test = "held-out items exchanged among users, for training alone";
+    let (own, others) = (written.figure(written.value), exchanged.value);
+    let (verdict, sentence) = if written.state.is_some() && written.state == exchanged.state {
+        let same = "training ends in the same state, to the last bit: it does not depend on what is held out";
+        (LeakVerdict::NoLeak, same.to_owned())
+    } else if written.is_above(written.value, others) {
+        let lost = format!(
+            "{own} falls to {others:.3}: the accuracy comes from what training knows of held-out items"
+        );
+        (LeakVerdict::Leak, lost)
+    } else {
+        let stays =
+            format!("training ends in another state, but accuracy stays: {own}, then {others:.3}");
+        (LeakVerdict::NoLeak, stays)
+    };
+    LeakFinding {
+        test,
+        verdict,
+        sentence,
+    }
+}
+
+/// Judges how well those find an item whom nobody but the held-out part knows to have it.
+pub(super) fn of_planted(planted: &Judged) -> LeakFinding {
+    let test = "an item that only held-out parts have";
+    let (found, chance) = (planted.figure(planted.value), planted.chance);
+    let (verdict, how) = match planted.is_above(planted.value, chance) {
+        true => (LeakVerdict::Leak, "nothing else can have told who has it"),
+        false => (LeakVerdict::NoLeak, "it is not found"),
+    };
+    let users = planted.users;
+    let sentence = format!("{found} of {users} users who have it, by chance {chance:.3}: {how}");
+    LeakFinding {
+        test,
+        verdict,
+        sentence,
+    }
+}
+
+/// Judges devices that share nothing, or says why the method has none.
+pub(super) fn of_alone(written: &Judged, alone: Result<&Judged, &&str>) -> LeakFinding {
+    let test = "devices that share nothing";
+    let alone = match alone {
+        Ok(alone) => alone,
+        Err(reason) => {
+            let sentence = format!("the method has no such control: {}", reason);
+            return LeakFinding {
+                test,
+                verdict: LeakVerdict::NotTested,
+                sentence,
+            };
+        }
+    };
+    let (found, popularity) = (alone.figure(alone.value), alone.popularity);
+    let honest = popularity.max(alone.chance);
+    let (verdict, how) = if alone.is_above(alone.value, honest) {
+        (LeakVerdict::Leak, "own ratings alone cannot tell that much")
+    } else if alone.value >= written.value && written.value > honest {
+        (
+            LeakVerdict::NoLeak,
+            "as much as with the server, which has shown nothing",
+        )
+    } else {
+        (LeakVerdict::NoLeak, "own ratings alone tell little")
+    };
+    let sentence = format!(
+        "{found}, with the server {:.3}, popularity {popularity:.3}: {how}",
+        written.value
+    );
+    LeakFinding {
+        test,
+        verdict,
+        sentence,
+    }
+}
+
+/// Judges how well a random item is found that is never a negative of its user.
+pub(super) fn of_spared(spared: Option<&Judged>, is_unrated: bool) -> LeakFinding {
+    let test = "a random item that is never a negative";
+    let Some(spared) = spared else {
+        let sentence = "the method draws no negatives as the scenario says".to_owned();
+        return LeakFinding {
+            test,
+            verdict: LeakVerdict::NotTested,
+            sentence,
+        };
+    };
+    let (found, chance) = (spared.figure(spared.value), spared.chance);
+    let (verdict, how) = match (spared.is_above(spared.value, chance), is_unrated) {
+        (true, true) => (
+            LeakVerdict::Leak,
+            "this scenario spares held-out items (pool = \"unrated\"), and finds them so",
+        ),
+        (true, false) => (
+            LeakVerdict::NoLeak,
+            "a pool = \"unrated\" would leak; this scenario has another one",
+        ),
+        (false, _) => (LeakVerdict::NoLeak, "being spared does not raise an item"),
+    };
+    let sentence = format!("{found}, by chance {chance:.3}: {how}");
+    LeakFinding {
+        test,
+        verdict,
+        sentence,
+    }
+}
