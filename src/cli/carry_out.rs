@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::args::RunOptions;
+use super::control::Control;
 use super::output_file::OutputFile;
 use super::screen::warn;
 use super::watch::Watch;
@@ -25,6 +26,8 @@ use fedrecsim_sim::{
 pub(crate) struct Job<'a> {
     pub options: &'a RunOptions,
     pub threads: usize,
+    /// What the result is held against, if that was asked for.
+    pub control: Option<Control>,
     /// The folder for the report, unless there is to be none.
     pub folder: Option<ReportFolder>,
     /// The file for the parameters, if they are asked for.
@@ -86,7 +89,12 @@ pub(crate) fn carry_out(
         Some(crew) => on_ranks(world, &control, &mut watch, checkpoints, crew)?,
     };
     let users = saved_users(&job.saved, &simulation)?;
-    let outcome = simulation.finish_watched(&mut watch)?;
+    let mut outcome = simulation.finish_watched(&mut watch)?;
+    if let (Some(beside), None) = (job.control.take(), &outcome.stopped_by) {
+        let warning = beside.stand_beside(&mut outcome, &scenario, &control)?;
+        warning.iter().for_each(|text| session.warn(text));
+        job.warnings.extend(warning);
+    }
     conclude(scenario, (outcome, users), watch, job, session)
 }
 

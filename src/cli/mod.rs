@@ -7,6 +7,7 @@
 mod args;
 mod carry_out;
 mod codec_bench;
+mod control;
 mod data;
 mod demo;
 mod estimates;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::args::{InputArgs, RunArgs, TableFormat, check_parquet};
 use super::carry_out::{Job, carry_out, repeat};
+use super::control::Control;
 use super::estimates::Expected;
 use super::inputs::{strictness, threads_of};
 use super::keeping::header;
@@ -44,6 +45,11 @@ pub(crate) fn run(
             "--replay-arrivals repeats a run in one process; start it without mpirun".to_owned(),
         ));
     }
+    if arguments.control.is_some() && crew.is_some() {
+        return Err(Error::Usage(
+            "--control runs in one process; start it without mpirun".to_owned(),
+        ));
+    }
     let mut task = Task::of(&arguments.input, strictness(arguments.strict), session)?;
     // The folder is claimed before anything is read or computed, as a run whose report cannot be
     // written is not worth its time.
@@ -53,6 +59,7 @@ pub(crate) fn run(
     };
     let model_file = options.model_file(arguments.overwrite)?;
     let inputs = task.inputs(crew.as_mut(), session.methods)?;
+    let control = Control::of(arguments, (&task, &inputs), session)?;
     let [told, warnings] = inputs.remarks();
     told.iter().for_each(|text| session.note(text));
     task.warnings.extend(warnings);
@@ -83,6 +90,7 @@ pub(crate) fn run(
         options,
         saved: task.users_named(&options.save_users, &inputs)?,
         threads: threads_of(arguments.input.threads),
+        control,
         folder,
         model_file,
         command: reproducing(&arguments.input),

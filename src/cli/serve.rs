@@ -67,6 +67,7 @@ pub(crate) fn serve(arguments: ServeArgs, session: &Session) -> Result<Finished>
         News::Round(record, total) => watch.round_finished(record, *total),
     })?;
     let job = Job {
+        control: None,
         options: &arguments.options,
         threads,
         folder: Some(folder),

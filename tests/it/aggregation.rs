@@ -9,7 +9,7 @@ use fedrecsim_methods::{LocalTask, Placement, Problem, ScoringContext, Scratch};
 use fedrecsim_scenario::{Aggregation, MethodSpec, NegativesSpec};
 use fedrecsim_sim::testing::check_resumed_runs;
 
-use crate::support::{SMALL, Workshop, run, small_with, world};
+use crate::support::{SMALL, Workshop, assert_refusal, repository, run, small_with, world};
 
 const NONE: &str = "training.aggregation=\"none\"";
 const MEAN: &str = "training.aggregation=\"mean\"";
@@ -179,4 +179,43 @@ fn devices_that_train_alone_have_no_shared_table_to_score_with() {
     ];
     let parts = ["there is no shared item table", "evaluation.item_table"];
     workshop.refused(workshop.small(), &overrides, &parts);
+}
+
+/// If this fails, nobody sees that devices which share nothing do as well, or an honest run is warned of it.
+#[test]
+fn a_control_stands_beside_the_result() {
+    let scenario = repository("scenarios/quickstart.toml");
+    let of = |more: &[&str]| {
+        let workshop = Workshop::new();
+        let words = workshop.arguments(scenario.clone(), &["training.rounds=25"]);
+        let finished = words
+            .and(&["--control", "none"])
+            .and(more)
+            .carry_out()
+            .unwrap();
+        assert!(finished.errors.is_empty(), "{:?}", finished.errors);
+        let run = workshop.run_json();
+        let [own, alone] = ["/accuracy", "/baselines/devices alone"].map(|part| {
+            run.pointer(&format!("{part}/test/hr@10"))
+                .unwrap()
+                .as_f64()
+                .unwrap()
+        });
+        let warned = run["warnings"].to_string().contains("has shown nothing");
+        (own, alone, warned, run["digest"].clone())
+    };
+    let (own, alone, warned, digest) = of(&[]);
+    assert!(own < alone && warned, "{own} {alone} {warned}");
+    let (own, alone, warned, _) = of(&["--set", "dataset.negatives.pool=not-in-train"]);
+    assert!(alone < own && !warned, "{own} {alone} {warned}");
+    // The run itself is what it is without a control.
+    let workshop = Workshop::new();
+    workshop
+        .run(scenario.clone(), &["training.rounds=25"])
+        .unwrap();
+    assert_eq!(workshop.run_json()["digest"], digest);
+    // A method that needs its server has none.
+    let words = Workshop::new().arguments(scenario.clone(), &["method=\"fcf\""]);
+    let error = words.and(&["--control", "none"]).carry_out().unwrap_err();
+    assert_refusal(&error, &["devices send gradients"]);
 }

@@ -18,7 +18,7 @@ mod tests;
 pub(crate) use data::{DataCommand, DataDescribeArgs, DataFetchArgs, DataListArgs};
 pub(crate) use study::{CompareArgs, HtmlArgs, StudyArgs, StudyRunsArgs};
 pub(crate) use tables::{CodecBenchArgs, CodecCommand, TableArgs};
-pub(crate) use values::{TableFormat, check_parquet};
+pub(crate) use values::{ControlArg, TableFormat, check_parquet};
 
 use crate::{Error, Result};
 use values::{digest, from_one, seeds, threads, users, virtual_seconds};
@@ -243,6 +243,15 @@ pub(crate) struct RunArgs {
         conflicts_with_all = ["checkpoint_every", "keep_checkpoint", "max_wall_time", "save_users"]
     )]
     pub replay_arrivals: Option<PathBuf>,
+    /// Run the scenario once more without what the method's server does, and put its accuracy beside the
+    /// result.
+    #[arg(
+        long,
+        value_enum,
+        value_name = "CONTROL",
+        conflicts_with = "replay_arrivals"
+    )]
+    pub control: Option<ControlArg>,
     /// Treat keys without an effect as errors, not warnings.
     #[arg(long)]
     pub strict: bool,

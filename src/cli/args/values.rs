@@ -17,6 +17,15 @@ pub(crate) enum TableFormat {
     Parquet,
 }
 
+/// What a run is held against: the same scenario without what the method's server does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ControlArg {
+    /// Devices that share nothing (`training.aggregation = "none"`).
+    None,
+    /// A server that takes the plain mean (`training.aggregation = "mean"`).
+    Mean,
+}
+
 /// Checks that this build can write Parquet files, before anything is done for one.
 ///
 /// # Errors

@@ -78,7 +78,11 @@ fn accuracy_in(record: &RunRecord, rounds: &Frame, headlines: &[Metric]) -> Char
             light,
             Stroke::Thin,
         ));
-        for ((baseline, split), stroke) in record.baselines.iter().zip([Stroke::Dash, Stroke::Dot])
+        for ((baseline, split), stroke) in
+            record
+                .baselines
+                .iter()
+                .zip([Stroke::Dash, Stroke::Dot, Stroke::Thin])
         {
             series.extend(split.test.get(&name).map(|value| Series {
                 group: group.clone(),
