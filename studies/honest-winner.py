@@ -13,7 +13,11 @@
                                                                 honest-winner-private.toml
     python3 studies/honest-winner.py --track NAME OUT [OUT ...]  first takes what studies with the same settings, at the first
                                                                 cut or without one, have found on another question; with
-                                                                NAME@DATA if --set has named another data set
+                                                                NAME@DATA if --set has named another data set, and with
+                                                                differences of studies with `--compare-to` method=fedtide
+    python3 studies/honest-winner.py --ours OUT [OUT ...]       first takes what studies of FedTide, its counts, the counts of
+                                                                a server and our older methods have found, each of one data
+                                                                set and with `--compare-to` both of OTHERS
 """
 
 import csv
@@ -45,13 +49,17 @@ HEADLINE = "ndcg@10"
 SENT = [HEADLINE, "up_bytes", "down_bytes"]
 FIGURES = [*SENT, "hr@10"]
 FOUND = ["runs", "mean", "users_low", "users_high"]
+TO_FEDTIDE = ["difference", "difference_users_low", "difference_users_high", "difference_shown"]
+COUNTS_ALONE = "counts of fedtide"
+# What our own methods are compared with beside the rest, by a part of the methods: the name, as files of a study have it.
+OTHERS = {COUNTS_ALONE: "counts-of-fedtide", "fedmf, softmax, times": "fedmf,softmax,times"}
 TRACKS = {"all": "all items behind the first cut", "leave-one-out": "leave-one-out", "sessions": "leave-one-out by sessions"}
 EPSILONS = ["epsilon 8", "epsilon 2"]
 CODECS = {"f32": "f32", "int8": "8 bits", "dead-zone": "dead zone", "secure": "secure sum"}
 # The kinds of methods. What none of them names is federated and published, with or without our weights of time.
 COUNTS = ["popularity", "popularity of a window", "popularity with decay", "popularity of returning users"]
 KINDS = {"count": "best count", "published": "best published federated method", "central": "best central method"}
-OURS = ["fedspec", "fedspec, times", "fedgram", "fedgram, times", "fedtide"]
+OURS = ["fedspec", "fedspec, times", "fedgram", "fedgram, times", COUNTS_ALONE, "fedtide"]
 
 
 def parts(arm):
@@ -137,6 +145,20 @@ def take_private(folders):
         write(PRIVATE / parts(rows[0]["arm"])[0] / "pooled.csv", KEPT, rows)
 
 
+def take_ours(folders):
+    """Takes how far our methods and the counts of a server are ahead of OTHERS, from studies of one data set each."""
+    for folder in map(Path, folders):
+        for other in OTHERS:
+            found = next(folder.glob(against(other).replace(".csv", "*.csv")))
+            rows = [row for row in read(found) if row["runs"] != "0" and row["figure"] == HEADLINE]
+            write(REPORTS / parts(rows[0]["arm"])[0] / against(other), KEPT, rows)
+
+
+def against(other):
+    """Returns the name of the table with the differences to a method."""
+    return f"pooled-against-method={OTHERS.get(other, other)}.csv"
+
+
 def take_codec(codec, folders):
     """Takes accuracy and bytes at the first cut with seed 1, in place of earlier ones of the same method and codec."""
     new = {}
@@ -153,9 +175,13 @@ def take_track(track, folders):
     """Takes accuracy of the arms of the first cut, in place of earlier ones of the same method and track."""
     track, _, data = track.partition("@")
     for folder in map(Path, folders):
-        rows = [row for row in read(folder / "summary.csv") if row["figure"] == HEADLINE and row["runs"] != "0"]
+        to_fedtide = folder / "summary-against-method=fedtide.csv"
+        rows = read(to_fedtide if to_fedtide.exists() else folder / "summary.csv")
+        rows = [row for row in rows if row["figure"] == HEADLINE and row["runs"] != "0"]
+        if not to_fedtide.exists():
+            rows = [row | dict.fromkeys(TO_FEDTIDE, "") for row in rows]
         new = {(parts(row["arm"])[1], track): row for row in rows if parts(row["arm"])[2] == "0.6"}
-        merge(data or parts(rows[0]["arm"])[0], "track", new, FOUND)
+        merge(data or parts(rows[0]["arm"])[0], "track", new, FOUND + TO_FEDTIDE)
 
 
 def merge(data, of, new, columns):
@@ -248,13 +274,19 @@ def best_of_kinds(data):
     return rows["fedtide"], {method: rows[method] for method in best}
 
 
+def marked(data, method):
+    """Returns the name of a method, with a mark if it was searched again at later cuts."""
+    again = {parts(row["arm"])[1] for row in read(REPORTS / f"search-{data}.csv") if parts(row["arm"])[2]}
+    return method + " †" if method in again else method
+
+
 def winners(studied):
     """Returns the table of the best method of each kind by data set, and how far FedTide is ahead of it."""
     page = ["| data set | FedTide | " + " | ".join(f"{title} | FedTide minus it" for title in KINDS.values()) + " |"]
     page.append("|---|---:|" + "---|---:|" * len(KINDS))
     for data in studied:
         own, best = best_of_kinds(data)
-        cells = [f"{method}, {number(row['mean'])} | {difference(row, -1)}" for method, row in best.items()]
+        cells = [f"{marked(data, method)}, {number(row['mean'])} | {difference(row, -1)}" for method, row in best.items()]
         page.append(f"| {DATA[data]} | {of_users(own)} | " + " | ".join(cells) + " |")
     return page
 
@@ -276,7 +308,7 @@ def splits(studied):
 
 def found(data):
     """Returns the table of one data set: all cuts together, and each cut."""
-    pooled, single, against = (table(data, name) for name in TABLES[:3])
+    pooled, single, to_fedtide = (table(data, name) for name in TABLES[:3])
     cuts = sorted({cut for _, cut, _ in single})
     page = [f"\n### {DATA[data]}\n"]
     page.append("| method | NDCG@10 | minus decayed popularity | FedTide minus it | HR@10 | NDCG@10 at " + " | at ".join(cuts) + " |")
@@ -289,19 +321,56 @@ def found(data):
         hits = number(pooled.get((method, "", "hr@10"), {}).get("mean", ""))
         own = of_users(row)
         own += "" if row["runs"] == "2" else "; of one seed, as a run diverged"
-        cells = [own, difference(row), difference(against[(method, "", HEADLINE)], -1), hits, *at]
-        page.append(f"| {method} | " + " | ".join(cells) + " |")
+        cells = [own, difference(row), difference(to_fedtide[(method, "", HEADLINE)], -1), hits, *at]
+        page.append(f"| {marked(data, method)} | " + " | ".join(cells) + " |")
     return page
 
 
-def claims(studied):
-    """Returns the table of how far our methods are ahead of FedMF."""
-    tables = [table(data, TABLES[3]) for data in studied]
+def claims(studied, other):
+    """Returns the table of how far our methods are ahead of another one."""
+    tables = [table(data, against(other)) for data in studied]
     page = ["| | " + " | ".join(DATA[data] for data in studied) + " |", "|---|" + "---:|" * len(studied)]
     for method in OURS:
-        cells = [difference(rows[(method, "", HEADLINE)]) for rows in tables]
-        page.append(f"| {method} | " + " | ".join(cells) + " |")
+        if all((method, "", HEADLINE) in rows for rows in tables):
+            cells = [difference(rows[(method, "", HEADLINE)]) for rows in tables]
+            page.append(f"| {method} | " + " | ".join(cells) + " |")
     return page
+
+
+def counts_alone(studied):
+    """Returns the table of FedTide beside its counts alone, and these beside the best count of a server."""
+    page = ["| data set | FedTide | its counts alone | FedTide minus them | best count of a server | the counts alone minus it |"]
+    page.append("|---|---:|---:|---:|---|---:|")
+    for data in studied:
+        rows = {method: row for (method, _, _), row in table(data, against(COUNTS_ALONE)).items()}
+        best = max((method for method in rows if kind(method) == "count"), key=lambda method: float(rows[method]["mean"]))
+        cells = [of_users(rows["fedtide"]), of_users(rows[COUNTS_ALONE]), difference(rows["fedtide"])]
+        cells += [f"{best}, {number(rows[best]['mean'])}", difference(rows[best], -1)]
+        page.append(f"| {DATA[data]} | " + " | ".join(cells) + " |")
+    return page
+
+
+def paired(studied):
+    """Returns the table of how far FedTide is ahead of the best method of each kind on other questions."""
+    page = ["| question | data set | FedTide | its counts alone | " + " | ".join(f"{title} | FedTide minus it" for title in KINDS.values()) + " |"]
+    page.append("|---|---|---:|---:|" + "---|---:|" * len(KINDS))
+    for track, title in TRACKS.items():
+        for data in studied:
+            rows = {row["method"]: row for row in read(REPORTS / data / "tracks.csv") if row["track"] == track}
+            cells = [of_users(rows[method]) if method in rows else "-" for method in ("fedtide", COUNTS_ALONE)]
+            for of in KINDS:
+                best = max((method for method in rows if kind(method) == of), key=lambda method: float(rows[method]["mean"]))
+                cells.append(f"{best}, {number(rows[best]['mean'])} | {difference(rows[best], -1)}")
+            page.append(f"| {title} | {DATA[data]} | " + " | ".join(cells) + " |")
+    return page
+
+
+def lead(place):
+    """Returns the cells of a lead in its table: settings, and the best one's differences on first and on all items."""
+    rows = [row for row in read(REPORTS / "leads.csv") if (row["lead"], row["data"]) == (place[1], "mean")]
+    best = max(rows, key=lambda row: float(row["d_first"]))
+    first, low, high, every = (f"{float(best[key]):+.4f}".replace("0.", ".") for key in ("d_first", "low", "high", "d_all"))
+    return f"{len(rows)} | {first} ({low} to {high}) | {every}"
 
 
 def beside(of, titles, cell):
@@ -361,7 +430,8 @@ def figure(place):
         rows = {(row["method"], row["track"]): row for row in read(REPORTS / data / "tracks.csv")}
         return number(rows[(method, of)]["mean"])
     method, _, other = method.partition(" - ")
-    name = f"pooled-against-method={other}.csv" if other not in ("", "decay") else TABLES[0]
+    name = against(other) if other not in ("", "decay") else TABLES[0]
+    name = against(COUNTS_ALONE) if method == COUNTS_ALONE else name
     row = table(data, name)[(method, "", HEADLINE)]
     return difference(row) if other else number(row["mean"])
 
@@ -373,7 +443,10 @@ def pages():
     parts_of_page = {
         "winners": winners(studied),
         "splits": splits(studied),
-        "claims": claims(studied),
+        "claims": claims(studied, "fedmf"),
+        "claims-softmax": claims(studied, "fedmf, softmax, times"),
+        "counts-alone": counts_alone(studied),
+        "paired": paired(studied),
         "found": [line for data in studied for line in found(data)],
         "sent": beside("codec", CODECS, sent),
         "private": private(),
@@ -382,6 +455,7 @@ def pages():
     }
     for name, lines in parts_of_page.items():
         text = text.replace(f"{{{name}}}", "\n".join(lines).strip())
+    text = re.sub(r"\{lead: ([^{}]+)\}", lead, text)
     text = re.sub(r"\{([a-z0-9/-]+): ([^{}]+)\}", figure, text)
     return {REPORTS / "README.md": text}
 
@@ -400,6 +474,8 @@ def main():
     elif arguments[:1] == ["--studies"]:
         take_studies(arguments[1:])
         take_codec("f32", arguments[1:])
+    elif arguments[:1] == ["--ours"]:
+        take_ours(arguments[1:])
     elif arguments[:1] == ["--codec"]:
         take_codec(arguments[1], arguments[2:])
     elif arguments[:1] == ["--track"]:
