@@ -21,6 +21,9 @@ use fedrecsim_core::{Error, Result};
 /// within as many belongs to its field.
 const LONGEST_RECORD: usize = 1 << 20;
 
+/// Returns whether a line seems to be a comment, by the line and the separator.
+type IsComment = fn(&[u8], &[u8]) -> bool;
+
 /// The records of a text, without blank lines.
 pub(crate) struct Records<'a> {
     lines: Lines<'a>,
@@ -32,9 +35,9 @@ pub(crate) struct Records<'a> {
     line: Vec<u8>,
     /// The number of fields of the first record.
     columns: Option<usize>,
-    /// What begins a line that is no record, and how many such lines stood before the first record
+    /// Whether a line seems to be no record, and how many such lines stood before the first record
     /// and after it.
-    comment: &'static [u8],
+    is_comment: IsComment,
     comments: (u64, u64),
     /// The numbers of fields of the comments before the first record.
     widths: Vec<usize>,
@@ -52,15 +55,14 @@ impl<'a> Records<'a> {
         path: &'a Path,
         separator: &str,
     ) -> Result<Self> {
-        Self::of(Lines::new(text, path)?, separator, b"")
+        Self::of(Lines::new(text, path)?, separator, |_, _| false)
     }
 
-    /// Starts with the first of some lines. Comments, which begin with one of the bytes `comment`, are
-    /// skipped and counted.
+    /// Starts with the first of some lines. Comments are skipped and counted.
     ///
     /// # Errors
     /// [`Error::Usage`] if `separator` is empty.
-    pub(crate) fn of(lines: Lines<'a>, separator: &str, comment: &'static [u8]) -> Result<Self> {
+    pub(crate) fn of(lines: Lines<'a>, separator: &str, is_comment: IsComment) -> Result<Self> {
         if separator.is_empty() {
             return Err(Error::Usage(
                 "the separator of a delimited file must not be empty".into(),
@@ -73,7 +75,7 @@ impl<'a> Records<'a> {
             number: 0,
             line: Vec::new(),
             columns: None,
-            comment,
+            is_comment,
             comments: (0, 0),
             widths: Vec::new(),
             swallowed: (0, 0),
@@ -91,7 +93,7 @@ impl<'a> Records<'a> {
             }
             record.clear();
             let is_open = self.split(record);
-            if self.comment.contains(&self.line[0]) && self.is_comment(record) {
+            if (self.is_comment)(&self.line, &self.separator) && self.counts_as_comment(record) {
                 continue;
             }
             let number = self.number;
@@ -127,7 +129,7 @@ impl<'a> Records<'a> {
 
     /// Returns whether a line that looks like a comment is one, and counts it. After the first record
     /// it may be another one, if no comment has been read yet.
-    fn is_comment(&mut self, record: &ByteRecord) -> bool {
+    fn counts_as_comment(&mut self, record: &ByteRecord) -> bool {
         let (before, after) = &mut self.comments;
         match self.columns {
             None => {
@@ -193,8 +195,8 @@ impl<'a> Records<'a> {
             let fields = || whole.iter().any(|field| field.contains(&b'\n'));
             // In an unquoted field there is no end of line.
             if is_whole && fields() && !has_bare_break(&joined, &self.separator) {
-                let (lines, rows, like) = self.rows_among(count, record, whole.len());
-                if like == lines {
+                let (rows, are_all) = self.rows_among(count, record, whole.len());
+                if are_all {
                     return Ok(());
                 }
                 if rows > 0 {
@@ -210,21 +212,17 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    /// Returns how many of the next `count` lines are not blank, how many of these have all `columns` of
-    /// a record, and how many have numbers where the record `first` has them too.
-    fn rows_among(
-        &self,
-        count: usize,
-        first: &ByteRecord,
-        columns: usize,
-    ) -> (usize, usize, usize) {
+    /// Returns how many of the next `count` lines seem to be records: they have all `columns`, and numbers
+    /// where the record `first` has them. Says also whether all lines do that are not blank, and are told
+    /// by their numbers.
+    fn rows_among(&self, count: usize, first: &ByteRecord, columns: usize) -> (usize, bool) {
         let is_number = |field: &[u8]| {
             std::str::from_utf8(field).is_ok_and(|text| text.trim().parse::<f64>().is_ok())
         };
         let numbers: Vec<bool> = first.iter().map(is_number).collect();
         let is_like = |row: &ByteRecord| {
             let mut both = row.iter().zip(&numbers).filter(|(_, number)| **number);
-            numbers.contains(&true) && both.all(|(field, _)| is_number(field))
+            both.all(|(field, _)| is_number(field))
         };
         let lines = self.ahead.iter().take(count);
         let split = |line: &Vec<u8>| {
@@ -235,9 +233,9 @@ impl<'a> Records<'a> {
         let lines = lines.filter(|line| !line.trim_ascii().is_empty());
         let rows: Vec<ByteRecord> = lines.map(split).collect();
         let has_all = |row: &&ByteRecord| row.len() == columns && first.len() == columns;
-        let whole = || rows.iter().filter(has_all);
-        let like = whole().filter(|row| is_like(row)).count();
-        (rows.len(), whole().count(), like)
+        let like = rows.iter().filter(has_all).filter(|row| is_like(row));
+        let like = like.count();
+        (like, numbers.contains(&true) && like == rows.len())
     }
 
     /// Returns how many quoted fields over several lines have a line that may be a record, and the line of
@@ -393,8 +391,10 @@ mod tests {
             while records.read(&mut record).unwrap() {}
             records.swallowed()
         };
-        // Without numbers, a line of a text may look like a row.
+        // Without numbers, a line of a text may look like a row; with them it has them too.
         assert_eq!(swallowed("u,text\na,\"yes\nb,no\nwell\"\nc,no\n"), (1, 2));
         assert_eq!(swallowed("u,text\na,\"yes,\n\nno\"\nc,no\n"), (0, 0));
+        assert_eq!(swallowed("u,text\n1,\"yes\nb,no\nwell\"\n2,no\n"), (0, 0));
+        assert_eq!(swallowed("u,text\n1,\"yes\n2,no\nwell\"\n3,no\n"), (1, 2));
     }
 }

@@ -125,10 +125,21 @@ fn wide_encoding(head: &[u8]) -> Option<&'static str> {
 }
 
 /// What begins a line that is no row.
-pub(super) const COMMENT: &[u8] = b"#%";
+const COMMENTS: [&[u8]; 4] = [b"#", b"%", b";", b"//"];
 
-pub(super) fn is_comment(line: &[u8]) -> bool {
-    line.first().is_some_and(|byte| COMMENT.contains(byte))
+/// [`COMMENTS`] in messages.
+pub(super) const COMMENT_MARKS: &str = "`#`, `%`, `;` or `//`";
+
+/// Returns whether a line seems to be a comment. One that begins with `separator` lacks its first field.
+pub(super) fn is_comment(line: &[u8], separator: &[u8]) -> bool {
+    let is_first_field = |mark: &[u8]| !separator.is_empty() && mark.starts_with(separator);
+    let mut marks = COMMENTS.iter().filter(|mark| !is_first_field(mark));
+    marks.any(|mark| line.starts_with(mark))
+}
+
+/// Returns a comment without what marks it.
+pub(super) fn without_mark(comment: &str) -> &str {
+    comment.trim_start_matches(['#', '%', ';', '/', ' '])
 }
 
 /// The separators that are told from a line, the first of them that it has.

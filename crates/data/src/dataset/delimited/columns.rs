@@ -24,6 +24,8 @@ pub(super) struct Columns {
     pub timestamp: Option<usize>,
     pub order: Option<usize>,
     pub part: Option<usize>,
+    /// Whether the first row names them.
+    pub has_header: bool,
     /// Number of columns in every line.
     pub count: usize,
     /// Whether the first field of each row is its number, which the header does not name.
@@ -98,6 +100,7 @@ impl Columns {
             timestamp: optional("timestamp", &layout.timestamp)?,
             order: optional("order", &layout.order)?,
             part: optional("part", &layout.part)?,
+            has_header: source.has_header,
             count: first.len(),
             has_row_names: false,
             separator: separator.clone(),
@@ -205,7 +208,7 @@ impl Columns {
         let is_number = |field: &[u8]| !field.is_empty() && field.iter().all(u8::is_ascii_digit);
         self.numbers().next().is_none()
             && record.iter().all(is_number)
-            && " \t,".contains(&self.separator)
+            && " \t,;|".contains(&self.separator)
     }
 
     /// Returns why a row has the wrong number of columns.

@@ -12,6 +12,7 @@ mod dates;
 mod encoding;
 mod header;
 mod json_lines;
+mod lists;
 mod names;
 mod noticed;
 mod own;
@@ -26,7 +27,7 @@ use std::path::Path;
 
 use csv::ByteRecord;
 
-use crate::dataset::form::is_comment;
+use crate::dataset::form::{COMMENT_MARKS, is_comment};
 use crate::dataset::ratings::{Interaction, Ratings};
 use crate::dataset::{compressed, given};
 use crate::records::{line_of, malformed, shown};
@@ -108,7 +109,7 @@ fn parse_rows<'a>(
     let mut rows = Rows::new(layout, unit);
     let mut record = ByteRecord::new();
     if !source.read_first(&mut record)? {
-        return Err(Error::read(path, nothing_in(&source)));
+        return Err(Error::read(path, &*nothing_in(&source)));
     }
     let mut columns = Columns::resolve(layout, path, (&record, &source))?;
     let wrong_header = header::refusal(layout, &columns, (&record, source.has_header));
@@ -162,7 +163,9 @@ fn parse_rows<'a>(
                 Fault::Wrong(fault) => fault,
             };
             let fault = match record.get(0) {
-                Some(field) if is_comment(field) => fault + IF_A_COMMENT,
+                Some(field) if is_comment(field, source.separator.as_bytes()) => {
+                    fault + IF_A_COMMENT
+                }
                 _ => fault,
             };
             return Err(malformed(path, line_of(&record), fault));
@@ -179,13 +182,13 @@ fn parse_rows<'a>(
 }
 
 /// Returns why a file has no row.
-fn nothing_in(source: &Source<'_>) -> &'static str {
+fn nothing_in(source: &Source<'_>) -> String {
     match source.comments() {
-        (0, _) => "the file is empty",
-        _ => {
-            "every line begins with `#` or `%`, which marks comments: put names that begin so in \
+        (0, _) => "the file is empty".to_owned(),
+        _ => format!(
+            "every line begins with {COMMENT_MARKS}, which marks comments: put names that begin so in \
              quotation marks"
-        }
+        ),
     }
 }
 
@@ -200,22 +203,22 @@ fn add_remarks(ratings: &mut Ratings, source: &Source<'_>, path: &Path) {
     let alike = source.comments_like_rows();
     if alike > 1 {
         ratings.warnings.push(format!(
-            "lines before the first row that begin with `#` or `%`, have its columns and are left out as \
+            "lines before the first row that begin with {COMMENT_MARKS}, have its columns and are left out as \
              comments: {alike}; put names that begin so in quotation marks"
         ));
     }
     if after > 0 {
         ratings.warnings.push(format!(
-            "lines between the rows that begin with `#` or `%` and are left out as comments: {after}; put \
+            "lines between the rows that begin with {COMMENT_MARKS} and are left out as comments: {after}; put \
              names that begin so in quotation marks"
         ));
     }
     let (fields, first) = source.swallowed();
     if fields > 0 {
         ratings.warnings.push(format!(
-            "quoted fields over several lines that may have swallowed rows, for a line in them has all columns: \
-             {fields}, the first from line {first}; if its quotation mark belongs to the field, put the field in \
-             quotation marks and double the mark, as in `\"5\"\" disk\"`"
+            "quoted fields over several lines, each read as one field, although a line in it has all columns of a \
+             row: {fields}, the first from line {first}; if that line is a row, the quotation mark before it opens no \
+             field: double it, and put its field in quotation marks, as in `\"5\"\" disk\"`"
         ));
     }
     told.append(&mut ratings.told);

@@ -32,7 +32,7 @@ pub(super) struct Noticed {
     /// Those that are not UTF-8, and the first of them, one after the other.
     foreign: Counted,
     foreign_text: Vec<u8>,
-    /// Those that begin with a quotation mark that is never closed.
+    /// Those that begin with a quotation mark and have no other one to close it.
     open: Counted,
     /// Those that a spreadsheet has rounded.
     rounded: Counted,
@@ -62,7 +62,8 @@ impl Noticed {
             }
             return;
         };
-        if name.starts_with(b"\"") && !name[1..].ends_with(b"\"") {
+        let marks = name.iter().filter(|byte| **byte == b'"').count();
+        if name.starts_with(b"\"") && marks % 2 == 1 {
             self.open.add(record);
         } else if text.chars().any(is_hidden) {
             if self.hidden.lines == 0 {
@@ -101,8 +102,8 @@ impl Noticed {
             ),
             (
                 &self.open,
-                "begin with a quotation mark that is never closed",
-                String::new(),
+                "begin with a quotation mark that nothing closes",
+                ": it counts as a letter of the name".to_owned(),
             ),
             (
                 &self.hidden,

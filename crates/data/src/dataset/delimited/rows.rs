@@ -3,6 +3,7 @@
 use csv::ByteRecord;
 
 use super::columns::Columns;
+use super::lists::Lists;
 use super::names::{self, Names};
 use super::noticed::{Counted, Noticed};
 use super::source::Unit;
@@ -38,6 +39,8 @@ pub(super) struct Rows {
     noticed: Noticed,
     /// How many names of items are lists of them.
     lists: usize,
+    /// Whether each row is a list of items.
+    item_lists: Lists,
 }
 
 impl Rows {
@@ -138,6 +141,8 @@ impl Rows {
             }
         };
         self.look_at(record, [user_name, item_name]);
+        let is_new = !self.users.has(user_name);
+        self.item_lists.add(columns, record, is_new);
         let user = self.users.number(user_name)?;
         if user as usize == self.ratings.user_names.len() {
             self.ratings
@@ -181,6 +186,9 @@ impl Rows {
     pub(super) fn finish(mut self) -> Result<Ratings, String> {
         if self.lists > 0 && 2 * self.lists >= self.count {
             return Err(LISTS.to_owned());
+        }
+        if let Some(fault) = self.item_lists.refusal() {
+            return Err(fault);
         }
         if let Some(fault) = self.noticed.refusal(self.unit) {
             return Err(fault);

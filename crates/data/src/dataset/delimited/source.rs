@@ -8,7 +8,7 @@ use csv::{ByteRecord, Position};
 
 use super::json_lines::JsonLines;
 use super::trimmed;
-use crate::dataset::form::{COMMENT, Form, form_of, is_comment, separator_of};
+use crate::dataset::form::{Form, form_of, is_comment, separator_of, without_mark};
 use crate::dataset::given::{self, GivenRows};
 use crate::lines::Lines;
 use crate::records::Records;
@@ -110,20 +110,21 @@ impl<'a> Source<'a> {
 
     fn delimited(lines: Lines<'a>, path: &Path, layout: &DelimitedSpec) -> Result<Self> {
         let mut told = Vec::new();
-        let first = lines
-            .first()
-            .find(|line| !line.is_empty() && !is_comment(line));
-        let first = first.unwrap_or_default();
-        let rows = lines
-            .first()
-            .filter(|line| !line.is_empty() && !is_comment(line));
+        let given = layout.separator.as_deref().unwrap_or_default();
+        let is_row = |line: &&[u8]| !line.is_empty() && !is_comment(line, given.as_bytes());
+        let has_rows = lines.first().any(|line| is_row(&line));
+        // Where every line begins with a semicolon, the first column is empty.
+        let rows = lines.first().filter(|line| match has_rows {
+            true => is_row(line),
+            false => line.starts_with(b";"),
+        });
         let separator = match (&layout.separator, separator_of(rows)) {
             (Some(given), _) => given.clone(),
             (None, Some((separator, name))) => {
                 told.push(format!("columns are separated by {name}"));
                 separator.to_owned()
             }
-            (None, None) if first.is_empty() => ",".to_owned(),
+            (None, None) if !has_rows => ",".to_owned(),
             (None, None) => {
                 return Err(Error::read(
                     path,
@@ -135,7 +136,7 @@ impl<'a> Source<'a> {
         let names: Vec<&str> = columns_of(layout).filter_map(name_of).collect();
         let comments = lines
             .first()
-            .take_while(|line| line.is_empty() || is_comment(line));
+            .take_while(|line| line.is_empty() || is_comment(line, separator.as_bytes()));
         let mut fields = comments.map(|line| fields_of(line, &separator));
         let has = |fields: &ByteRecord, name: &str| {
             (0..fields.len()).any(|place| trimmed(fields, place) == name.as_bytes())
@@ -146,7 +147,7 @@ impl<'a> Source<'a> {
         Ok(Self {
             has_header: layout.header.unwrap_or(!names.is_empty()),
             names: names.into_iter().map(str::to_owned).collect(),
-            rows: Rows::Delimited(Records::of(lines, &separator, COMMENT)?),
+            rows: Rows::Delimited(Records::of(lines, &separator, is_comment)?),
             commented_header,
             separator,
             told,
@@ -303,8 +304,8 @@ fn keys(layout: &DelimitedSpec, path: &Path) -> Result<Vec<String>> {
 /// Returns the fields of a comment without what marks it.
 fn fields_of(comment: &[u8], separator: &str) -> ByteRecord {
     let text = String::from_utf8_lossy(comment);
-    let text = text.trim_start_matches(['#', '%', ' ']);
-    text.split(separator).map(str::trim).collect()
+    let fields = without_mark(&text).split(separator);
+    fields.map(str::trim).collect()
 }
 
 /// Returns the names of a header with types, as in `user_id:token`; `None` if it has none.

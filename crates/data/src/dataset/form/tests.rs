@@ -119,10 +119,18 @@ fn tables_are_told_from_json_lines() {
         b"ORC1,7,3,1300000000\nPAR1,7,3,1300000000\n",
         b"PAR1,7\n",
         b"\xe9mile,7\n",
+        b"1 50 12:30\n",
+        b"1 50:1 2\n",
     ] {
         assert_eq!(told(head), Ok(Form::Delimited), "{head:?}");
     }
-    for head in [&b"{\"u\": 1}\n"[..], b"\n { \"u\":1}\n", b"{}\n"] {
+    for head in [
+        &b"{\"u\": 1}\n"[..],
+        b"\n { \"u\":1}\n",
+        b"{}\n",
+        b"{\"u\": 1, \"tags\": [{\"t\": 2}]}\n{\"u\": 2, \"tags\": []}\n",
+        b"{\"u\": 1, \"tags\": [\"t\"]}\n",
+    ] {
         assert_eq!(told(head), Ok(Form::JsonLines), "{head:?}");
     }
 }

@@ -9,7 +9,7 @@ type Refusal = (&'static str, &'static str);
 type Test = fn(&[u8], &[u8]) -> bool;
 
 /// What is no table of ratings, told by its first line and its second one, neither of which is a comment.
-const TEXTS: [(Refusal, Test); 8] = [
+const TEXTS: [(Refusal, Test); 9] = [
     (
         (
             "a web page",
@@ -62,6 +62,16 @@ const TEXTS: [(Refusal, Test); 8] = [
             WRITE_PAIRS,
         ),
         |first, second| is_list(first) && (second.is_empty() || is_list(second)),
+    ),
+    (
+        (
+            "a list of numbers with values in each line, as libsvm has it",
+            "write one pair in a line; if the first number is the user, with `awk '{ for (i = 2; i <= NF; i++) { \
+             split($i, pair, \":\"); print $1, pair[1], pair[2] } }' FILE > ratings.txt`; if it is the rating of the user \
+             and the item behind it, with `awk '{ split($2, user, \":\"); split($3, item, \":\"); print user[1], item[1], $1 \
+             }' FILE > ratings.txt`",
+        ),
+        |first, second| is_libsvm(first) && (second.is_empty() || is_libsvm(second)),
     ),
 ];
 
@@ -122,6 +132,52 @@ const JSON: [(&str, Refusal); 12] = [
     ("[\"", JSON_ARRAY),
 ];
 
+/// What a single JSON object is that has the table within it.
+fn within(beginning: &str) -> Option<Refusal> {
+    let is_map = |start: &&str| {
+        let inner = beginning.strip_prefix(*start);
+        inner.is_some_and(|inner| inner.starts_with(|c: char| c == '-' || c.is_ascii_digit()))
+    };
+    if ["{\"k\":{\"k\":", "{\"0\":{\"0\":"].iter().any(is_map) {
+        return Some((
+            "a JSON document with an object of ratings for each user",
+            "write one object in a line, as with `jq -c 'to_entries[] | .key as $user | .value | to_entries[] | {user: \
+             $user, item: .key, rating: .value}' FILE > mended.jsonl`",
+        ));
+    }
+    let mut kinds = WITHIN.iter();
+    let (_, refusal) = kinds.find(|(part, _)| beginning.contains(part))?;
+    beginning.starts_with('{').then_some(*refusal)
+}
+
+/// What a single JSON object has within it, where that is the table, as [`JSON`] has it.
+const WITHIN: [(&str, Refusal); 3] = [
+    (
+        "{\"0\":[",
+        (
+            "a JSON document with an array of items for each user",
+            "write one object in a line, as with `jq -c 'to_entries[] | .key as $user | .value[] | {user: $user} + \
+             (objects // {item: .})' FILE > mended.jsonl`",
+        ),
+    ),
+    (
+        "\"k\":[{\"",
+        (
+            "a JSON document with an array of objects in it",
+            "write one object in a line, as with `jq -c 'first(.. | arrays | select(.[0] | type == \"object\"))[]' FILE > \
+             mended.jsonl`",
+        ),
+    ),
+    (
+        "\"k\":[[",
+        (
+            "a JSON document with an array of arrays in it",
+            "write them as CSV, as with `jq -r 'first(.. | arrays | select(.[0] | type == \"array\"))[] | @csv' FILE > \
+             mended.csv`",
+        ),
+    ),
+];
+
 const JSON_ARRAY: Refusal = (
     "a JSON array",
     "write one object in a line, as with `jq -c '.[]' FILE > mended.jsonl`",
@@ -160,7 +216,10 @@ pub(crate) fn form_of<'h>(
             "leave out that line and those with `%`, as with `grep -v % FILE | tail -n +2 > ratings.txt`",
         ));
     }
-    let lines: Vec<&[u8]> = lines.filter(|line| !is_comment(line)).take(6).collect();
+    let lines: Vec<&[u8]> = lines
+        .filter(|line| !is_comment(line, b""))
+        .take(40)
+        .collect();
     let line = |place: usize| *lines.get(place).unwrap_or(&&b""[..]);
     let (first, second) = (line(0), line(1));
     if first.starts_with(b"[") && first.ends_with(b"]") && second.starts_with(b"[") {
@@ -187,6 +246,11 @@ pub(crate) fn form_of<'h>(
     if array.is_some_and(|rest| rest.is_empty() || is_number(rest)) {
         return refused(JSON_ARRAY);
     }
+    let has = |text: &[u8]| head.windows(text.len()).any(|part| part == text);
+    let are_lines = has(b"}\n{") || has(b"}\r\n{") || second.starts_with(b"{\"");
+    if let Some(refusal) = within(&beginning).filter(|_| !are_lines) {
+        return refused(refusal);
+    }
     if first == b"{" {
         return refused((
             "a JSON document over several lines",
@@ -207,7 +271,7 @@ fn skeleton(text: &[u8]) -> String {
     let mut skeleton = String::new();
     let mut rest = text;
     while let Some((&byte, behind)) = rest.split_first()
-        && skeleton.len() < 40
+        && skeleton.len() < 200
     {
         rest = behind;
         if byte.is_ascii_whitespace() {
@@ -244,8 +308,22 @@ fn is_list(line: &[u8]) -> bool {
         && words.all(is_number)
 }
 
+/// Returns whether a line is a number, and numbers behind it that have a value each, as in `1 3:1 7:0.5`.
+fn is_libsvm(line: &[u8]) -> bool {
+    let is_number = |word: &str| word.parse::<f64>().is_ok();
+    let is_pair = |word: &str| {
+        word.split_once(':')
+            .is_some_and(|(place, value)| place.parse::<u64>().is_ok() && is_number(value))
+    };
+    let Ok(line) = std::str::from_utf8(line) else {
+        return false;
+    };
+    let mut words = line.split_ascii_whitespace();
+    words.next().is_some_and(is_number) && words.clone().next().is_some() && words.all(is_pair)
+}
+
 /// What to do with a list of items in each line.
-pub(crate) const WRITE_PAIRS: &str = "write one pair in a line, as with `awk '{ gsub(/[:,]/, \" \"); for (i = 2; i <= NF; i++) \
+pub(crate) const WRITE_PAIRS: &str = "write one pair in a line, as with `awk '{ gsub(/[:,;|]/, \" \"); for (i = 2; i <= NF; i++) \
                                       print $1, $i }' FILE > pairs.txt`";
 
 /// Returns whether a line is a number and a colon.

@@ -32,6 +32,8 @@ fn one_table_is_read_alike_in_every_form() {
         (names.to_owned() + rows).replace('\n', "\r"),
         format!("# by hand\n% and by foot\n{names}# more\n{rows}"),
         format!("# {names}{rows}"),
+        format!("// by hand\n{names}; more\n{rows}"),
+        format!(";{names}{rows}"),
         with_text.to_owned(),
         json.to_owned(),
         inter.to_owned(),
@@ -64,6 +66,29 @@ fn one_table_is_read_alike_in_every_form() {
         read_text(inter, &by_position).unwrap().user_names,
         plain.user_names
     );
+}
+
+/// If this fails, a first column without a name, or without values, makes comments of rows.
+#[test]
+fn a_line_that_begins_with_its_separator_is_no_comment() {
+    let frame = ";user_id;item_id;rating;timestamp\n0;a;x;5;978264000\n1;b;y;3.5;978264001\n";
+    let read = read_text(frame, &four_names()).unwrap();
+    assert_eq!(read.user_names, ["a".into(), "b".into()]);
+    let without = DelimitedSpec {
+        separator: None,
+        user: ColumnRef::Position(2),
+        item: ColumnRef::Position(3),
+        rating: None,
+        timestamp: None,
+        ..four_columns(";")
+    };
+    let read = read_text(";a;x\n;b;y\n", &without).unwrap();
+    assert_eq!(read.item_names, ["x".into(), "y".into()]);
+    let hashes = DelimitedSpec {
+        separator: Some("#".into()),
+        ..without
+    };
+    assert_eq!(read_text("#a#x\n#b#y\n", &hashes).unwrap().users.len(), 2);
 }
 
 #[test]

@@ -89,6 +89,22 @@ fn a_file_in_another_form_reads_after_the_command_that_its_refusal_names() {
             r#"{"schema":{"fields":[{"name":"user"}]},"data":[{"user":"a","item":"x","rating":5},{"user":"b","item":"y","rating":3.5},{"user":"a","item":"y","rating":1}]}"#,
         ),
         (
+            "an array of objects in it",
+            true,
+            r#"{"ratings":[{"user":"a","item":"x","rating":5},{"user":"b","item":"y","rating":3.5},{"user":"a","item":"y","rating":1}]}"#,
+        ),
+        (
+            "an array of objects in it",
+            true,
+            "{\r\n  \"page\": 1,\r\n  \"data\": {\r\n    \"tags\": [],\r\n    \"ratings\": [\r\n      {\"user\": \"a\", \"item\": \"x\", \"rating\": 5},\r\n      \
+             {\"user\": \"b\", \"item\": \"y\", \"rating\": 3.5},\r\n      {\"user\": \"a\", \"item\": \"y\", \"rating\": 1}\r\n    ]\r\n  }\r\n}\r\n",
+        ),
+        (
+            "an array of arrays in it",
+            false,
+            r#"{"count": 3, "ratings": [["a", "x", 5], ["b", "y", 3.5], ["a", "y", 1]]}"#,
+        ),
+        (
             "each array is a column",
             true,
             r#"{"user":["a","b","a"],"item":["x","y","y"],"rating":[5,3.5,1]}"#,
@@ -173,6 +189,7 @@ fn a_file_in_another_form_reads_after_the_command_that_its_refusal_names() {
             true,
             "sep=;\nuser;item;rating\na;x;5\nb;y;3.5\na;y;1\n",
         ),
+        ("libsvm", false, "1 7:5\n2 8:3.5\n1 8:1\n"),
         (
             "Netflix",
             false,
@@ -227,6 +244,91 @@ fn an_adjacency_list_reads_as_pairs_after_its_command() {
         let read = read_text(&written, &pairs).unwrap();
         let expected = [("0", "5", 1.0), ("0", "7", 1.0), ("1", "5", 1.0)];
         assert_eq!(named_triples(&read), expected, "{text:?}");
+    }
+}
+
+/// If this fails, lists of one length become ratings, and each second item of a list is a rating or a time.
+#[test]
+fn lists_of_one_length_read_as_pairs_after_their_command() {
+    let pairs = DelimitedSpec {
+        rating: None,
+        ..three(false)
+    };
+    for text in [
+        "1 5 7 9\n2 7 5 8\n3 6 9 5\n",
+        "1,5,7\n2,7,9\n",
+        "ann;5;7;9\nbob;7;5;6\n",
+        "1|13|14|15|900\n2|1|2|3|400\n",
+        "ann\tpear\tplum\nbob\tplum\tkiwi\n",
+    ] {
+        let told = fault(text, &pairs);
+        assert!(told.contains("an adjacency list"), "{told}");
+        let Some(written) = applied(&told, text.as_bytes()) else {
+            return;
+        };
+        let read = read_text(&written, &pairs).unwrap();
+        let of_list = text.lines().flat_map(|line| {
+            let mut words = line.split(['\t', ' ', ',', ';', '|']);
+            let user = words.next().unwrap();
+            words.map(move |item| (user, item, 1.0))
+        });
+        assert_eq!(named_triples(&read), of_list.collect::<Vec<_>>(), "{text}");
+    }
+    // With a rating and a time by their places, as the shipped layouts have them.
+    let told = fault("1 50 71 93\n2 71 50 88\n", &four_columns(" "));
+    assert!(told.contains("an adjacency list"), "{told}");
+    let names = three(true);
+    for (text, layout) in [
+        // Ratings and times of users who have one each.
+        ("1 50 5 978264000\n2 71 3 978264001\n", &four_columns(" ")),
+        ("1 2 5 3\n2 7 4 9\n3 1 8 6\n", &four_columns(" ")),
+        ("1 50 5\n2 71 3\n3 68 1\n", &pairs),
+        ("1 50 50\n2 71 71\n", &pairs),
+        // A user with two rows, a column with a fraction, and columns with names.
+        ("1 50 71\n2 71 50\n1 68 71\n", &pairs),
+        ("1 50 7.5\n2 71 8\n", &pairs),
+        ("user item rating\n1 50 71\n2 71 50\n", &names),
+        ("ann\tpear\tgreen\nbob\tplum\tblue\n", &pairs),
+        ("ann\tpear\t5\nbob\tplum\t5\n", &pairs),
+    ] {
+        let read = read_text(text, layout);
+        assert!(read.is_ok(), "{text}: {read:?}");
+    }
+}
+
+/// If this fails, the ratings of libFM have the rating for a user.
+#[test]
+fn lines_of_libfm_read_after_the_second_command() {
+    let text = "5 1:1 7:1\n3.5 2:1 8:1\n1 1:1 8:1\n";
+    let told = fault(text, &three(false));
+    let (_, second) = told.split_once("if it is the rating").unwrap();
+    if let Some(written) = applied(second, text.as_bytes()) {
+        let read = read_text(&written, &three(false)).unwrap();
+        let expected = [("1", "7", 5.0), ("2", "8", 3.5), ("1", "8", 1.0)];
+        assert_eq!(named_triples(&read), expected);
+    }
+}
+
+/// If this fails, a list of items for each user is one user with the wrong keys.
+#[test]
+fn a_document_with_the_items_of_each_user_reads_after_its_command() {
+    let pairs = DelimitedSpec {
+        rating: None,
+        ..three(true)
+    };
+    let text = r#"{"1": [7, 8], "2": [{"item": 8}]}"#;
+    let told = fault(text, &pairs);
+    if let Some(written) = applied(&told, text.as_bytes()) {
+        let read = read_text(&written, &pairs).unwrap();
+        let expected = [("1", "7", 1.0), ("1", "8", 1.0), ("2", "8", 1.0)];
+        assert_eq!(named_triples(&read), expected);
+    }
+    let text = r#"{"a": {"x": 5, "y": 1}, "b": {"y": 3.5}}"#;
+    let told = fault(text, &three(true));
+    if let Some(written) = applied(&told, text.as_bytes()) {
+        let read = read_text(&written, &three(true)).unwrap();
+        let expected = [("a", "x", 5.0), ("a", "y", 1.0), ("b", "y", 3.5)];
+        assert_eq!(named_triples(&read), expected);
     }
 }
 
