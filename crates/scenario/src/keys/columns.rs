@@ -14,8 +14,9 @@ keys! {
     /// row is a rating of its own (see `repeated_pairs`), except that further rows of a held-out item
     /// are left out of training.
     pub struct DelimitedSpec with required keys {
-        /// What separates columns: `","`, `"\t"`, `"::"`, ... Without the key it is told from the first
-        /// line. JSON lines have none.
+        /// What separates columns: `","`, `"\t"`, `"::"`, ... `"tab"`, `"comma"`, `"semicolon"`,
+        /// `"space"` and `"pipe"` may be written too. Without the key it is told from the first line.
+        /// JSON lines have none.
         #[schemars(length(min = 1, max = 16))]
         separator: Option<String>;
         /// Whether the first line names the columns. A file is refused if its first line seems to
@@ -102,6 +103,20 @@ choices! {
         /// The row is left out, and the report counts such rows.
         Skip,
     }
+}
+
+/// Returns what a separator means: a word for one, or a tab as single quotes and shells have it, with a
+/// backslash.
+pub(super) fn separator_of(written: &str) -> String {
+    let separator = match written.to_ascii_lowercase().as_str() {
+        "tab" | "tabs" => "\t",
+        "comma" => ",",
+        "semicolon" => ";",
+        "space" | "blank" => " ",
+        "pipe" => "|",
+        _ => return written.replace("\\t", "\t"),
+    };
+    separator.to_owned()
 }
 
 /// Checks the rules between the columns of a file, and those of its filters.

@@ -24,7 +24,8 @@ keys! {
         columns: Option<DelimitedSpec>;
         /// The ratings file, which may be compressed with gzip or zstd (`ratings.csv.gz`,
         /// `ratings.csv.zst`). Required for `delimited`; a generated population has none; for the
-        /// others the default is their usual place in a data folder.
+        /// others the default is their usual place in a data folder. A relative path begins in the
+        /// working directory or in a data folder.
         #[schemars(length(min = 1))]
         path: Option<PathBuf>;
         /// Users with fewer ratings are left out. The default is 10 for `lastfm-2k` (the filter of
@@ -534,10 +535,8 @@ pub(super) fn fill(scenario: &mut Scenario, checker: &Checker<'_>) {
     if has_parts && !checker.file.has("dataset.split") {
         dataset.split = SplitSpec::ByColumn(ByColumnSpec::default());
     }
-    // A text in single quotes, and an override from a shell, have a backslash where a tab is meant.
-    let separator = dataset.columns.as_mut().and_then(|c| c.separator.as_mut());
-    if let Some(separator) = separator {
-        *separator = separator.replace("\\t", "\t");
+    if let Some(separator) = dataset.columns.as_mut().and_then(|c| c.separator.as_mut()) {
+        *separator = columns::separator_of(separator);
     }
 }
 

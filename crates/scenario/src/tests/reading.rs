@@ -291,9 +291,10 @@ fn columns_are_named_or_numbered() {
     assert_eq!(read(&text).unwrap().dataset.columns, Some(columns));
 }
 
-/// If this fails, `--set dataset.columns.separator=\t` of a shell separates by a backslash and a letter.
+/// If this fails, `--set dataset.columns.separator=\t` of a shell separates by a backslash and a letter, or
+/// columns are separated by the word `tab`.
 #[test]
-fn a_tab_may_be_written_as_shells_and_single_quotes_have_it() {
+fn a_separator_may_be_written_as_shells_and_people_have_it() {
     let text = MINIMAL.replace("\"generated\"", "\"delimited\"\npath = \"r.tsv\"")
         + "[dataset.columns]\nuser = 1\nitem = 2\n";
     for written in ["\\t", "'\\t'", "\"\\t\"", "\t"] {
@@ -301,6 +302,19 @@ fn a_tab_may_be_written_as_shells_and_single_quotes_have_it() {
         let scenario = read_with(&text, &[&set]).unwrap();
         let separator = scenario.dataset.columns.unwrap().separator;
         assert_eq!(separator.as_deref(), Some("\t"), "{written:?}");
+    }
+    for (word, meant) in [
+        ("tab", "\t"),
+        ("TAB", "\t"),
+        ("comma", ","),
+        ("semicolon", ";"),
+        ("space", " "),
+        ("pipe", "|"),
+        ("::", "::"),
+    ] {
+        let scenario = read_with(&text, &[&format!("dataset.columns.separator={word}")]).unwrap();
+        let separator = scenario.dataset.columns.unwrap().separator;
+        assert_eq!(separator.as_deref(), Some(meant), "{word}");
     }
     let without = read(&text).unwrap().dataset.columns.unwrap();
     assert_eq!((without.separator, without.header), (None, None));
