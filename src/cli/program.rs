@@ -5,8 +5,6 @@ use std::ffi::OsString;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use super::args::{Cli, CodecCommand, Command, DataCommand, RunOptions, parsed};
 use super::ranks::{self, Leave};
 use super::run::run;
@@ -44,7 +42,8 @@ pub fn program_of(words: Vec<OsString>, itself: Vec<OsString>, session: Session<
         itself,
         ..session
     };
-    let command = Cli::parse_from(understood(words)).command;
+    let parsed = Cli::of(understood(words));
+    let command = parsed.unwrap_or_else(|refusal| refusal.exit()).command;
     let mut membership = None;
     let finished = memory::caught(|| execute(command, &session, &mut membership))
         .and_then(|finished| finished.map(print));

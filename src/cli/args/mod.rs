@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{
+    Args, Command as Definition, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
+};
 
 mod data;
 mod study;
@@ -40,10 +42,37 @@ pub(crate) struct Cli {
     pub command: Command,
 }
 
+impl Cli {
+    /// Returns the definition of the command line. What begins with a minus and is a number is the value
+    /// of the option before it, so that a message can say what is wrong with it.
+    pub(crate) fn definition() -> Definition {
+        fn with_negative_numbers(of: Definition) -> Definition {
+            of.mut_args(
+                |of| match of.is_positional() || !of.get_action().takes_values() {
+                    true => of,
+                    false => of.allow_negative_numbers(true),
+                },
+            )
+            .mut_subcommands(with_negative_numbers)
+        }
+        with_negative_numbers(Self::command())
+    }
+
+    /// Reads a command line, which begins with the name of the program.
+    ///
+    /// # Errors
+    /// What is wrong with it, or the help that it asks for.
+    pub(crate) fn of<W: Into<OsString> + Clone>(
+        words: impl IntoIterator<Item = W>,
+    ) -> Result<Self, clap::Error> {
+        Self::from_arg_matches(&Self::definition().try_get_matches_from(words)?)
+    }
+}
+
 /// Reads the words of a command line, after the name of the program.
 pub(crate) fn parsed<W: Into<OsString>>(words: impl IntoIterator<Item = W>) -> Result<Command> {
     let words = words.into_iter().map(Into::<OsString>::into);
-    Cli::try_parse_from(std::iter::once("fedrecsim".into()).chain(words))
+    Cli::of(std::iter::once("fedrecsim".into()).chain(words))
         .map(|cli| cli.command)
         .map_err(|refusal| Error::Usage(refusal.to_string()))
 }
@@ -182,13 +211,13 @@ pub(crate) struct InputArgs {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Seed, in place of the scenario's.
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = seeds())]
+    #[arg(long, value_name = "N", value_parser = seeds)]
     pub seed: Option<u64>,
     /// Folder with the data sets [default: $FEDRECSIM_DATA, then data, then ../shared/data].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// Worker threads; the result does not depend on them [default: all cores].
-    #[arg(long, value_name = "N", value_parser = threads())]
+    #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<u16>,
 }
 
@@ -295,13 +324,13 @@ pub(crate) struct JoinArgs {
     #[arg(value_name = "ADDR")]
     pub address: String,
     /// The first and the last of the users, by their numbers from 0.
-    #[arg(long, value_name = "FIRST..LAST", value_parser = users)]
+    #[arg(long, value_name = "FIRST..LAST", allow_hyphen_values = true, value_parser = users)]
     pub users: (u32, u32),
     /// Folder with the data sets [default: $FEDRECSIM_DATA, then data, then ../shared/data].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// Worker threads [default: all cores].
-    #[arg(long, value_name = "N", value_parser = threads())]
+    #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<u16>,
 }
 
@@ -312,7 +341,7 @@ pub(crate) struct RunOptions {
     /// [default of `resume`: as before].
     ///
     /// The last two are kept until the run is complete. A crash loses N rounds at most.
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = from_one())]
+    #[arg(long, value_name = "N", value_parser = from_one)]
     pub checkpoint_every: Option<u32>,
     /// Stop after the round when this wall-clock time is over (such as 55m), with a checkpoint for
     /// `resume`.
@@ -320,7 +349,7 @@ pub(crate) struct RunOptions {
     /// The time counts from the start of the command. The finished rounds are reported, and the
     /// exit code is 1, as after Ctrl-C. Leave time for the longest round and for writing the
     /// report.
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = humantime::parse_duration)]
     pub max_wall_time: Option<Duration>,
     /// Print one JSON object with the results on standard output, and nothing else there.
     #[arg(long)]
@@ -370,7 +399,7 @@ pub(crate) struct ResumeArgs {
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
     /// Worker threads; the result does not depend on them [default: all cores].
-    #[arg(long, value_name = "N", value_parser = threads())]
+    #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<u16>,
     /// Folder with the data sets [default: where the run found them when it began].
     #[arg(long, value_name = "DIR")]
@@ -379,7 +408,7 @@ pub(crate) struct ResumeArgs {
     ///
     /// A complete run is extended in this way if `run --keep-checkpoint` has left its checkpoint.
     /// The result is that of a run that was begun with N rounds.
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = from_one())]
+    #[arg(long, value_name = "N", value_parser = from_one)]
     pub rounds: Option<u32>,
     /// Go on although another build of the program, or another version of the method, has left the
     /// checkpoint. The report says so.
@@ -411,11 +440,11 @@ pub(crate) struct EventsArgs {
     #[arg(long, value_enum, default_value_t = EventFormat::Jsonl)]
     pub format: EventFormat,
     /// Leave out the participations that began in a round before this one.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = from_one())]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = from_one)]
     pub from_round: u32,
     /// Leave out those that began in a round after this one [default: the last round; of a picture,
     /// --from-round].
-    #[arg(long, value_name = "N", value_parser = from_one())]
+    #[arg(long, value_name = "N", value_parser = from_one)]
     pub to_round: Option<u32>,
     /// The file [default: standard output].
     #[arg(long, value_name = "FILE")]
@@ -449,13 +478,13 @@ pub(crate) struct RecommendArgs {
     #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     pub user: String,
     /// How many items.
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = from_one())]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = from_one)]
     pub top: u32,
     /// Folder with the data sets [default: $FEDRECSIM_DATA, then data, then ../shared/data].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// Worker threads; the result does not depend on them [default: all cores].
-    #[arg(long, value_name = "N", value_parser = threads())]
+    #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<u16>,
 }
 
@@ -466,7 +495,7 @@ pub(crate) struct ReplayArgs {
     #[command(flatten)]
     pub input: InputArgs,
     /// The virtual time, in seconds; what happens at that instant has happened.
-    #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = virtual_seconds)]
+    #[arg(long, value_name = "S", value_parser = virtual_seconds)]
     pub until_s: f64,
 }
 
@@ -509,7 +538,7 @@ pub(crate) struct ValidateArgs {
     #[arg(long, value_name = "DIR", requires = "estimate")]
     pub data_dir: Option<PathBuf>,
     /// Worker threads that an estimate is for [default: all cores].
-    #[arg(long, value_name = "N", value_parser = threads(), requires = "estimate")]
+    #[arg(long, value_name = "N", value_parser = threads, requires = "estimate")]
     pub threads: Option<u16>,
 }
 

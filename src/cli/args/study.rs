@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::ProgressArg;
-use super::values::{from_one, gigabytes, seeds, threads};
+use super::values::{from_one, gigabytes, seeds, tasks, threads};
 use fedrecsim_report::study::Shard;
 
 /// Arguments of `study`.
@@ -37,24 +37,24 @@ pub(crate) struct StudyRunsArgs {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Seeds in place of those of the file.
-    #[arg(long, value_name = "N,N", value_delimiter = ',', value_parser = seeds())]
+    #[arg(long, value_name = "N,N", value_delimiter = ',', allow_hyphen_values = true, value_parser = seeds)]
     pub seeds: Vec<u64>,
     /// Folder with the data sets [default: $FEDRECSIM_DATA, then data, then ../shared/data].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// Threads for all runs together; a run much longer than the others gets several [default: all
     /// cores].
-    #[arg(long, value_name = "N", value_parser = threads())]
+    #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<u16>,
     /// Memory of all runs together, in GB [default: what is free; without a limit with --launch].
     #[arg(long, value_name = "GB", value_parser = gigabytes)]
     pub memory: Option<f64>,
     /// The most runs at once, which share the threads [default: as many as there are threads].
-    #[arg(long, value_name = "N", value_parser = threads())]
+    #[arg(long, value_name = "N", value_parser = threads)]
     pub jobs: Option<u16>,
     /// Run only part I of N, so that N machines can share the runs. Every part has its share of
     /// every arm.
-    #[arg(long, value_name = "I/N")]
+    #[arg(long, value_name = "I/N", allow_hyphen_values = true)]
     pub shard: Option<Shard>,
     /// Run only the arms whose names contain this text, in which * stands for anything, and show
     /// them and what they are compared to; may be given several times.
@@ -73,11 +73,11 @@ pub(crate) struct StudyRunsArgs {
     pub launch: Option<String>,
     /// Run nothing, and write the script slurm.sh for the scheduler Slurm: an array of PARTS tasks,
     /// each with --threads cores [default: a task for each run, with one core].
-    #[arg(long, value_name = "PARTS", num_args = 0..=1, require_equals = true,
+    #[arg(long, value_name = "PARTS", num_args = 0..=1, require_equals = true, value_parser = tasks,
           conflicts_with_all = ["shard", "merge", "no_run", "dry_run", "explain", "launch", "memory"])]
     pub slurm: Option<Option<NonZeroUsize>>,
     /// Leave a checkpoint of a run after every N rounds [default: ten in a run].
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = from_one())]
+    #[arg(long, value_name = "N", value_parser = from_one)]
     pub checkpoint_every: Option<u32>,
     /// Check the study and list its runs, and run nothing.
     #[arg(long, conflicts_with = "no_run")]

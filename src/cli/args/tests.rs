@@ -1,17 +1,16 @@
 #![allow(clippy::unwrap_used)]
 
-use clap::CommandFactory;
 use clap::error::ErrorKind;
 
 use super::*;
 
 fn parse(line: &str) -> Result<Cli, clap::Error> {
-    Cli::try_parse_from(line.split_whitespace())
+    Cli::of(line.split_whitespace())
 }
 
 #[test]
 fn the_definitions_do_not_contradict_each_other() {
-    Cli::command().debug_assert();
+    Cli::definition().debug_assert();
 }
 
 #[test]
@@ -110,22 +109,63 @@ fn a_wrong_command_line_exits_with_two() {
     ] {
         assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
     }
-    for line in [
-        "fedrecsim run a.toml --seed -1",
-        "fedrecsim run a.toml --checkpoint-every -1",
-        "fedrecsim replay a.toml --until-s -1",
+    for (line, expected) in [
+        (
+            "run a.toml --seed -1",
+            "a whole number from 0 to 9223372036854775807",
+        ),
+        (
+            "run a.toml --checkpoint-every -1",
+            "a whole number of at least 1",
+        ),
+        (
+            "run a.toml --checkpoint-every 0",
+            "a whole number of at least 1",
+        ),
+        (
+            "run a.toml --checkpoint-every 1.5",
+            "a whole number of at least 1",
+        ),
+        ("run a.toml --threads -1", "a whole number from 1 to 1024"),
+        ("run a.toml --max-wall-time -5m", ""),
+        (
+            "recommend o --user 3 --top -1",
+            "a whole number of at least 1",
+        ),
+        (
+            "replay a.toml --until-s -1",
+            "a number of seconds from 0 to 1e10",
+        ),
+        (
+            "events a.toml --from-round -2",
+            "a whole number of at least 1",
+        ),
+        ("join a:1 --users -1..3", "FIRST..LAST"),
+        (
+            "study a.toml --seeds -1,2",
+            "a whole number from 0 to 9223372036854775807",
+        ),
+        (
+            "study a.toml --seeds 2,-1",
+            "a whole number from 0 to 9223372036854775807",
+        ),
+        ("study a.toml --memory -1", "a number of gigabytes above 0"),
+        ("study a.toml --jobs -1", "a whole number from 1 to 1024"),
+        (
+            "study a.toml --shard -1/2",
+            "a part and the number of parts, such as 3/16",
+        ),
+        ("study a.toml --slurm=0", "a whole number of at least 1"),
     ] {
-        let told = parse(line).unwrap_err();
-        assert_eq!(
-            told.kind(),
-            ErrorKind::ValueValidation,
-            "told as another mistake: {told}"
-        );
+        let told = parse(&format!("fedrecsim {line}")).unwrap_err();
+        let kind = told.kind();
+        let told = told.to_string();
+        let is_of_value = kind == ErrorKind::ValueValidation && told.contains("invalid value");
+        assert!(is_of_value && told.contains(expected), "{line}: {told}");
     }
-    let told = parse("fedrecsim run a.toml --checkpoint-every 0")
-        .unwrap_err()
-        .to_string();
-    assert!(told.contains("0 is not in 1.."), "{told}");
+    // A name may begin with a minus.
+    let named = parse("fedrecsim recommend o --user -1").unwrap().command;
+    assert!(matches!(named, Command::Recommend(of) if of.user == "-1"));
     assert_eq!(
         parse("fedrecsim --help").unwrap_err().kind(),
         ErrorKind::DisplayHelp

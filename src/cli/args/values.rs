@@ -1,9 +1,10 @@
 //! Declares the values of options: their ranges, and how those are read that clap does not know.
 
+use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 use clap::ValueEnum;
-use clap::builder::{RangedI64ValueParser, RangedU64ValueParser};
 
 use crate::{Error, Result};
 
@@ -39,18 +40,33 @@ pub(crate) fn check_parquet() -> Result<()> {
 
 /// Takes a number of threads. Without a limit, more threads than any machine has would take minutes
 /// to start before they exhaust the machine.
-pub(crate) fn threads() -> RangedI64ValueParser<u16> {
-    RangedI64ValueParser::new().range(1..=1024)
+pub(crate) fn threads(text: &str) -> Result<u16, String> {
+    whole(text, 1..=1024, "from 1 to 1024")
 }
 
 /// Takes a number of rounds or of one round.
-pub(crate) fn from_one() -> RangedI64ValueParser<u32> {
-    RangedI64ValueParser::new().range(1..)
+pub(crate) fn from_one(text: &str) -> Result<u32, String> {
+    whole(text, 1..=u32::MAX, "of at least 1")
+}
+
+/// Takes a number of tasks.
+pub(crate) fn tasks(text: &str) -> Result<NonZeroUsize, String> {
+    whole(text, NonZeroUsize::MIN..=NonZeroUsize::MAX, "of at least 1")
 }
 
 /// Takes a seed. TOML integers end at 2^63 - 1, and the seed must survive being printed as one.
-pub(crate) fn seeds() -> RangedU64ValueParser {
-    RangedU64ValueParser::new().range(..=i64::MAX as u64)
+pub(crate) fn seeds(text: &str) -> Result<u64, String> {
+    let largest = i64::MAX as u64;
+    whole(text, 0..=largest, &format!("from 0 to {largest}"))
+}
+
+fn whole<T: FromStr + PartialOrd>(
+    text: &str,
+    range: RangeInclusive<T>,
+    expected: &str,
+) -> Result<T, String> {
+    let number = text.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| format!("expected a whole number {expected}"))
 }
 
 /// Takes a virtual time that the clock can show.

@@ -4,8 +4,6 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Parser;
-
 use crate::cli::args::{Cli, Command, DataCommand};
 use crate::cli::study::is_named;
 use crate::method::vocabulary;
@@ -315,8 +313,7 @@ fn commands_in_the_documents_name_scenarios_that_exist_and_values_that_fit() {
         if arguments.iter().any(|word| written.contains(word)) {
             continue;
         }
-        let parsed = Cli::try_parse_from(&arguments)
-            .unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
+        let parsed = Cli::of(&arguments).unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
         match parsed.command {
             Command::Run(run) => load(&run.input.scenario, &run.input.overrides()),
             Command::Events(events) => load(&events.input.scenario, &events.input.overrides()),
