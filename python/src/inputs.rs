@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use fedrecsim::cli::{Inputs, data_directories};
+use fedrecsim::cli::{Inputs, beside_scenario, data_directories};
 use fedrecsim_methods::Entry;
 use fedrecsim_methods::registry::vocabulary_of;
 use fedrecsim_scenario::reference::{self, Key};
@@ -26,6 +26,9 @@ const REHEARSAL: RehearsalLength = RehearsalLength {
     at_least: Duration::from_secs(2),
     at_most: Duration::from_secs(20),
 };
+
+/// What Python code calls overrides.
+pub const SET: &str = "set";
 
 /// A scenario as Python code gives it: a file, or a text with the name under which its faults are
 /// told.
@@ -85,7 +88,12 @@ impl Given {
         let overrides = self
             .set
             .iter()
-            .map(|(key, value)| Ok(format!("{key}={}", inline(value)?).into()));
+            .map(|(key, value)| {
+                Ok(Override {
+                    text: format!("{key}={}", inline(value)?),
+                    written: Some((SET.to_owned(), None)),
+                })
+            });
         let overrides = overrides.collect::<PyResult<Vec<Override>>>()?;
         let mut loaded = watched(py, &Arc::new(AtomicBool::new(false)), None, |_| {
             let vocabulary = vocabulary_of(&methods);
@@ -117,7 +125,10 @@ impl Given {
     pub fn inputs(&self, py: Python<'_>) -> PyResult<(Loaded, Inputs)> {
         let mut loaded = self.load(py)?;
         let (methods, directories) = (self.methods(), self.directories());
-        let load = || Inputs::load(&loaded.scenario, &directories, &methods);
+        let load = || {
+            let inputs = Inputs::load(&loaded.scenario, &directories, &methods);
+            inputs.map_err(|error| beside_scenario(error, &self.path))
+        };
         let inputs = watched(py, &Arc::new(AtomicBool::new(false)), None, |_| load())?;
         let [_, warnings] = inputs.remarks();
         loaded.warnings.extend(warnings);

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::Result;
 use crate::method::{Entry, check};
 use crate::scenario::Scenario;
 use crate::sim::World;
+use crate::{Error, Result};
+use fedrecsim_core::shell_word;
 use fedrecsim_data::dataset::{self, Dataset};
 use fedrecsim_data::population::Traces;
 use fedrecsim_methods::registry::find;
@@ -94,6 +95,32 @@ pub fn data_directories(data_dir: Option<&Path>) -> Vec<PathBuf> {
         .into_iter()
         .chain(["data", "../shared/data"].map(PathBuf::from))
         .collect()
+}
+
+/// Says of a file that was not found that it stands beside the scenario, if it does.
+pub fn beside_scenario(error: Error, scenario: &Path) -> Error {
+    match error {
+        Error::Read { path, reason } => {
+            let folder = scenario
+                .parent()
+                .filter(|folder| !folder.as_os_str().is_empty());
+            let is_lost = path.is_relative() && !path.exists();
+            match folder.filter(|folder| is_lost && folder.join(&path).exists()) {
+                Some(folder) => {
+                    let option = shell_word(&folder.to_string_lossy());
+                    Error::read(
+                        path,
+                        format!(
+                            "{reason}\nIt stands beside the scenario, where it is not looked for: add `--data-dir {option}`, or \
+                             start the command in that folder"
+                        ),
+                    )
+                }
+                None => Error::Read { path, reason },
+            }
+        }
+        other => other,
+    }
 }
 
 /// Returns the file or folder as an absolute path, which is valid for a process that starts in

@@ -5,7 +5,7 @@ use clap::CommandFactory;
 
 use super::args::{Cli, CompletionsArgs, ManArgs, MigrateArgs, ValidateArgs};
 use super::estimates::Expected;
-use super::inputs::{Inputs, data_directories, strictness, threads_of};
+use super::inputs::{Inputs, beside_scenario, data_directories, strictness, threads_of};
 use super::output_file::write_file;
 use super::run::program;
 use super::{Finished, Session, screen, wrapped};
@@ -42,7 +42,7 @@ pub(crate) fn validate(arguments: &ValidateArgs, session: &Session) -> Finished 
                     finished.output.push_str(&line);
                     finished.errors.extend(expected.check().err());
                 }
-                Err(error) => finished.errors.push(error),
+                Err(error) => finished.errors.push(beside_scenario(error, path)),
             }
         }
     }

@@ -42,7 +42,7 @@ mod task;
 mod tests;
 mod watch;
 
-pub use inputs::{Inputs, data_directories};
+pub use inputs::{Inputs, beside_scenario, data_directories};
 pub use keeping::{Asked, Keeping};
 pub use program::{carry_out, program, program_of};
 pub use session::{Finished, Followed, Session};

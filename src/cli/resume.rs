@@ -123,6 +123,7 @@ pub(crate) fn plan(
         scenario,
         warnings: Vec::new(),
         directories,
+        file: None,
         checkpoint: Some(header.rounds),
     };
     Ok(Planned { saved, task, added })

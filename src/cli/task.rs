@@ -1,10 +1,10 @@
 //! What `run` and `resume` are about to run, which is the same in every process of a run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::Session;
 use super::args::InputArgs;
-use super::inputs::{Inputs, data_directories};
+use super::inputs::{Inputs, beside_scenario, data_directories};
 use super::ranks::{Side, contents, load, named};
 use crate::method::Entry;
 use crate::{Error, Result};
@@ -24,6 +24,8 @@ pub(crate) struct Task {
     pub warnings: Vec<String>,
     /// The folders with data sets.
     pub directories: Vec<PathBuf>,
+    /// The file of the scenario; none if a checkpoint has it.
+    pub file: Option<PathBuf>,
     /// The rounds of the checkpoint that the run goes on from, if it does.
     pub checkpoint: Option<u32>,
 }
@@ -45,6 +47,7 @@ impl Task {
             scenario,
             warnings,
             directories: data_directories(input.data_dir.as_deref()),
+            file: Some(input.scenario.clone()),
             checkpoint: None,
         })
     }
@@ -75,6 +78,12 @@ impl Task {
     /// Those of reading, and an error if another process cannot begin or is about to run something
     /// else.
     pub(crate) fn inputs(&self, crew: Option<&mut Crew>, methods: &[Entry]) -> Result<Inputs> {
+        let inputs = self.read(crew, methods);
+        let file = self.file.as_deref().unwrap_or(Path::new(""));
+        inputs.map_err(|error| beside_scenario(error, file))
+    }
+
+    fn read(&self, crew: Option<&mut Crew>, methods: &[Entry]) -> Result<Inputs> {
         let Some(crew) = crew else {
             return Inputs::load(&self.placed, &self.directories, methods);
         };

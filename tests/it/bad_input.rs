@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use crate::support::{Workshop, assert_refusal};
+use crate::support::{Words, Workshop, assert_refusal};
 
 /// Returns ratings in the form of `u.data` (user, item, rating, timestamp), with each user's items
 /// in the order of time.
@@ -827,4 +827,38 @@ fn a_time_that_does_not_fit_its_format_is_refused_with_file_and_line() {
         let format = format!("dataset.columns.timestamp_format={format}");
         workshop.refused(scenario, &[&format], parts);
     }
+}
+
+/// If this fails, somebody who keeps the ratings beside the scenario is told that they are nowhere.
+#[test]
+fn a_file_beside_the_scenario_is_named_with_the_option_that_finds_it() {
+    let workshop = Workshop::new();
+    let scenario = scenario_over_file(&workshop, &sound_ratings());
+    let folder = scenario.parent().unwrap();
+    let parts = [
+        "ratings.tsv",
+        "stands beside the scenario",
+        "add `--data-dir ",
+    ];
+    for command in [&["data", "describe"][..], &["run", "--no-report"]] {
+        let told = Words::new(command).path(&scenario).carry_out();
+        assert_refusal(&told.expect_err("it was found"), &parts);
+        let mut with_option = command.to_vec();
+        with_option.push("--data-dir");
+        let finished = Words::new(&with_option)
+            .path(folder)
+            .path(&scenario)
+            .carry_out();
+        assert!(finished.unwrap().errors.is_empty(), "{command:?}");
+    }
+    let estimate = Words::new(&["validate", "--estimate"])
+        .path(&scenario)
+        .carry_out();
+    assert_refusal(&estimate.unwrap().errors[0], &parts);
+    std::fs::remove_file(workshop.path("ratings.tsv")).unwrap();
+    let told = Words::new(&["data", "describe"])
+        .path(&scenario)
+        .carry_out();
+    let told = told.expect_err("it was found").to_string();
+    assert!(!told.contains("beside the scenario"), "{told}");
 }

@@ -2,7 +2,7 @@
 //! anything is run on them.
 
 use crate::cli::args::DataDescribeArgs;
-use crate::cli::inputs::data_directories;
+use crate::cli::inputs::{beside_scenario, data_directories};
 use crate::cli::session::Finished;
 use crate::{Error, Result, Streams};
 use fedrecsim_data::dataset::{self, Dataset, Part, Ratings, delimited, registry};
@@ -25,7 +25,8 @@ pub(crate) fn describe(
         return Err(Error::Usage(message.to_owned()));
     }
     let directories = data_directories(arguments.data_dir.as_deref());
-    let file = registry::locate(spec, &directories)?;
+    let located = registry::locate(spec, &directories);
+    let file = located.map_err(|error| beside_scenario(error, &arguments.scenario))?;
     let mut all = delimited::read(&file.path, &file.layout)?;
     let head = format!("{}: {}", file.path.display(), size(&all));
     let mut lines = std::mem::take(&mut all.told);

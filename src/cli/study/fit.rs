@@ -3,7 +3,7 @@
 
 use super::OpenStudy;
 use crate::cli::estimates::Expected;
-use crate::cli::inputs::{Inputs, data_directories};
+use crate::cli::inputs::{Inputs, beside_scenario, data_directories};
 use crate::cli::memory;
 use crate::{Bytes, Error, Result};
 use fedrecsim_data::dataset;
@@ -50,7 +50,7 @@ impl OpenStudy<'_> {
                 }
             };
             if let Err(error) = looked {
-                let error = error.to_string();
+                let error = beside_scenario(error, &planned.arm.base).to_string();
                 match faults.iter_mut().find(|(_, _, known)| *known == error) {
                     Some((_, others, _)) => *others += 1,
                     None => faults.push((planned.arm.name.clone(), 0, error)),
