@@ -4,11 +4,13 @@ use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fedrecsim::cli::{self, Finished, Followed, Session, outside};
+use fedrecsim_methods::Entry;
 use fedrecsim_report::FolderLock;
 use pyo3::prelude::*;
 use serde_json::json;
 
 use crate::error::OrRaise;
+use crate::inputs::SET;
 use crate::method::{MethodEntry, all};
 use crate::watch::{Told, watched};
 
@@ -69,6 +71,13 @@ fn told_of(end: Finished) -> (String, Vec<String>) {
     (end.output, errors)
 }
 
+/// Begins a session of a study whose overrides are an argument in Python.
+fn session_of(methods: &[Entry]) -> Session<'_> {
+    let mut session = Session::new(methods);
+    session.overrides_are = SET;
+    session
+}
+
 /// Checks a study, takes and begins its folder, and lists its runs with what each takes.
 #[pyfunction]
 pub fn study_prepare(
@@ -78,7 +87,7 @@ pub fn study_prepare(
     threads: usize,
 ) -> PyResult<(Held, Vec<Prepared>)> {
     let methods = all(&methods);
-    let session = Session::new(&methods);
+    let session = session_of(&methods);
     let (held, prepared) = watched(py, &session.interrupted, None, |_| {
         outside::prepare(words, &session, threads)
     })?;
@@ -96,7 +105,7 @@ pub fn study_runs(
     methods: Vec<Py<MethodEntry>>,
 ) -> PyResult<Vec<Prepared>> {
     let methods = all(&methods);
-    let session = Session::new(&methods);
+    let session = session_of(&methods);
     let runs = watched(py, &session.interrupted, None, |_| {
         outside::listed(words, &session)
     })?;
@@ -124,7 +133,7 @@ pub fn study_here(
                 .unwrap_or_else(PoisonError::into_inner)
                 .send(Told::Line(line.to_owned()));
         };
-        let mut session = Session::new(&methods);
+        let mut session = session_of(&methods);
         session.interrupted = Arc::clone(&interrupted);
         session.tell = Some(&told);
         cli::carry_out(words, &session)
@@ -142,7 +151,7 @@ pub fn study_carry_out(
     seed: u64,
 ) -> PyResult<Option<String>> {
     let methods = all(&methods);
-    let session = Session::new(&methods);
+    let session = session_of(&methods);
     watched(py, &session.interrupted, None, |_| {
         outside::carry_out(words, &session, (arm, seed))
     })
@@ -157,7 +166,7 @@ pub fn study_tables(
     methods: Vec<Py<MethodEntry>>,
 ) -> PyResult<(String, Vec<String>)> {
     let methods = all(&methods);
-    let session = Session::new(&methods);
+    let session = session_of(&methods);
     let end = watched(py, &session.interrupted, None, |_| {
         cli::carry_out(words, &session)
     })?;
@@ -172,7 +181,7 @@ pub fn compare(
     methods: Vec<Py<MethodEntry>>,
 ) -> PyResult<String> {
     let methods = all(&methods);
-    py.detach(|| cli::carry_out(words, &Session::new(&methods)))
+    py.detach(|| cli::carry_out(words, &session_of(&methods)))
         .map(|end| end.output)
         .or_raise()
 }

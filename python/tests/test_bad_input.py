@@ -49,6 +49,19 @@ def test_overrides_that_make_no_sense_are_refused(small, change) -> None:
         fedrecsim.run(small, set=change)
 
 
+def test_a_fault_of_an_override_names_the_argument(small) -> None:
+    """If this fails, Python users look for an option of a command line that they have not written."""
+    for change in ({"training.rouns": 3}, {"training.rounds": "none"}):
+        for call in (
+            lambda: fedrecsim.run(small, set=change),
+            lambda: fedrecsim.study({"base": small, "seeds": [1], "arms": [{"name": "a"}]}, set=change),
+        ):
+            with pytest.raises(fedrecsim.ScenarioError) as raised:
+                call()
+            told = str(raised.value)
+            assert "--set" not in told and "set" in told, told
+
+
 @pytest.mark.parametrize("threads", [0, -1, 2000, 1.5, "2", True])
 def test_threads_that_make_no_sense_are_refused(small, threads) -> None:
     """If this fails, a wrong number of threads is an exception of another kind."""

@@ -11,6 +11,7 @@ use crate::method::{Entry, vocabulary_of};
 use crate::scenario::{MethodVocabulary, Scenario};
 use crate::sim::RoundRecord;
 use crate::{Error, Result};
+use fedrecsim_scenario::Override;
 
 /// The inputs of a command beside its arguments.
 pub struct Session<'s> {
@@ -24,6 +25,8 @@ pub struct Session<'s> {
     /// Receives what `run` and `resume` come to while they go on. It is called between two rounds, so
     /// that it must not take long, and nothing of it reaches the result.
     pub follow: Option<&'s (dyn Fn(Followed<'_>) + Sync)>,
+    /// What faults call the overrides of a command.
+    pub overrides_are: &'s str,
     /// Whether the command has the process to itself, and so its signals and its ranks.
     pub(crate) is_program: bool,
     /// Whether somebody watches standard error, so that a bar may be shown there.
@@ -43,6 +46,7 @@ impl<'s> Session<'s> {
             interrupted: Arc::default(),
             tell: None,
             follow: None,
+            overrides_are: "--set",
             is_program: false,
             visible: false,
             itself: Vec::new(),
@@ -52,6 +56,15 @@ impl<'s> Session<'s> {
 
     pub(crate) fn vocabulary(&self) -> Vec<MethodVocabulary> {
         vocabulary_of(self.methods)
+    }
+
+    /// Returns overrides with what faults call them.
+    pub(crate) fn overrides(&self, texts: &[String]) -> Vec<Override> {
+        let of = |text: &String| Override {
+            text: text.clone(),
+            written: Some((self.overrides_are.to_owned(), None)),
+        };
+        texts.iter().map(of).collect()
     }
 
     pub(crate) fn is_interrupted(&self) -> bool {

@@ -75,8 +75,9 @@ fn shortened(message: &str) -> Cow<'_, str> {
 pub struct Override {
     /// The change, of the form `table.key=value`.
     pub text: String,
-    /// The file and the line that say it, which faults are reported under; none for the command line.
-    pub written: Option<(String, usize)>,
+    /// Who says it, which faults are reported under, and the line if that is a file; none for the command
+    /// line.
+    pub written: Option<(String, Option<usize>)>,
 }
 
 impl Override {
@@ -118,7 +119,7 @@ impl<'a> Source<'a> {
     fn of_override(of: &'a Override) -> Self {
         let (name, line) = match &of.written {
             None => ("--set", None),
-            Some((file, line)) => (file.as_str(), Some(*line)),
+            Some((name, line)) => (name.as_str(), *line),
         };
         let text = &of.text;
         Self { name, text, line }

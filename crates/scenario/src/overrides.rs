@@ -23,7 +23,8 @@ pub(super) fn apply(
     let malformed = |reason: &str| {
         Error::Usage(match written {
             None => format!("--set {text}: {reason}"),
-            Some((file, line)) => format!("{file}:{line}: {text}: {reason}"),
+            Some((name, None)) => format!("{name} {text}: {reason}"),
+            Some((file, Some(line))) => format!("{file}:{line}: {text}: {reason}"),
         })
     };
     let (keys, value) = text

@@ -124,7 +124,7 @@ impl<'a> OpenStudy<'a> {
         compare_to: &'a [String],
         session: &'a Session<'a>,
     ) -> Result<Self> {
-        let (study, text) = file::load(&arguments.study, &changes(arguments, false))?;
+        let (study, text) = file::load(&arguments.study, &changes(arguments, session, false))?;
         let plan = Plan::of(study, &session.vocabulary(), wanted_by(arguments))?;
         let work = Self {
             compare_to,
@@ -138,7 +138,7 @@ impl<'a> OpenStudy<'a> {
         arguments: &'a StudyRunsArgs,
         session: &'a Session<'a>,
     ) -> Result<(Self, SearchPlan)> {
-        let (study, text) = file::load(&arguments.study, &changes(arguments, true))?;
+        let (study, text) = file::load(&arguments.study, &changes(arguments, session, true))?;
         let file = arguments.study.display().to_string();
         let search = SearchPlan::of(study, &file, &session.vocabulary(), wanted_by(arguments))?;
         let work = Self::opened(arguments, session, (search.plan.clone(), text), true);
@@ -384,9 +384,9 @@ pub(super) fn is_named(arm: &str, text: &str) -> bool {
 }
 
 /// Returns what the command line changes in the study.
-fn changes(arguments: &StudyRunsArgs, searches: bool) -> Changes {
+fn changes(arguments: &StudyRunsArgs, session: &Session, searches: bool) -> Changes {
     Changes {
-        set: arguments.set.clone(),
+        set: session.overrides(&arguments.set),
         seeds: arguments.seeds.clone(),
         searches,
     }

@@ -83,7 +83,7 @@ pub(super) fn take_over(
         if let Some((name, of_arm)) = of(&arm.name).or_else(|| of(&arm.experiment)) {
             let mut own = overrides(&of_arm.set, &written.span(), faults);
             for (of, key) in own.iter_mut().zip(of_arm.set.keys()) {
-                of.written = Some((path.display().to_string(), line_of(&text, name, key)));
+                of.written = Some((path.display().to_string(), Some(line_of(&text, name, key))));
             }
             let before = arm.set.len().saturating_sub(last);
             arm.set.splice(before..before, own);

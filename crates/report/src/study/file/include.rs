@@ -76,7 +76,7 @@ impl Files {
             let rest = text.get(span.start..).unwrap_or_default();
             let start = span.start + rest.find(key).unwrap_or(0);
             let before = text.get(..start).unwrap_or_default();
-            (name.clone(), before.matches('\n').count() + 1)
+            (name.clone(), Some(before.matches('\n').count() + 1))
         });
         let text = format!("{key}={value}");
         Override { text, written }

@@ -112,7 +112,7 @@ impl Arm {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Overrides of every run, which come last.
-    pub set: Vec<String>,
+    pub set: Vec<Override>,
     /// Seeds in place of those of the file; none leaves them.
     pub seeds: Vec<u64>,
     /// Whether settings are searched for, so that those that were chosen before do not count.
@@ -232,7 +232,7 @@ fn read(written: (&str, bool), path: &Path, changes: &Changes) -> Result<Study> 
 fn study_of(raw: RawStudy, path: &Path, changes: &Changes, faults: &mut Faults) -> Study {
     let name = path.file_stem().unwrap_or_default();
     let name = name.to_string_lossy().into_owned();
-    let mut arms = arms::list(&raw, &Override::of_line(&changes.set), faults);
+    let mut arms = arms::list(&raw, &changes.set, faults);
     compared::pair(&mut arms, &raw, faults);
     let search = spaces::search(raw.search, &arms, faults);
     let mut warnings = Vec::new();

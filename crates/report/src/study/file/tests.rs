@@ -339,7 +339,7 @@ fn each_combination_is_compared_to_the_one_with_the_same_values_on_the_other_axe
 #[test]
 fn the_command_line_has_the_last_word() {
     let changes = Changes {
-        set: vec!["training.rounds=2".to_owned()],
+        set: vec!["training.rounds=2".into()],
         seeds: vec![7, 7],
         searches: false,
     };

@@ -287,7 +287,7 @@ fn the_seeds_are_those_of_the_command_then_of_the_search_then_the_first() {
 #[test]
 fn the_command_line_has_the_last_word_in_a_search() {
     let changes = |set: &str| Changes {
-        set: vec![set.to_owned()],
+        set: vec![set.into()],
         searches: true,
         ..Changes::default()
     };

@@ -189,7 +189,7 @@ fn a_study_takes_over_what_a_search_has_chosen() {
     let settings = std::str::from_utf8(settings).unwrap();
     let last = "training.rounds=1".to_owned();
     let changes = Changes {
-        set: vec![last.clone()],
+        set: vec![last.clone().into()],
         ..Changes::default()
     };
     let study = study_with(settings, &changes).unwrap();
