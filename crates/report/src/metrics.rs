@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::frame::Frame;
 use super::record::{Accuracy, RunRecord, SplitAccuracy};
+use super::study::statistics::ANY;
 use fedrecsim_core::metric::{Better, Metric};
 use fedrecsim_scenario::EvaluationSpec;
 
@@ -23,6 +24,15 @@ pub(crate) fn label(name: &str) -> String {
 /// Returns which of two values of a metric is better; of one that is not known, the higher one.
 pub(crate) fn better(name: &str) -> Better {
     Metric::named(name).map_or(Better::Higher, |metric| metric.better())
+}
+
+/// Returns the lowest and the highest value of a metric; of one that is not known, it may be any.
+pub(crate) fn range(name: &str) -> [f64; 2] {
+    match Metric::named(name).map(|metric| metric.better()) {
+        Some(Better::Higher) => [0.0, 1.0],
+        Some(Better::Lower) => [0.0, f64::INFINITY],
+        None => ANY,
+    }
 }
 
 /// Returns names in reading order: the known figures as they are listed, then others, each sorted

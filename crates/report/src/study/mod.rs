@@ -44,7 +44,7 @@ pub mod search;
 mod sentence;
 mod sharing;
 mod standing;
-mod statistics;
+pub(crate) mod statistics;
 pub mod tables;
 mod values;
 

@@ -13,6 +13,7 @@ use super::grounds::Grounds;
 use super::names::{POPULARITY, is_popularity};
 use super::results::{ArmResults, Results};
 use super::statistics::Summary;
+use super::values::of_differences;
 use crate::metrics;
 use crate::read::SavedReport;
 use fedrecsim_core::metric::Better;
@@ -253,6 +254,7 @@ impl<'a> Question<'a> {
             Some(value - self.own_popularity(report)?)
         };
         let differences: Vec<f64> = own.reports().filter_map(difference).collect();
-        Summary::of(&differences).map(Figure::of_seeds)
+        let range = of_differences(metrics::range(self.metric));
+        Summary::of(&differences).map(|of| Figure::of_seeds(of.within(range)))
     }
 }

@@ -29,7 +29,12 @@ pub(crate) struct Summary {
     /// Half the length of the 95 % interval around the mean, by Student's t; `None` of a single
     /// value.
     pub half_width: Option<f64>,
+    /// The lowest and the highest value that there can be, at which the interval ends.
+    range: [f64; 2],
 }
+
+/// The range of what may be anything.
+pub(crate) const ANY: [f64; 2] = [f64::NEG_INFINITY, f64::INFINITY];
 
 impl Summary {
     /// Returns the summary of `values`; `None` if there is none. Sums are taken in the order of the
@@ -47,7 +52,13 @@ impl Summary {
             mean,
             deviation,
             half_width: deviation.map(|of| quantile(count - 1) * of / number.sqrt()),
+            range: ANY,
         })
+    }
+
+    /// Ends the interval where no value can be: Student's t knows nothing of the ends of a share.
+    pub(crate) fn within(self, range: [f64; 2]) -> Self {
+        Self { range, ..self }
     }
 
     /// Returns the summary of what `combine` makes of the values of `ours` and `theirs` with the
@@ -65,8 +76,15 @@ impl Summary {
 
     /// Returns the ends of the 95 % interval; `None` of a single value.
     pub(crate) fn interval(&self) -> Option<[f64; 2]> {
-        self.half_width
-            .map(|half| [self.mean - half, self.mean + half])
+        let [lowest, highest] = self.range;
+        let ends = |half| [self.mean - half, self.mean + half];
+        // A mean of ones may be 1 and a last digit.
+        self.half_width.map(ends).map(|[low, high]| {
+            [
+                low.max(lowest.min(self.mean)),
+                high.min(highest.max(self.mean)),
+            ]
+        })
     }
 }
 
@@ -220,6 +238,20 @@ mod tests {
         assert_eq!(holm(&[0.7, 0.6]), [1.0, 1.0]);
         assert_eq!(holm(&[0.02]), [0.02]);
         assert_eq!(holm(&[]), [0.0; 0]);
+    }
+
+    /// If this fails, a table says that a hit rate may be 1.08 or below 0.
+    #[test]
+    fn an_interval_ends_where_no_value_can_be() {
+        let of = |values: &[f64], range| Summary::of(values).unwrap().within(range).interval();
+        let [low, high] = of(&[0.9, 1.0], [0.0, 1.0]).unwrap();
+        assert!(
+            (low - 0.95 + 12.706 * 0.05).abs() < 1e-9 && high == 1.0,
+            "{low} {high}"
+        );
+        let [low, high] = of(&[10.0, 90.0], [0.0, f64::INFINITY]).unwrap();
+        assert!(low == 0.0 && high > 500.0, "{low} {high}");
+        assert_eq!(of(&[0.5], [0.0, 1.0]), None);
     }
 
     /// If this fails, an interval holds another share of the draws than 95 %.

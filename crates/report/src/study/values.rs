@@ -4,7 +4,7 @@
 use super::columns::{Run, RunColumn};
 use super::reach::{self, Goal, PERCENTS};
 use super::results::{ArmResults, Results};
-use super::statistics::Summary;
+use super::statistics::{ANY, Summary};
 use crate::chart::Cost;
 use crate::column::{Cell, Column, Place, Unit};
 use crate::metrics;
@@ -173,7 +173,8 @@ impl Results {
     /// Returns the summary of an arm's values; `None` if there is none.
     pub(crate) fn summary<'a>(&'a self, arm: usize, column: &RunColumn<'a>) -> Option<Summary> {
         let values = self.values(arm, column).into_iter();
-        Summary::of(&values.map(|(_, value)| value).collect::<Vec<_>>())
+        let summary = Summary::of(&values.map(|(_, value)| value).collect::<Vec<_>>());
+        summary.map(|summary| summary.within(range(column)))
     }
 
     /// Returns the cell with the mean of a column over an arm's runs.
@@ -209,7 +210,7 @@ impl Results {
 
     /// Returns the summary of the differences between an arm and the one that it is compared to.
     pub(crate) fn difference<'a>(&'a self, arm: usize, column: &RunColumn<'a>) -> Option<Summary> {
-        self.paired(arm, column, |our, their| our - their)
+        self.difference_to(self.arms[arm].compare_to?, arm, column)
     }
 
     /// Returns the summary of the differences between an arm and another one.
@@ -219,7 +220,8 @@ impl Results {
         arm: usize,
         column: &RunColumn<'a>,
     ) -> Option<Summary> {
-        self.paired_with(other, arm, column, |our, their| our - their)
+        let pairs = self.paired_with(other, arm, column, |our, their| our - their)?;
+        Some(pairs.within(of_differences(range(column))))
     }
 
     /// Returns the summary of these differences as shares of the values that they are taken to.
@@ -228,13 +230,45 @@ impl Results {
         arm: usize,
         column: &RunColumn<'a>,
     ) -> Option<Summary> {
-        self.paired(arm, column, |our, their| (our - their) / their)
+        let pairs = self.paired(arm, column, |our, their| (our - their) / their)?;
+        // Nothing is less than nothing by more than all of it.
+        let lowest = if is_never_below_0(column) {
+            -1.0
+        } else {
+            f64::NEG_INFINITY
+        };
+        Some(pairs.within([lowest, f64::INFINITY]))
     }
 
     /// Returns the summary of how many times less an arm has than the one that it is compared to.
     pub(crate) fn times_less<'a>(&'a self, arm: usize, column: &RunColumn<'a>) -> Option<Summary> {
-        self.paired(arm, column, |our, their| their / our)
+        let pairs = self.paired(arm, column, |our, their| their / our)?;
+        let lowest = if is_never_below_0(column) {
+            0.0
+        } else {
+            f64::NEG_INFINITY
+        };
+        Some(pairs.within([lowest, f64::INFINITY]))
     }
+}
+
+/// Returns the lowest and the highest value that a column can have.
+fn range(column: &RunColumn<'_>) -> [f64; 2] {
+    match column.unit {
+        Unit::Accuracy => metrics::range(column.name.trim_start_matches("validation-")),
+        Unit::Share | Unit::Chance => [0.0, 1.0],
+        Unit::Number | Unit::Name => ANY,
+        _ => [0.0, f64::INFINITY],
+    }
+}
+
+fn is_never_below_0(column: &RunColumn<'_>) -> bool {
+    range(column)[0] == 0.0
+}
+
+/// Returns the lowest and the highest difference between two values of a range.
+pub(super) fn of_differences([lowest, highest]: [f64; 2]) -> [f64; 2] {
+    [lowest - highest, highest - lowest]
 }
 
 #[cfg(test)]
@@ -264,6 +298,35 @@ mod tests {
     fn value(results: &Results, name: &str) -> Option<f64> {
         let column = results.column(name)?;
         results.values(0, &column).first().map(|(_, value)| *value)
+    }
+
+    /// If this fails, the interval of a share, of bytes or of their differences holds what cannot be.
+    #[test]
+    fn intervals_over_seeds_keep_within_the_range_of_their_figure() {
+        let mut results = sample::results();
+        for (arm, values) in [(0, [0.99, 0.40, 0.99]), (1, [0.01, 0.60, 0.01])] {
+            for (run, value) in results.arms[arm].runs.iter_mut().zip(values) {
+                let run = &mut run.report.as_mut().unwrap().run;
+                run.accuracy.test.insert("hr@10".to_owned(), value);
+                run.virtual_time_s = 1e3 * value;
+            }
+        }
+        let of = |name: &str| {
+            let column = results.column(name).unwrap();
+            let compared = 1 - results.arms[1].compare_to.unwrap();
+            let all = [
+                results.summary(0, &column),
+                results.difference(compared, &column),
+                results.relative_difference(compared, &column),
+                results.times_less(compared, &column),
+            ];
+            all.map(|of| of.unwrap().interval().unwrap())
+        };
+        let [share, difference, relative, times] = of("hr@10");
+        assert_eq!((share, difference), ([0.0, 1.0], [-1.0, 1.0]));
+        assert_eq!((relative[0], times[0]), (-1.0, 0.0));
+        let [seconds, ..] = of("virtual_time_s");
+        assert!(seconds[0] == 0.0 && seconds[1] > 1e3, "{seconds:?}");
     }
 
     /// If this fails, a table does not tell measured bytes from modelled ones or used ones from

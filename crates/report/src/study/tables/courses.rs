@@ -26,7 +26,12 @@ pub(super) fn course(arm: &ArmResults, metric: &str) -> Series {
         let value = |report: &&SavedReport| report.rounds.at(&format!("test_{metric}"), row);
         let values: Option<Vec<f64>> = reports.iter().map(value).collect();
         let rows: Vec<_> = reports.iter().map(|report| (*report, row)).collect();
-        add(&mut series, &rows, &values.unwrap_or_default(), &Cost::ALL);
+        add(
+            &mut series,
+            &rows,
+            (&values.unwrap_or_default(), metric),
+            &Cost::ALL,
+        );
     }
     series
 }
@@ -67,12 +72,18 @@ pub(super) fn point(arm: &ArmResults, metric: &str) -> Option<Series> {
         x: vec![Vec::new(); Cost::ALL.len()],
         ..Series::default()
     };
-    add(&mut series, &rows, &values, &Cost::ALL);
+    add(&mut series, &rows, (&values, metric), &Cost::ALL);
     (!series.y.is_empty()).then_some(series)
 }
 
-/// Adds the mean of values, which runs had in some rounds, to a series; nothing without values.
-fn add(series: &mut Series, rows: &[(&SavedReport, usize)], values: &[f64], costs: &[Cost]) {
+/// Adds the mean of values of a metric, which runs had in some rounds, to a series; nothing without
+/// values.
+fn add(
+    series: &mut Series,
+    rows: &[(&SavedReport, usize)],
+    (values, metric): (&[f64], &str),
+    costs: &[Cost],
+) {
     let Some(y) = Summary::of(values) else {
         return;
     };
@@ -83,7 +94,8 @@ fn add(series: &mut Series, rows: &[(&SavedReport, usize)], values: &[f64], cost
         let mean = Summary::of(&spent.collect::<Vec<f64>>()).map(|cost| cost.mean);
         places.extend(mean);
     }
-    let [low, high] = y.interval().unwrap_or([y.mean; 2]);
+    let ends = y.within(metrics::range(metric)).interval();
+    let [low, high] = ends.unwrap_or([y.mean; 2]);
     series.y.push(y.mean);
     series.low.push(low);
     series.high.push(high);

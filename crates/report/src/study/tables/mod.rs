@@ -298,7 +298,7 @@ fn incomplete(results: &Results) -> Vec<Block> {
 fn remarks(results: &Results, names: &Names) -> Block {
     let counted = |count: usize, what| words::counted(count as u64, what);
     let [done, ..] = results.counts();
-    let mut intervals = "Intervals are those of 95 % for the mean over seeds, by Student's t; with a single seed there is none.".to_owned();
+    let mut intervals = "Intervals are those of 95 % for the mean over seeds, by Student's t, and end where no value can be, as a share ends at 0 and 1; with a single seed there is none.".to_owned();
     if !results
         .metrics
         .iter()
