@@ -176,6 +176,40 @@ mod tests {
         );
     }
 
+    /// If this fails, a reader is told how many arms cannot be told apart, and not which.
+    #[test]
+    fn every_arm_that_cannot_be_told_apart_is_named() {
+        let value = |_: usize, _: u64, user: usize| if user.is_multiple_of(2) { 0.7 } else { 0.3 };
+        let mut results = with_users(value, 60);
+        with_popularity(&mut results, false, 0.45);
+        let other = results.arms[1].clone();
+        let named = |count: usize| {
+            (0..count).map(|number| {
+                let mut arm = other.clone();
+                arm.name = format!("arm {number}");
+                arm
+            })
+        };
+        results.arms.extend(named(10));
+        let told = said(&results);
+        let all: Vec<String> = (0..10).map(|number| format!("arm {number}")).collect();
+        for name in all.iter().map(String::as_str).chain(["dense", "int8"]) {
+            assert!(told.contains(name), "{name}: {told}");
+        }
+        assert!(
+            told.contains("and 4 others cannot be told apart")
+                && told.contains("The others that cannot be told apart are ")
+                && told.contains("arm 8 and arm 9 cannot be told from popularity."),
+            "{told}"
+        );
+        results.arms.truncate(3);
+        assert!(
+            said(&results).contains("dense, int8 and arm 0 cannot be told apart: "),
+            "{}",
+            said(&results)
+        );
+    }
+
     /// If this fails, an arm that was told the held-out item is called the best one, or arms that were
     /// judged in different ways are ranked.
     #[test]

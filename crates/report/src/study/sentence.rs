@@ -7,8 +7,8 @@ use crate::metrics;
 use crate::words::short;
 use fedrecsim_core::metric::{Better, Metric, Needs};
 
-/// The most names that a sentence has.
-const MOST_NAMES: usize = 4;
+/// The most names that a sentence has. The others of a list stand below it.
+const MOST_NAMES: usize = 8;
 
 /// The most classes of arms that have a sentence each.
 const MOST_CLASSES: usize = 6;
@@ -58,12 +58,12 @@ impl Question<'_> {
             ranked.iter().partition(|arm| leak(arm).is_some());
         let is_method = |arm: &&usize| Some(**arm) != popularity;
         let Some(why) = ranked.first().and_then(leak) else {
-            return (self.told(ranked), self.below(ranked));
+            return (self.told(ranked), self.besides(ranked));
         };
         let leading = self.list(&leaking);
         if honest.iter().filter(is_method).count() == 0 {
             let told = format!("By a protocol that leaks ({why}): {}", self.told(ranked));
-            return (told, self.below(ranked));
+            return (told, self.besides(ranked));
         }
         let value = self.value(leaking[0]).map(|value| range(&value));
         let told = self.told(&honest);
@@ -79,7 +79,68 @@ impl Question<'_> {
             value.unwrap_or_default(),
             told
         );
-        (sentence, self.below(&honest))
+        (sentence, self.besides(&honest))
+    }
+
+    /// Returns what the sentence on these arms leaves to be said of single ones.
+    fn besides(&self, ranked: &[usize]) -> Vec<String> {
+        let mut told = self.unnamed(ranked);
+        told.extend(self.below(ranked));
+        told.extend(self.like_popularity(ranked));
+        told
+    }
+
+    /// Returns the arms that the difference to the best one may be none of.
+    fn rivals(&self, ranked: &[usize]) -> Vec<usize> {
+        let [top, others @ ..] = ranked else {
+            return Vec::new();
+        };
+        let is_rival = |arm: &&usize| {
+            self.more_than(*top, **arm)
+                .is_some_and(|of| of.may_be_none())
+        };
+        others.iter().filter(is_rival).copied().collect()
+    }
+
+    /// Returns the names of the arms that the sentence counts alone.
+    fn unnamed(&self, ranked: &[usize]) -> Vec<String> {
+        let more = ranked
+            .first()
+            .and_then(|top| self.more_than_popularity(*top, ranked));
+        if more.is_some_and(|of| self.better().compare(of.mean, 0.0).is_lt()) {
+            return Vec::new();
+        }
+        let rivals = self.rivals(ranked);
+        let is_of_popularity = ranked.first().copied() == self.popularity(ranked);
+        let named = MOST_NAMES - usize::from(!is_of_popularity);
+        let others = rivals.get(named..).unwrap_or_default();
+        let (verb, noun) = if others.len() == 1 {
+            ("is", "other")
+        } else {
+            ("are", "others")
+        };
+        let told = format!(
+            "The {noun} that cannot be told apart {verb} {}.",
+            self.all(others)
+        );
+        (!others.is_empty()).then_some(told).into_iter().collect()
+    }
+
+    /// Returns that arms cannot be told from popularity, if the sentence has not said it of them.
+    fn like_popularity(&self, ranked: &[usize]) -> Vec<String> {
+        let popularity = self.popularity(ranked);
+        let mut said: Vec<usize> = ranked.first().copied().into_iter().collect();
+        let rivals = self.rivals(ranked);
+        if popularity.is_some_and(|arm| said.contains(&arm) || rivals.contains(&arm)) {
+            said.extend(rivals);
+        }
+        let is_like = |arm: &&usize| {
+            let more = self.more_than_popularity(**arm, ranked);
+            !said.contains(arm) && more.is_some_and(|of| of.may_be_none())
+        };
+        let like: Vec<usize> = ranked.iter().filter(is_like).copied().collect();
+        let told = format!("{} cannot be told from popularity.", self.all(&like));
+        (!like.is_empty()).then_some(told).into_iter().collect()
     }
 
     /// Returns the sentence on arms of which none has an advantage by the protocol.
@@ -92,11 +153,7 @@ impl Question<'_> {
         };
         let (name, label, shown) = (self.list(&[*top]), self.label(), range(&value));
         let popularity = self.popularity(ranked);
-        let is_rival = |arm: &&usize| {
-            self.more_than(*top, **arm)
-                .is_some_and(|of| of.may_be_none())
-        };
-        let rivals: Vec<usize> = others.iter().filter(is_rival).copied().collect();
+        let rivals = self.rivals(ranked);
         if popularity == Some(*top) {
             return match (&rivals[..], others) {
                 ([], []) => format!("Popularity alone: {label} {shown}."),
@@ -172,7 +229,7 @@ impl Question<'_> {
         }
         let below: Vec<usize> = ranked.iter().filter(is_below).copied().collect();
         let verb = if below.len() == 1 { "is" } else { "are" };
-        let told = format!("{} {verb} behind popularity.", self.list(&below));
+        let told = format!("{} {verb} behind popularity.", self.all(&below));
         (!below.is_empty()).then_some(told).into_iter().collect()
     }
 
@@ -261,6 +318,13 @@ impl Question<'_> {
         }
     }
 
+    /// Returns the names of arms, however many there are.
+    fn all(&self, arms: &[usize]) -> String {
+        let names: Vec<String> = arms.iter().map(|arm| self.labels[*arm].clone()).collect();
+        joined(&names)
+    }
+
+    /// Returns the first names, and how many more there are.
     fn list(&self, arms: &[usize]) -> String {
         let shown = arms
             .iter()
