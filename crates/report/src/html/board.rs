@@ -10,6 +10,9 @@ use crate::document::{Board, BoardRow};
 const WIDTH: f64 = 240.0;
 const ROOM: f64 = 8.0;
 
+/// How many characters of a text have their column be wide.
+const LONG: usize = 40;
+
 /// Returns the leaderboard. `number` tells the tables of a page apart.
 pub(super) fn html(board: &Board, number: usize) -> String {
     let table = &board.table;
@@ -40,6 +43,7 @@ pub(super) fn html(board: &Board, number: usize) -> String {
                 format!(" data-v=\"{}\"", escaped(number))
             });
             let class = match cell.number {
+                None if cell.text.len() > LONG => " class=\"words long\"",
                 None if cell.text != "-" => " class=\"words\"",
                 _ => "",
             };

@@ -79,10 +79,7 @@ fn accuracy_in(record: &RunRecord, rounds: &Frame, headlines: &[Metric]) -> Char
             Stroke::Thin,
         ));
         for ((baseline, split), stroke) in
-            record
-                .baselines
-                .iter()
-                .zip([Stroke::Dash, Stroke::Dot, Stroke::Thin])
+            beside(record).zip([Stroke::Dash, Stroke::Dot, Stroke::Thin])
         {
             series.extend(split.test.get(&name).map(|value| Series {
                 group: group.clone(),
@@ -132,6 +129,15 @@ fn accuracy_in(record: &RunRecord, rounds: &Frame, headlines: &[Metric]) -> Char
     }
 }
 
+/// Returns the baselines but the one that the method itself is: it would be there twice.
+pub(super) fn beside(record: &RunRecord) -> impl Iterator<Item = (&String, &SplitAccuracy)> {
+    let method = &record.scenario.method.name;
+    let is_other = move |(name, split): &(&String, &SplitAccuracy)| {
+        name.as_str() != method || split.test != record.accuracy.test
+    };
+    record.baselines.iter().filter(is_other)
+}
+
 /// Returns the values of a column, and what the rounds cost that have one.
 fn along(rounds: &Frame, costs: &[Cost], column: &str) -> (Vec<Vec<f64>>, Vec<f64>) {
     let values = rounds.get(column);
@@ -154,10 +160,8 @@ fn accuracy_in_words(record: &RunRecord, metrics: &[Metric], label: &str) -> Str
     let at_selected = record
         .selected_round
         .map(|round| format!(" In round {round} they are {}.", of(&record.accuracy)));
-    let baselines = record
-        .baselines
-        .iter()
-        .map(|(name, split)| format!(" Those of {name} are {}.", of(split)));
+    let baselines =
+        beside(record).map(|(name, split)| format!(" Those of {name} are {}.", of(split)));
     format!(
         "Lines of {label} on the test part after every evaluated round of {}.{}{} The tables below have the figures.",
         record.scenario.method.name,

@@ -106,7 +106,8 @@ fn accuracy(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
     table.add("metric", |(split, name): &(&str, &str)| {
         format!("{} ({split})", metrics::label(name))
     });
-    for (name, accuracy) in of_rounds.chain(record.baselines.clone()) {
+    let baselines = charts::beside(record).map(|(name, of)| (name.clone(), of.clone()));
+    for (name, accuracy) in of_rounds.chain(baselines) {
         table.add(name, move |(split, name): &(&str, &str)| {
             let value = metrics::split(&accuracy, split).and_then(|of| of.get(*name));
             Unit::Accuracy.cell(value.copied())

@@ -211,6 +211,26 @@ fn there_is_a_page_whatever_the_run() {
         nothing.contains("Incomplete: 0 of 60 rounds."),
         "the page does not say that the run was stopped"
     );
+    let mut itself = sample::popularity();
+    itself.scenario.method.name = "popularity".to_owned();
+    let figures = itself.accuracy.clone();
+    itself.baselines.insert("popularity".to_owned(), figures);
+    let names = |record: &RunRecord| -> Vec<String> {
+        let page = document(record).unwrap();
+        let series = charts(&page)[0].series.iter();
+        series.map(|series| series.name.clone()).collect()
+    };
+    let of_popularity = |names: Vec<String>| names.iter().filter(|n| *n == "popularity").count();
+    assert_eq!(
+        of_popularity(names(&itself)),
+        0,
+        "a run of popularity has its own line twice"
+    );
+    // That of a window is another one.
+    itself
+        .baselines
+        .insert("popularity".to_owned(), sample::run(3).accuracy);
+    assert_eq!(of_popularity(names(&itself)), 1);
     let free = document(&sample::popularity()).unwrap();
     assert_eq!(charts(&free).len(), 2);
     assert_eq!(
