@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::args::{ProgressArg, RunArgs, RunOptions, ServeArgs};
+use super::args::{Pretend, ProgressArg, RunArgs, RunOptions, ServeArgs};
 use super::carry_out::{Job, conclude};
 use super::inputs::{strictness, threads_of};
 use super::run::{claim, reproducing};
@@ -26,6 +26,8 @@ use fedrecsim_sim::deployment::{ARRIVALS_FILE, Arrivals};
 pub(crate) fn serve(arguments: ServeArgs, session: &Session) -> Result<Finished> {
     session.listen()?;
     let (listen, insecure) = (arguments.listen, arguments.insecure);
+    let [shape, pace] =
+        [arguments.shape, arguments.pace].map(|pretend| pretend == Pretend::Scenario);
     let arguments = RunArgs {
         input: arguments.input,
         out: arguments.out,
@@ -55,6 +57,8 @@ pub(crate) fn serve(arguments: ServeArgs, session: &Session) -> Result<Finished>
         threads,
         interrupted: Arc::clone(&session.interrupted),
         arrivals: Some(arrivals(folder.path(), scenario)),
+        shape,
+        pace,
     };
     let mut watch = Watch::new(&task.scenario, arguments.options.progress, session);
     watch.begin(&task.scenario, Some(folder.path()), session);

@@ -31,6 +31,7 @@ pub(crate) struct Greeting {
     pub build: Digest,
     pub data: Digest,
     pub largest: u32,
+    pub pace: bool,
 }
 
 /// Accepts connections until the run is over.
@@ -107,9 +108,9 @@ fn greet(
         }
         _ => return Err("it did not begin with a greeting".to_owned()),
     }
-    let largest = greeting.largest;
+    let (largest, pace) = (greeting.largest, greeting.pace);
     writer.send(Message::with(
-        Head::Offer { largest },
+        Head::Offer { largest, pace },
         greeting.scenario.clone().into_bytes(),
     ));
     let Head::Join {

@@ -20,6 +20,15 @@ pub(crate) type ConnectionId = u64;
 /// A user, and the number of its invitation.
 pub(crate) type Participant = (UserId, InvitationId);
 
+/// What a process loses with its connection.
+#[derive(Debug)]
+pub(crate) struct Lost {
+    /// The users of the process.
+    pub users: Range<u32>,
+    /// The invitations that went over the connection.
+    pub invited: Vec<Participant>,
+}
+
 /// The processes, by the first of their users.
 #[derive(Default)]
 pub(crate) struct Connections {
@@ -56,12 +65,15 @@ impl Host {
         }
     }
 
-    /// Forgets the connection, and returns the invitations that went over it.
-    fn lost(&mut self) -> Vec<Participant> {
+    /// Forgets the connection, and returns what is lost with it.
+    fn lost(&mut self) -> Lost {
         if let Some((_, writer)) = self.connection.take() {
             writer.cut();
         }
-        std::mem::take(&mut self.invited).into_iter().collect()
+        Lost {
+            users: self.users.clone(),
+            invited: std::mem::take(&mut self.invited).into_iter().collect(),
+        }
     }
 }
 
@@ -82,7 +94,7 @@ impl Connections {
     }
 
     /// Takes in a process that has come, or has come back. Its new connection takes the place of
-    /// the one before, and the invitations that went over that one are returned.
+    /// the one before, and what is lost with that one is returned.
     ///
     /// # Errors
     /// Why it may not take part.
@@ -91,7 +103,7 @@ impl Connections {
         users: Range<u32>,
         id: ConnectionId,
         writer: Writer,
-    ) -> Result<Option<Vec<Participant>>, String> {
+    ) -> Result<Option<Lost>, String> {
         let (first, end) = (users.start, users.end);
         if first >= end || end > self.users {
             let last = self.users.saturating_sub(1);
@@ -141,9 +153,9 @@ impl Connections {
         Ok(lost)
     }
 
-    /// Takes note that a connection has ended, and returns the invitations that went over it; `None`
-    /// if it was not the present one of its process.
-    pub(crate) fn gone(&self, id: ConnectionId) -> Option<Vec<Participant>> {
+    /// Takes note that a connection has ended, and returns what is lost with it; `None` if it was not
+    /// the present one of its process.
+    pub(crate) fn gone(&self, id: ConnectionId) -> Option<Lost> {
         let mut hosts = self.hosts.borrow_mut();
         let is_of = |host: &&mut Host| {
             let connection = host.connection.as_ref();

@@ -6,9 +6,11 @@ use std::rc::Rc;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::watch;
 
 use super::connection::{Reader, Writer};
 use super::connections::to;
@@ -17,7 +19,9 @@ use fedrecsim_core::legs::Peer;
 use fedrecsim_core::{Error, InvitationId, Result, Step, UserId};
 use fedrecsim_methods::Phase;
 use fedrecsim_model::codec::{Frame, FrameParts};
-use fedrecsim_sim::deployment::{AskPeers, Devices, Invite, Message as Request, Peers, Sent};
+use fedrecsim_sim::deployment::{
+    AskPeers, Devices, Invite, Message as Request, Peers, Sent, Trained,
+};
 
 /// How a connection ended.
 pub(crate) enum Ended {
@@ -36,6 +40,10 @@ type Waiting = Mutex<BTreeMap<To, Sender<Bytes>>>;
 struct Up {
     writer: Writer,
     waiting: Waiting,
+    /// Whether a training takes as long as the scenario's device needs, where this host is faster.
+    pace: bool,
+    /// Becomes true when the connection has ended.
+    has_ended: watch::Sender<bool>,
 }
 
 impl AskPeers for Up {
@@ -65,6 +73,17 @@ impl AskPeers for Up {
 }
 
 impl Up {
+    /// Waits until the scenario's device would have finished a training, or the connection ends.
+    async fn wait_for_end_of(&self, trained: &mut Trained, began: Instant) {
+        let spent = began.elapsed().saturating_sub(trained.waited);
+        let length = Duration::from_nanos(trained.virtual_length.as_nanos());
+        let mut end = self.has_ended.subscribe();
+        let ended = end.wait_for(|has_ended| *has_ended);
+        // If this fails, the time is over.
+        let _ = tokio::time::timeout(length.saturating_sub(spent), ended).await;
+        trained.sent.took_ns = spent.max(length).as_nanos() as u64;
+    }
+
     fn waiting(&self) -> MutexGuard<'_, BTreeMap<To, Sender<Bytes>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -97,11 +116,17 @@ fn made(sent: &Sent) -> Made {
 
 /// Does what the server asks for, until the connection ends. Then it waits for the trainings that
 /// are under way, so that every device is idle when it connects again.
-pub(crate) async fn take_part(devices: Rc<Devices>, mut reader: Reader, writer: Writer) -> Ended {
+pub(crate) async fn take_part(
+    devices: Rc<Devices>,
+    pace: bool,
+    (mut reader, writer): (Reader, Writer),
+) -> Ended {
     let (heard, mut inbox) = unbounded_channel();
     let up = Arc::new(Up {
         writer: writer.clone(),
         waiting: Waiting::default(),
+        pace,
+        has_ended: watch::Sender::new(false),
     });
     let listened = thread::Builder::new().name("listener".to_owned()).spawn({
         let up = Arc::clone(&up);
@@ -138,6 +163,7 @@ pub(crate) async fn take_part(devices: Rc<Devices>, mut reader: Reader, writer: 
     let obeyed = obey(&devices, &mut inbox, &up, &mut trainings).await;
     // Nothing comes any more.
     up.waiting().clear();
+    up.has_ended.send_replace(true);
     for training in trainings.into_values() {
         let _ = training.await;
     }
@@ -194,13 +220,16 @@ async fn obey(
 }
 
 async fn train(devices: Rc<Devices>, invite: Invite, up: Arc<Up>) {
-    let to = to(invite.participant);
+    let (to, began) = (to(invite.participant), Instant::now());
     if !invite.frame.bytes.is_empty() {
         up.writer.send(Message::new(Head::Received { to }));
     }
     let message = match devices.train(invite, Arc::clone(&up) as Peers).await {
         Ok(None) => return,
-        Ok(Some(trained)) => {
+        Ok(Some(mut trained)) => {
+            if up.pace {
+                up.wait_for_end_of(&mut trained, began).await;
+            }
             let (made, loss) = (made(&trained.sent), trained.loss);
             Message::with(Head::Upload { to, made, loss }, trained.sent.frame.bytes)
         }

@@ -16,7 +16,7 @@ use super::hosting::{Ended, take_part};
 use super::message::{Digest, Head, LARGEST_GREETING, Message, PROTOCOL};
 use fedrecsim_core::{Error, Result};
 use fedrecsim_sim::World;
-use fedrecsim_sim::deployment::{Devices, longest_question};
+use fedrecsim_sim::deployment::{Devices, longest_frame, longest_question};
 
 /// Makes the world of the text of a scenario, and the digest of its ratings.
 pub type MakeWorld<'m> = dyn Fn(&str) -> Result<(Arc<World>, Digest)> + 'm;
@@ -51,6 +51,7 @@ pub fn join(joining: &Joining<'_>, address: impl ToSocketAddrs) -> Result<()> {
         Err(reason) => return Err(lost(&reason)),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
         .build()
         .map_err(|reason| lost(&reason))?;
     let mut hosted = None;
@@ -60,13 +61,14 @@ pub fn join(joining: &Joining<'_>, address: impl ToSocketAddrs) -> Result<()> {
             .and_then(|stream| connection::open(stream, LARGEST_GREETING))
             .map_err(Ended::Broken)
             .and_then(|(mut reader, writer)| {
-                let devices = greet(joining, &mut reader, &writer, &mut hosted)?;
-                Ok((devices, reader, writer))
+                let hosted = greet(joining, &mut reader, &writer, &mut hosted)?;
+                Ok((hosted, reader, writer))
             });
         let ended = match greeted {
-            Ok((devices, reader, writer)) => {
+            Ok(((devices, pace), reader, writer)) => {
                 attempts = 0;
-                LocalSet::new().block_on(&runtime, take_part(devices, reader, writer))
+                let taking_part = take_part(devices, pace, (reader, writer));
+                LocalSet::new().block_on(&runtime, taking_part)
             }
             Err(ended) => ended,
         };
@@ -93,28 +95,37 @@ struct Hosted {
     devices: Rc<Devices>,
     /// The longest message that the server may send.
     longest: u32,
+    /// The longest upload that the devices may make.
+    largest_upload: u32,
     scenario: Digest,
     data: Digest,
 }
 
 /// Says who this is, and makes the devices unless they are there. They outlast a greeting that
-/// fails.
+/// fails. Returns whether they are paced, too.
 fn greet(
     joining: &Joining<'_>,
     reader: &mut Reader,
     writer: &Writer,
     hosted: &mut Option<Hosted>,
-) -> std::result::Result<Rc<Devices>, Ended> {
+) -> std::result::Result<(Rc<Devices>, bool), Ended> {
     let (protocol, build) = (PROTOCOL, joining.build);
     writer.send(Message::new(Head::Hello { protocol, build }));
     let offer = reader.next().map_err(Ended::Broken)?;
-    let Head::Offer { .. } = offer.head else {
+    let Head::Offer { largest, pace } = offer.head else {
         return Err(refused(&offer));
     };
     let hosted = match hosted {
         Some(hosted) => hosted,
         None => hosted.insert(made_of(joining, &offer).map_err(Ended::Refused)?),
     };
+    if largest < hosted.largest_upload {
+        return Err(Ended::Refused(Error::Usage(format!(
+            "the server takes messages of {largest} bytes at most, and an upload of this scenario may have {}; start it \
+             with the same build and scenario",
+            hosted.largest_upload
+        ))));
+    }
     writer.send(Message::new(Head::Join {
         scenario: hosted.scenario,
         data: hosted.data,
@@ -126,7 +137,7 @@ fn greet(
         return Err(refused(&answer));
     }
     reader.allow(hosted.longest);
-    Ok(Rc::clone(&hosted.devices))
+    Ok((Rc::clone(&hosted.devices), pace))
 }
 
 /// Makes the devices of the scenario that the server offers.
@@ -134,11 +145,13 @@ fn made_of(joining: &Joining<'_>, offer: &Message) -> Result<Hosted> {
     let text = String::from_utf8_lossy(&offer.payload);
     let (world, data) = (joining.world)(&text)?;
     let longest = u64::from(LARGEST_GREETING) + longest_question(&world);
+    let largest_upload = u32::try_from(longest_frame(&world)).unwrap_or(u32::MAX);
     let flag = Arc::clone(&joining.interrupted);
     let devices = Devices::new(world, joining.threads, flag, joining.users.clone())?;
     Ok(Hosted {
         devices: Rc::new(devices),
         longest: u32::try_from(longest).unwrap_or(u32::MAX),
+        largest_upload,
         scenario: *blake3::hash(&offer.payload).as_bytes(),
         data,
     })

@@ -10,7 +10,7 @@ use fedrecsim_core::ErrorKind;
 use fedrecsim_core::legs::Peer;
 
 /// The version of the protocol.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// The bytes of the length before a message.
 pub(crate) const LENGTH_BYTES: usize = 4;
@@ -33,8 +33,9 @@ pub(crate) struct Message {
 pub(crate) enum Head {
     /// A process says who it is.
     Hello { protocol: u32, build: Digest },
-    /// The server offers a scenario, whose text is the payload, and names the largest message.
-    Offer { largest: u32 },
+    /// The server offers a scenario, whose text is the payload, names the largest message, and says
+    /// whether trainings are paced.
+    Offer { largest: u32, pace: bool },
     /// The process has read the scenario and its ratings, and has these users.
     Join {
         scenario: Digest,

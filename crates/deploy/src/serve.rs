@@ -19,7 +19,7 @@ use super::message::{Digest, Head, LARGEST_GREETING, Message};
 use super::sorting::{Happened, sort};
 use fedrecsim_core::{Error, Result, SimTime};
 use fedrecsim_sim::deployment::{
-    Arrivals, Coordinator, Event, Invite, Order, Told, longest_frame, remote_workers,
+    Arrivals, Coordinator, Event, Invite, Order, Shaped, Told, longest_frame, remote_workers,
 };
 use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
 use fedrecsim_sim::{Outcome, World};
@@ -40,6 +40,11 @@ pub struct Serving {
     pub interrupted: Arc<AtomicBool>,
     /// Where what arrives is written, for a replay.
     pub arrivals: Option<OpenArrivals>,
+    /// Whether frames take as long as the links of the scenario say.
+    pub shape: bool,
+    /// Whether a training takes as long as the device of the scenario needs, where the host is
+    /// faster.
+    pub pace: bool,
 }
 
 /// Opens the file of what arrives, once the run begins.
@@ -84,6 +89,7 @@ pub fn serve(
         build: serving.build,
         data: serving.data,
         largest: largest_message(&serving.world),
+        pace: serving.pace,
     });
     let (accepting, heard) = (Arc::clone(&over), incoming.clone());
     let acceptor = thread::Builder::new()
@@ -98,7 +104,7 @@ pub fn serve(
         .build()
         .map_err(refused)?;
     let (world, threads, interrupted) = (serving.world, serving.threads, serving.interrupted);
-    let arrivals = serving.arrivals;
+    let (arrivals, shape) = (serving.arrivals, serving.shape);
     let outcome = System::with_tokio_rt(move || runtime).block_on(async {
         let connections = Rc::new(Connections::new(world.dataset.users() as u32));
         let (events, happened) = unbounded_channel();
@@ -118,6 +124,7 @@ pub fn serve(
             threads,
             interrupted,
             arrivals,
+            shape,
         };
         let outcome = run.carry_out(starting).await;
         connections.say_bye();
@@ -145,6 +152,7 @@ struct Starting {
     threads: usize,
     interrupted: Arc<AtomicBool>,
     arrivals: Option<OpenArrivals>,
+    shape: bool,
 }
 
 /// The run, with its clock.
@@ -171,6 +179,7 @@ impl Run<'_> {
         if let Some(open) = starting.arrivals {
             coordinator.record(open()?);
         }
+        let mut coordinator = Shaped::new(coordinator, starting.shape);
         self.forget_what_came();
         self.began = Instant::now();
         let mut stopped_by = None;
@@ -231,7 +240,7 @@ impl Run<'_> {
         self.missing.is_some()
     }
 
-    async fn round(&mut self, coordinator: &mut Coordinator) -> Result<()> {
+    async fn round(&mut self, coordinator: &mut Shaped) -> Result<()> {
         let mut orders = coordinator.begin_round(self.now())?;
         while !self.obey(std::mem::take(&mut orders)) {
             let (at, event) = match self.losses.pop_front() {
@@ -241,7 +250,8 @@ impl Run<'_> {
                     Some(Happened::Event(at, event)) => (at, event),
                     Some(Happened::Gone(lost, reason)) => {
                         (self.tell)(News::CutOff(&reason));
-                        self.losses.extend(lost);
+                        self.losses.extend(lost.invited);
+                        self.losses.extend(coordinator.on_links_of(lost.users));
                         continue;
                     }
                     Some(Happened::CutOff(reason)) => {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::accept::Incoming;
-use super::connections::{Connections, Participant};
+use super::connections::{Connections, Lost};
 use super::message::{Head, Made, Message};
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{Error, InvitationId, UserId};
@@ -18,8 +18,8 @@ use fedrecsim_sim::deployment::{Event, Sent, Told};
 pub(crate) enum Happened {
     /// The run hears of an event, which happened at this instant.
     Event(Instant, Event),
-    /// A connection has ended, for this reason, that these invitations went over.
-    Gone(Vec<Participant>, String),
+    /// A connection has ended, for this reason, and this is lost with it.
+    Gone(Lost, String),
     /// A process was cut off, for this reason.
     CutOff(String),
 }

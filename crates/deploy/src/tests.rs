@@ -21,6 +21,8 @@ use fedrecsim_scenario as scenario;
 use fedrecsim_sim::deployment::{Arrivals, Recorded, replay};
 use fedrecsim_sim::{self as sim, Outcome, RunControl, World};
 
+mod peers;
+
 const SMALL: &str = r#"
 method = "fedmf"
 
@@ -102,6 +104,8 @@ fn served(text: &str, with: impl FnOnce(SocketAddr)) -> (Outcome, Heard) {
                 let (to, text) = (Box::new(written.clone()), text.clone());
                 move || Arrivals::begin(to, &text)
             })),
+            shape: false,
+            pace: false,
         };
         let mut heard = Heard::default();
         let outcome = serve(serving, listener, &mut |news| match news {
@@ -335,7 +339,10 @@ fn nonsense_cuts_the_peer_off_and_changes_nothing() {
                         invitation: 0,
                     },
                 },
-                Head::Offer { largest: 9 },
+                Head::Offer {
+                    largest: 9,
+                    pace: false,
+                },
             ] {
                 let stream = TcpStream::connect(address).unwrap();
                 let (mut reader, writer) = connection::open(stream, LARGEST_GREETING).unwrap();
@@ -545,8 +552,11 @@ fn no_mutated_message_ends_a_process_with_devices() {
             let (mut reader, writer) = connection::open(own, LARGEST_GREETING).unwrap();
             let hello = reader.next().unwrap();
             assert!(matches!(hello.head, Head::Hello { .. }), "{hello:?}");
-            let largest = LARGEST_GREETING;
-            writer.send(Message::with(Head::Offer { largest }, "training.rounds=1"));
+            let offer = Head::Offer {
+                largest: LARGEST_GREETING,
+                pace: false,
+            };
+            writer.send(Message::with(offer, "training.rounds=1"));
             assert!(matches!(reader.next().unwrap().head, Head::Join { .. }));
             writer.send(Message::new(Head::Welcome));
             if connection == CONNECTIONS {

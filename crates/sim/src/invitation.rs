@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::consultation::ReplySource;
 use super::download::Download;
 pub(crate) use super::download::Participant;
-use fedrecsim_core::{InvitationId, Step, UserId};
+use fedrecsim_core::{InvitationId, PortableDraws, Purpose, Step, Streams, UserId};
 
 /// An invitation to take part, the same for everybody who is invited with it.
 #[derive(Clone, Debug)]
@@ -16,6 +16,17 @@ pub struct Invitation {
     pub id: InvitationId,
     /// The model, encoded.
     pub download: Arc<Download>,
+}
+
+impl Invitation {
+    /// Returns `cohort` in the order in which it takes part. That decides who waits in line and
+    /// whose upload is among the first, and a user's number must not decide it.
+    pub(crate) fn line_of(&self, cohort: &[UserId], streams: Streams) -> Vec<UserId> {
+        let mut line = cohort.to_vec();
+        let mut stream = streams.stream(Purpose::Line, 0, u64::from(self.id.0));
+        stream.shuffle_portably(&mut line);
+        line
+    }
 }
 
 /// An invitation on its user's device. A training depends on this and on the user's device alone.

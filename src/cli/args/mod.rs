@@ -20,7 +20,7 @@ mod tests;
 pub(crate) use data::{DataCommand, DataDescribeArgs, DataFetchArgs, DataListArgs};
 pub(crate) use study::{CompareArgs, HtmlArgs, StudyArgs, StudyRunsArgs};
 pub(crate) use tables::{CodecBenchArgs, CodecCommand, TableArgs};
-pub(crate) use values::{ControlArg, TableFormat, check_parquet};
+pub(crate) use values::{ControlArg, Pretend, TableFormat, check_parquet};
 
 use crate::{Error, Result};
 use values::{digest, from_one, seeds, threads, users, virtual_seconds};
@@ -306,6 +306,13 @@ pub(crate) struct ServeArgs {
     /// Listen on an address that other machines reach, although nothing is encrypted.
     #[arg(long)]
     pub insecure: bool,
+    /// What links frames go over, besides the real ones: those of the scenario's `[network]`, or none.
+    #[arg(long, value_enum, default_value_t, value_name = "LINKS")]
+    pub shape: Pretend,
+    /// What devices set the pace of trainings: those of the scenario's `[devices]`, where the host
+    /// is faster, or none.
+    #[arg(long, value_enum, default_value_t, value_name = "DEVICES")]
+    pub pace: Pretend,
     /// Folder for the report [default: reports/SCENARIO-SEED].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

@@ -27,6 +27,16 @@ pub(crate) enum ControlArg {
     Mean,
 }
 
+/// Where the links or the devices of a run in real time come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Pretend {
+    /// From the scenario, so that the run takes the time that its simulation tells.
+    #[default]
+    Scenario,
+    /// They are as they are.
+    None,
+}
+
 /// Checks that this build can write Parquet files, before anything is done for one.
 ///
 /// # Errors

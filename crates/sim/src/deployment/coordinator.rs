@@ -26,7 +26,7 @@ use crate::stop::Stop;
 use crate::upload::Upload;
 use crate::workers::{Pool, Workers};
 use crate::world::World;
-use fedrecsim_core::legs::Peer;
+use fedrecsim_core::legs::{Peer, Route};
 use fedrecsim_core::{Error, Result, SimTime, UserId};
 use fedrecsim_methods::Placement;
 use fedrecsim_scenario::Stragglers;
@@ -109,9 +109,28 @@ impl Coordinator {
     }
 
     /// Returns whether this participation is under way.
-    pub fn is_under_way(&self, (user, id): Participant) -> bool {
-        let participation = self.taking_part.get(&user);
-        participation.is_some_and(|participation| participation.invitation.id == id)
+    pub fn is_under_way(&self, participant: Participant) -> bool {
+        self.invitation_of(participant).is_some()
+    }
+
+    /// Returns the invitation of a participation that is under way.
+    pub(super) fn invitation_of(&self, participant: Participant) -> Option<&Invitation> {
+        let of_user = self.taking_part.get(&participant.0);
+        let participation = of_user.filter(|of_user| of_user.participant() == participant);
+        participation.map(|participation| &participation.invitation)
+    }
+
+    /// Returns the route of the frame that is on its way to the device of a participation.
+    pub(super) fn route_of(&self, participant: Participant) -> Option<Route> {
+        self.taking_part.get(&participant.0)?.route()
+    }
+
+    pub(super) fn world(&self) -> &Arc<World> {
+        &self.world
+    }
+
+    pub(super) fn check_interrupted(&self) -> Result<()> {
+        self.rounds.check_interrupted()
     }
 
     /// Begins the next round.
@@ -333,13 +352,13 @@ impl Coordinator {
     ) -> Result<()> {
         self.rounds.invited(cohort.len());
         let reply_source: Option<ReplySource> = self.rounds.reply_source()?;
-        for user in cohort {
+        for user in invitation.line_of(cohort, self.world.streams) {
             let reply_source = reply_source.clone();
-            let participation = Participation::new(*user, invitation.clone(), reply_source);
+            let participation = Participation::new(user, invitation.clone(), reply_source);
             let (participation, frame, began) = participation.begun(now, &self.world)?;
             let participant = participation.participant();
             book(&mut self.bookings, now, participant, began);
-            self.taking_part.insert(*user, participation);
+            self.taking_part.insert(user, participation);
             orders.push(Order::Invite(super::Invite {
                 participant,
                 step: invitation.step,

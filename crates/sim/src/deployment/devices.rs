@@ -3,21 +3,23 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, RwLock};
 
 use super::held::Held;
-use super::{Invite, Peers, Sent};
+use super::{AskPeers, Invite, Message, Peers, Sent};
 use crate::consultation::ReplySource;
 use crate::download::Download;
 use crate::invitation::{Invitation, Invited, Participant};
 use crate::resident::unanswered;
 use crate::workers::{Pool, Threads, WorkedOut, Workers};
 use crate::world::World;
-use fedrecsim_core::{Error, InvitationId, Result, UserId};
+use fedrecsim_core::legs::Peer;
+use fedrecsim_core::work::Work;
+use fedrecsim_core::{Error, InvitationId, Result, SimDuration, UserId};
 use fedrecsim_model::codec::Frame;
 
 /// The users of one process, with their private parameters, and the threads that train them.
@@ -58,6 +60,37 @@ pub struct Trained {
     pub sent: Sent,
     /// The mean local loss.
     pub loss: f64,
+    /// The time that the scenario's device takes for the work, that of its requests included.
+    pub virtual_length: SimDuration,
+    /// The time in which it waited for what it had asked for.
+    pub waited: Duration,
+}
+
+/// Brings what a device asks for, and adds up what that took.
+struct Timed {
+    peers: Peers,
+    /// The time in which the device has waited, in nanoseconds.
+    waited_ns: AtomicU64,
+    /// The work of the requests.
+    worked: Mutex<Work>,
+}
+
+impl Timed {
+    fn worked(&self) -> MutexGuard<'_, Work> {
+        // Nothing that holds it can panic.
+        self.worked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl AskPeers for Timed {
+    fn ask(&self, participant: Participant, peer: Peer, request: Message<'_>) -> Result<Frame> {
+        *self.worked() += request.work;
+        let began = Instant::now();
+        let replied = self.peers.ask(participant, peer, request);
+        let waited_ns = began.elapsed().as_nanos() as u64;
+        self.waited_ns.fetch_add(waited_ns, Ordering::Relaxed);
+        replied
+    }
 }
 
 impl Devices {
@@ -148,36 +181,49 @@ impl Devices {
     }
 
     async fn work_out(&self, invite: &Invite, peers: Peers) -> Result<Trained> {
-        let (user, id) = invite.participant;
+        let (began, (user, id)) = (Instant::now(), invite.participant);
         let invitation = Invitation {
             step: invite.step,
             id,
             download: self.download(invite)?,
         };
+        let timed = Arc::new(Timed {
+            peers,
+            waited_ns: AtomicU64::default(),
+            worked: Mutex::default(),
+        });
         self.threads.submit(Invited {
             user,
             invitation: invitation.clone(),
-            reply_source: Some(ReplySource::Peers(peers)),
+            reply_source: Some(ReplySource::Peers(Arc::clone(&timed) as Peers)),
             keep: true,
         })?;
-        let began = Instant::now();
-        let mut work = Default::default();
+        let mut work = Work::default();
         let mut note = |worked: &mut WorkedOut| {
             work = worked.effort.work;
             Ok(())
         };
         self.threads.train_each(&mut note).await?;
-        let took_ns = began.elapsed().as_nanos() as u64;
+        let waited = Duration::from_nanos(timed.waited_ns.load(Ordering::Relaxed));
+        let mut all_work = *timed.worked();
+        all_work += work;
+        let conditions = self.world.population.conditions(user, id);
+        let virtual_length = conditions.speed.time_for(all_work);
         let upload = self.threads.waiting_upload(user)?;
         let bytes = upload.bytes(user, &invitation, &self.world)?;
         let frame = Frame::of_saved(bytes, upload.parts())?;
+        let took = began.elapsed();
         let sent = Sent {
             frame,
             work,
-            took_ns,
+            took_ns: took.saturating_sub(waited).as_nanos() as u64,
         };
-        let loss = upload.loss;
-        Ok(Trained { sent, loss })
+        Ok(Trained {
+            sent,
+            loss: upload.loss,
+            virtual_length,
+            waited,
+        })
     }
 
     /// Notes that the server has the upload of a participation, whose training takes effect now.

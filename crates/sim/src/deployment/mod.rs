@@ -20,9 +20,11 @@ mod arrivals;
 mod coordinator;
 mod devices;
 mod held;
+mod in_memory;
 mod participation;
 mod replay;
 mod scoring;
+mod shaped;
 #[cfg(test)]
 mod tests;
 
@@ -32,6 +34,7 @@ pub use self::{
     devices::{Devices, Trained},
     replay::replay,
     scoring::{Hosts, remote_workers},
+    shaped::Shaped,
 };
 pub use super::consultation::{AskPeers, Message};
 

@@ -56,6 +56,14 @@ impl Participation {
         (self.user, self.invitation.id)
     }
 
+    /// Returns the route of the frame on its way to the device, if one is.
+    pub(super) fn route(&self) -> Option<Route> {
+        match self.at {
+            At::Transfer(route, _) => Some(route),
+            _ => None,
+        }
+    }
+
     /// Begins its first leg, and returns the frame of the invitation, which is empty unless a
     /// download comes first.
     ///

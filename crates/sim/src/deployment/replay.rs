@@ -4,26 +4,20 @@
 //! it keeps changes in between, so it makes what it made then.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 
 use actix::System;
-use bytes::Bytes;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::arrivals::{Line, Made, Recorded};
-use super::{
-    AskPeers, Coordinator, Devices, Event, Hosts, Invite, Message, Order, Peers, Sent, Told,
-    Trained, remote_workers,
-};
+use super::in_memory::{InMemory, Makes, begin};
+use super::{Coordinator, Devices, Event, Invite, Order, Sent, Told, remote_workers};
 use crate::invitation::Participant;
 use crate::observer::RoundObserver;
 use crate::outcome::Outcome;
 use crate::simulation::RunControl;
-use crate::workers::Working;
 use crate::world::World;
-use fedrecsim_core::legs::Peer;
 use fedrecsim_core::{Error, InvitationId, Result, SimTime, UserId};
 use fedrecsim_model::codec::Frame;
 
@@ -60,46 +54,6 @@ pub fn replay(
         };
         replaying.run(observer).await
     })
-}
-
-/// The devices, for the workers that ask them.
-struct InMemory(Rc<Devices>);
-
-impl Hosts for InMemory {
-    fn users(&self) -> Vec<Range<u32>> {
-        vec![self.0.users()]
-    }
-
-    fn ask(&self, _: usize, question: Bytes) -> Working<'_, Bytes> {
-        Box::pin(async { Ok(self.0.answer(question).await) })
-    }
-}
-
-/// What a device makes in a training, in its order.
-enum Makes {
-    Request(Peer, Sent),
-    /// The end of the training.
-    Upload(Result<Option<Trained>>),
-}
-
-/// The way from a training to the replay, and back.
-struct Up {
-    made: UnboundedSender<Makes>,
-    replies: Mutex<mpsc::Receiver<Frame>>,
-}
-
-impl AskPeers for Up {
-    fn ask(&self, _: (UserId, InvitationId), peer: Peer, request: Message<'_>) -> Result<Frame> {
-        let sent = Sent {
-            frame: request.frame.clone(),
-            work: request.work,
-            took_ns: 0,
-        };
-        let asked = Makes::Request(peer, sent);
-        self.made.send(asked).map_err(|_| Error::Interrupted)?;
-        let replies = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
-        replies.recv().map_err(|_| Error::Interrupted)
-    }
 }
 
 /// A participation on its device.
@@ -202,7 +156,7 @@ impl Replay<'_> {
             return Err(self.other("it was not invited"));
         };
         let (mut makes, replies) = match part {
-            Part::Invited(invite) => self.begin(invite),
+            Part::Invited(invite) => begin(&self.devices, invite),
             Part::Trains(makes, replies) => (makes, replies),
         };
         let made = makes.recv().await;
@@ -212,23 +166,6 @@ impl Replay<'_> {
             || Err(self.other("it has uploaded before")),
             |made| Ok(Some(made)),
         )
-    }
-
-    /// Begins the training of an invitation.
-    fn begin(&self, invite: Invite) -> (UnboundedReceiver<Makes>, mpsc::Sender<Frame>) {
-        let (made, makes) = unbounded_channel();
-        let (reply, replies) = mpsc::channel();
-        let up = Up {
-            made: made.clone(),
-            replies: Mutex::new(replies),
-        };
-        let devices = Rc::clone(&self.devices);
-        actix::spawn(async move {
-            let trained = devices.train(invite, Arc::new(up) as Peers).await;
-            // If this fails, the replay has ended.
-            let _ = made.send(Makes::Upload(trained));
-        });
-        (makes, reply)
     }
 
     fn obey(&mut self, order: Order) -> Result<()> {

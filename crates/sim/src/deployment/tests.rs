@@ -22,6 +22,8 @@ use fedrecsim_core::Result;
 use fedrecsim_methods::Placement;
 use fedrecsim_methods::registry::METHODS;
 
+mod shaped;
+
 /// What goes down a connection.
 enum Down {
     Invite(Invite),
@@ -88,7 +90,7 @@ async fn host(devices: Rc<Devices>, mut inbox: UnboundedReceiver<Down>, up: Arc<
                         up.events.send(Event::Of(participant, Told::Received)).ok();
                     }
                     let told = match devices.train(invite, Arc::clone(&up) as Peers).await {
-                        Ok(Some(Trained { sent, loss })) => Told::Uploaded(sent, loss),
+                        Ok(Some(Trained { sent, loss, .. })) => Told::Uploaded(sent, loss),
                         Ok(None) => return,
                         Err(error) => Told::Failed(error),
                     };

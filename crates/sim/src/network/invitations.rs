@@ -11,7 +11,7 @@ use crate::invitation::{Invitation, Invited};
 use crate::outcome::LossCause;
 use crate::resident::unanswered;
 use fedrecsim_core::legs::{Leg, Peer, Route};
-use fedrecsim_core::{InvitationId, PortableDraws, Purpose, Result, UserId};
+use fedrecsim_core::{InvitationId, Result, UserId};
 use fedrecsim_data::population::Conditions;
 
 impl Network {
@@ -47,13 +47,7 @@ impl Network {
         if is_effort_needed {
             self.work_out_trainings().await?;
         }
-        // The order is shuffled, since it decides who waits in line and whose upload is among the
-        // first, and a user's number must not decide that.
-        let mut order = cohort;
-        self.world
-            .streams
-            .stream(Purpose::Line, 0, u64::from(invitation.id.0))
-            .shuffle_portably(&mut order);
+        let order = invitation.line_of(&cohort, self.world.streams);
         for (position, user) in order.iter().enumerate() {
             if let Some(later) = order.get(position + AHEAD) {
                 self.prefetch(*later);

@@ -12,7 +12,6 @@ use std::sync::atomic::AtomicBool;
 use serde::{Deserialize, Serialize};
 
 use super::by_user::ByUser;
-use super::calendar::Calendar;
 use super::messages::RoundBooked;
 use super::outcome::{Booking, GaugesSince};
 use super::resident::unanswered;
@@ -30,13 +29,13 @@ mod invitations;
 mod participation;
 mod saved;
 mod server_link;
+mod shaping;
 mod transfers;
 mod watch;
 
 use participation::Participation;
-use server_link::ServerLink;
+pub(crate) use shaping::ShapedLinks;
 use transfers::Traffic;
-use watch::{Unshared, Watch};
 
 /// An event in the calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,20 +102,12 @@ impl Network {
         peers: Peers,
         interrupted: Arc<AtomicBool>,
     ) -> Self {
-        let traffic = Traffic {
-            world: Arc::clone(&world),
-            calendar: Calendar::default(),
-            server_link: ServerLink::new(&world.scenario.network),
-            unshared: Unshared::default(),
-            watch: Watch::default(),
-            bookings: Vec::new(),
-        };
         Self {
+            traffic: Traffic::new(Arc::clone(&world)),
             availability: world.population.availability.clock(),
             rounds: Rounds::new(Arc::clone(&world), peers, interrupted),
             world,
             pool,
-            traffic,
             taking_part: ByUser::default(),
         }
     }
@@ -234,8 +225,7 @@ impl Network {
         if calendar.next_time().is_none_or(|next| next <= until) {
             return true;
         }
-        calendar.schedule(until, Event::Alarm);
-        calendar.pop();
+        self.traffic.wait_until(until);
         false
     }
 

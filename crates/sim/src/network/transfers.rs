@@ -37,6 +37,26 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
+    /// Returns the traffic of `world` at time zero, when nothing is on its way.
+    pub(super) fn new(world: Arc<World>) -> Self {
+        Self {
+            calendar: Calendar::default(),
+            server_link: ServerLink::new(&world.scenario.network),
+            world,
+            unshared: Unshared::default(),
+            watch: Watch::default(),
+            bookings: Vec::new(),
+        }
+    }
+
+    /// Moves the clock to `time`, before which nothing may be left to happen.
+    pub(super) fn wait_until(&mut self, time: SimTime) {
+        if time > self.calendar.now() {
+            self.calendar.schedule(time, Event::Alarm);
+            self.calendar.pop();
+        }
+    }
+
     /// Begins the leg that a participation is at. By now, the frame that it sends has been made, or
     /// its work has been worked out.
     pub(crate) fn begin_leg(&mut self, participation: &mut Participation) -> Result<()> {
@@ -81,7 +101,7 @@ impl Traffic {
     }
 
     /// Starts the transfer of a frame of a participation, and returns it.
-    fn start(
+    pub(super) fn start(
         &mut self,
         participation: &mut Participation,
         route: Route,
