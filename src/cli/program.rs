@@ -11,8 +11,8 @@ use super::run::run;
 use super::stage_times::StageTimes;
 use super::study::{search, study};
 use super::{
-    Finished, Session, codec_bench, data, demo, events, explain, follow, inspect, join, leak_test,
-    methods_page, new, recommend, reports, resume, screen, serve, signals, table,
+    Finished, Session, calibrate, codec_bench, data, demo, events, explain, follow, inspect, join,
+    leak_test, methods_page, new, recommend, reports, resume, screen, serve, signals, table,
 };
 use crate::method::Entry;
 use crate::{Error, Result};
@@ -111,6 +111,7 @@ fn execute(
         )?,
         Command::Serve(arguments) => serve::serve(arguments, session)?,
         Command::Join(arguments) => join::join(&arguments, session)?,
+        Command::Calibrate(arguments) => calibrate::calibrate(arguments, session)?,
         Command::Diff(arguments) => reports::diff(&arguments, &vocabulary)?,
         Command::Study(arguments) => study(&arguments, session)?,
         Command::Search(arguments) => search(&arguments, session)?,

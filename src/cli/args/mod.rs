@@ -110,6 +110,11 @@ pub(crate) enum Command {
     /// The scenario comes from the server. The ratings and the build of the program must be those of
     /// the server. If the connection breaks, the process connects again.
     Join(JoinArgs),
+    /// Measure how fast this machine is as a device of a scenario, and print that as its `[devices]`.
+    ///
+    /// Devices train one after the other on one thread. The error is told by cross-validation: for
+    /// each size of a training, that of the fit to the other sizes. Let the machine be idle.
+    Calibrate(CalibrateArgs),
     /// Compare two runs: the keys that differ between the scenarios, and the first round and figure
     /// that differ between the results.
     ///
@@ -339,6 +344,17 @@ pub(crate) struct JoinArgs {
     /// Worker threads [default: all cores].
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<u16>,
+}
+
+/// Arguments of `calibrate`.
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateArgs {
+    /// The scenario whose trainings are measured.
+    #[command(flatten)]
+    pub input: InputArgs,
+    /// Measure for about this long, such as 30s.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = humantime::parse_duration)]
+    pub length: Duration,
 }
 
 /// The options that `run` and `resume` share.

@@ -21,6 +21,7 @@ mod coordinator;
 mod devices;
 mod held;
 mod in_memory;
+mod measure;
 mod participation;
 mod replay;
 mod scoring;
@@ -32,6 +33,7 @@ pub use self::{
     arrivals::{ARRIVALS_FILE, Arrivals, Recorded},
     coordinator::Coordinator,
     devices::{Devices, Trained},
+    measure::{Measured, measure},
     replay::replay,
     scoring::{Hosts, remote_workers},
     shaped::Shaped,

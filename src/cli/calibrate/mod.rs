@@ -1,0 +1,116 @@
+//! Carries out `calibrate`: how fast this machine is as a device of a scenario.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use super::args::CalibrateArgs;
+use super::inputs::strictness;
+use super::task::Task;
+use super::{Finished, Session};
+use crate::{Error, Result};
+use fedrecsim_sim::deployment::{Measured, measure};
+
+mod fit;
+
+use fit::{Fit, fit, held_out_errors, median, sizes_of};
+
+/// More rounds than anybody waits for. The time decides.
+const ROUNDS: &str = "training.rounds=1000000";
+
+/// The least time for a row visit that a scenario may have.
+const LEAST_NS: f64 = 0.001;
+
+/// Measures trainings of the scenario on this machine, and returns the device class that they fit.
+///
+/// # Errors
+/// Those of the scenario and of a run, and [`Error::Usage`] if nothing was measured.
+pub(crate) fn calibrate(mut arguments: CalibrateArgs, session: &Session) -> Result<Finished> {
+    session.listen()?;
+    arguments.input.set.insert(0, ROUNDS.to_owned());
+    let task = Task::of(&arguments.input, strictness(false), session)?;
+    let inputs = task.inputs(None, session.methods)?;
+    let interrupted = Arc::clone(&session.interrupted);
+    let measured = measure(Arc::clone(&inputs.world), interrupted, arguments.length)?;
+    let text = told(&task.scenario.name, measured).ok_or_else(|| {
+        Error::Usage(
+            "no user has trained twice in this time; give --length more, or the scenario fewer users"
+                .to_owned(),
+        )
+    })?;
+    Ok(text.into())
+}
+
+/// Returns the device class as a part of a scenario; `None` if nothing was measured.
+fn told(scenario: &str, measured: Vec<Measured>) -> Option<String> {
+    let trainings = measured.len();
+    let sizes = sizes_of(measured);
+    let Fit([row_visit, multiply_add, fixed]) = fit(&sizes)?;
+    let errors = held_out_errors(&sizes);
+    let percent = |error: f64| 100.0 * error;
+    let worst = errors.iter().copied().fold(0.0, f64::max);
+    let mut text = format!(
+        "# This machine as a device of {scenario}, from {trainings} trainings of {} sizes.\n",
+        sizes.len()
+    );
+    // Writing to a text does not fail.
+    let _ = match errors.is_empty() {
+        true => writeln!(text, "# All are of one size, so that no error can be told."),
+        false => writeln!(
+            text,
+            "# Error on a size that the fit has not seen: {:.1} % (median), {:.1} % (worst).",
+            percent(median(errors.iter().copied())),
+            percent(worst)
+        ),
+    };
+    let _ = write!(
+        text,
+        "[devices]\n\
+         speed.lognormal.median_ns_per_row_visit = {:?}\n\
+         ns_per_multiply_add = {:?}\n\
+         fixed_ms_per_participation = {:?}\n",
+        rounded(row_visit.max(LEAST_NS)),
+        rounded(multiply_add),
+        rounded(fixed / 1e6)
+    );
+    Some(text)
+}
+
+/// Returns the number with four significant digits.
+fn rounded(number: f64) -> f64 {
+    // Text is the one way to round to decimal digits, and always reads as a number.
+    format!("{number:.3e}").parse().unwrap_or(number)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::time::Duration;
+
+    use super::*;
+    use fedrecsim_core::work::Work;
+    use fedrecsim_methods::registry::vocabulary;
+    use fedrecsim_scenario as scenario;
+
+    /// If this fails, what `calibrate` writes is no part of a scenario, or means another speed there.
+    #[test]
+    fn what_is_told_is_read_as_the_speed_that_was_measured() {
+        let training = |visits: u64| Measured {
+            work: Work::of_row_visits(visits),
+            took: Duration::from_nanos(2_000_000 + 15 * visits),
+        };
+        let text = told(
+            "quickstart",
+            (1..900).map(|step| training(1000 * step)).collect(),
+        )
+        .unwrap();
+        assert!(text.contains("0.0 % (median), 0.0 % (worst)"), "{text}");
+        let whole = format!(
+            "method = \"popularity\"\ndataset.name = \"generated\"\ntraining.rounds = 1\n{text}"
+        );
+        let scenario = scenario::parse(&whole, "told.toml", &[], &vocabulary()).unwrap();
+        assert_eq!(scenario.devices.fixed_ms_per_participation, 2.0);
+        assert_eq!(scenario.devices.ns_per_multiply_add, 0.0);
+        assert!(text.contains("median_ns_per_row_visit = 15.0"), "{text}");
+        assert_eq!(told("quickstart", Vec::new()), None);
+    }
+}
