@@ -33,7 +33,7 @@ pub(crate) fn calibrate(mut arguments: CalibrateArgs, session: &Session) -> Resu
     let measured = measure(Arc::clone(&inputs.world), interrupted, arguments.length)?;
     let text = told(&task.scenario.name, measured).ok_or_else(|| {
         Error::Usage(
-            "no user has trained twice in this time; give --length more, or the scenario fewer users"
+            "no round but the first has ended in this time; give --length more, or the scenario smaller rounds"
                 .to_owned(),
         )
     })?;

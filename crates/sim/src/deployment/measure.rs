@@ -14,7 +14,7 @@ use super::{Coordinator, Devices, Event, Invite, Order, Told, remote_workers};
 use crate::invitation::Participant;
 use crate::world::World;
 use fedrecsim_core::work::Work;
-use fedrecsim_core::{Error, Result, SimTime, UserId};
+use fedrecsim_core::{Error, Result, SimTime};
 use fedrecsim_model::codec::Frame;
 
 /// A training that was measured.
@@ -27,7 +27,7 @@ pub struct Measured {
 }
 
 /// Runs rounds of `world` until `length` is over, or all of them, and returns what each training
-/// took. The first training of each user is left out, as it makes what later ones find.
+/// took. The first round is left out, as it makes what later ones find.
 ///
 /// # Errors
 /// Those of a run.
@@ -54,7 +54,6 @@ pub fn measure(
             alarms: BTreeSet::new(),
             now: SimTime::ZERO,
             round_is_over: false,
-            trained_before: BTreeSet::new(),
             measured: Vec::new(),
         };
         measuring.run(length).await
@@ -71,7 +70,6 @@ struct Measuring {
     /// Events have numbers in the place of instants.
     now: SimTime,
     round_is_over: bool,
-    trained_before: BTreeSet<UserId>,
     measured: Vec<Measured>,
 }
 
@@ -121,7 +119,7 @@ impl Measuring {
                 Makes::Upload(trained) => {
                     let Some(trained) = trained? else { break };
                     work += trained.sent.work;
-                    if !self.trained_before.insert(participant.0) {
+                    if self.coordinator.rounds() > 0 {
                         let took = Duration::from_nanos(trained.sent.took_ns);
                         self.measured.push(Measured { work, took });
                     }
