@@ -89,8 +89,8 @@ impl<F> ShapedLinks<F> {
     /// # Errors
     /// Defects of the simulator.
     pub(crate) fn stop(&mut self, (user, id): Participant) -> Result<()> {
-        let has = |participation: &Box<Participation>| participation.invitation.id == id;
-        if !self.on_their_way.get(&user).is_some_and(has) {
+        let on_its_way = self.on_their_way.get(&user);
+        if on_its_way.is_none_or(|participation| participation.invitation.id != id) {
             return Ok(());
         }
         self.frames.remove(&user);
