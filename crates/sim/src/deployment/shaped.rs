@@ -73,6 +73,8 @@ impl Shaped {
     /// As there.
     pub fn begin_round(&mut self, now: SimTime) -> Result<Vec<Order>> {
         self.round_is_over = false;
+        // Orders that come behind the end of a round are nobody's, an alarm among them.
+        self.wakes_at = None;
         let begun = self.coordinator.begin_round(now)?;
         let mut orders = Vec::new();
         self.round_is_over = begun.iter().any(|order| matches!(order, Order::EndRound));

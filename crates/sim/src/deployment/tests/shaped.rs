@@ -81,7 +81,7 @@ fn run_shaped(world: &Arc<World>) -> Result<Outcome> {
                         }
                     }
                 }
-                let ((at, _), event) = agenda.pop_first().unwrap();
+                let ((at, _), event) = agenda.pop_first().unwrap_or_else(|| panic!("nothing is left at {now:?}, and the round is open"));
                 now = at;
                 orders = shaped.happened(now, event)?;
             }
