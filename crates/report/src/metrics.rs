@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 
 use super::frame::Frame;
 use super::record::{Accuracy, RunRecord, SplitAccuracy};
-use super::study::statistics::ANY;
 use fedrecsim_core::metric::{Better, Metric};
 use fedrecsim_scenario::EvaluationSpec;
+
+/// The range of what may be anything.
+pub(crate) const ANY: [f64; 2] = [f64::NEG_INFINITY, f64::INFINITY];
 
 /// Returns the metrics that are shown where there is room for few: the one that the run is judged
 /// by, and its companion if there is one, as NDCG@10 is for HR@10.

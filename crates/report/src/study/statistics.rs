@@ -1,6 +1,8 @@
 //! Means over seeds with their intervals, and paired differences; intervals of draws, Holm's
 //! correction and power.
 
+use crate::metrics::ANY;
+
 /// The 97.5 % quantiles of Student's t distribution for 1 to 30 degrees of freedom, which give
 /// two-sided intervals of 95 %. Source: NIST/SEMATECH e-Handbook of Statistical Methods, section
 /// 1.3.6.7.2.
@@ -32,9 +34,6 @@ pub(crate) struct Summary {
     /// The lowest and the highest value that there can be, at which the interval ends.
     range: [f64; 2],
 }
-
-/// The range of what may be anything.
-pub(crate) const ANY: [f64; 2] = [f64::NEG_INFINITY, f64::INFINITY];
 
 impl Summary {
     /// Returns the summary of `values`; `None` if there is none. Sums are taken in the order of the

@@ -4,10 +4,10 @@
 use super::columns::{Run, RunColumn};
 use super::reach::{self, Goal, PERCENTS};
 use super::results::{ArmResults, Results};
-use super::statistics::{ANY, Summary};
+use super::statistics::Summary;
 use crate::chart::Cost;
 use crate::column::{Cell, Column, Place, Unit};
-use crate::metrics;
+use crate::metrics::{self, ANY};
 use crate::read::{SavedReport, SavedRun};
 use crate::rounds::{self, Has};
 
