@@ -85,15 +85,12 @@ impl Given {
     /// The exception of every fault.
     pub fn load(&self, py: Python<'_>) -> PyResult<Loaded> {
         let (methods, path, text) = (self.methods(), &self.path, &self.text);
-        let overrides = self
-            .set
-            .iter()
-            .map(|(key, value)| {
-                Ok(Override {
-                    text: format!("{key}={}", inline(value)?),
-                    written: Some((SET.to_owned(), None)),
-                })
-            });
+        let overrides = self.set.iter().map(|(key, value)| {
+            Ok(Override {
+                text: format!("{key}={}", inline(value)?),
+                written: Some((SET.to_owned(), None)),
+            })
+        });
         let overrides = overrides.collect::<PyResult<Vec<Override>>>()?;
         let mut loaded = watched(py, &Arc::new(AtomicBool::new(false)), None, |_| {
             let vocabulary = vocabulary_of(&methods);
