@@ -1,6 +1,5 @@
 //! Carries out `serve`: a run in real time, whose devices are in other processes.
 
-use std::fs::File;
 use std::io::BufWriter;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -14,6 +13,7 @@ use super::task::Task;
 use super::watch::Watch;
 use super::{Finished, Session};
 use crate::{Error, Result};
+use fedrecsim_core::begin_file;
 use fedrecsim_deploy::{self as deploy, News, OpenArrivals, Serving};
 use fedrecsim_sim::RoundObserver;
 use fedrecsim_sim::checkpoint::Build;
@@ -91,7 +91,10 @@ pub(crate) fn serve(arguments: ServeArgs, session: &Session) -> Result<Finished>
 fn arrivals(folder: &Path, scenario: String) -> OpenArrivals {
     let path = folder.join(ARRIVALS_FILE);
     Box::new(move || {
-        let file = File::create(&path).map_err(|reason| Error::write(&path, reason))?;
+        let begun = begin_file(&path, true);
+        let (file, name) = begun.map_err(|reason| Error::write(&path, reason))?;
+        // What has arrived is what is left of a server that is killed, so that it keeps its name.
+        name.keep();
         Arrivals::begin(Box::new(BufWriter::new(file)), &scenario)
     })
 }
@@ -144,5 +147,23 @@ mod tests {
         let bound = bind(([127, 0, 0, 1], 0).into(), false).unwrap();
         let in_use = refusal(bound.local_addr().unwrap());
         assert!(in_use.contains("name another port"), "{in_use}");
+    }
+
+    /// If this fails, a link in the folder of a report has its file overwritten, or others can read when
+    /// which user was there.
+    #[cfg(unix)]
+    #[test]
+    fn arrivals_follow_no_link_and_are_their_owners_alone() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+
+        let folder = tempfile::tempdir().unwrap();
+        let [victim, path] = ["victim", ARRIVALS_FILE].map(|name| folder.path().join(name));
+        std::fs::write(&victim, "secret").unwrap();
+        symlink(&victim, &path).unwrap();
+        drop(arrivals(folder.path(), "seed = 1\n".to_owned())().unwrap());
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "secret");
+        let found = std::fs::symlink_metadata(&path).unwrap();
+        assert!(found.is_file());
+        assert_eq!(found.permissions().mode() & 0o077, 0);
     }
 }
