@@ -115,6 +115,19 @@ fn a_symmetric_pool_needs_candidates() {
     workshop.run(workshop.small(), &[pool]).unwrap();
 }
 
+/// If this fails, a scenario that evaluates a part of its users cannot be tested, for fewer have the planted
+/// item.
+#[test]
+fn everybody_is_tested_although_the_scenario_evaluates_a_part() {
+    let some = [
+        "evaluation.users=250",
+        "training.rounds=2",
+        "dataset.negatives.pool=\"not-in-train\"",
+    ];
+    let (leaks, output) = leak_test(&some);
+    assert!(!leaks, "{output}");
+}
+
 /// If this fails, the command says something of a split whose ratings are predicted.
 #[test]
 fn a_split_that_ranks_nothing_is_refused() {

@@ -75,8 +75,8 @@ fn shortened(message: &str) -> Cow<'_, str> {
 pub struct Override {
     /// The change, of the form `table.key=value`.
     pub text: String,
-    /// Who says it, which faults are reported under, and the line if that is a file; none for the command
-    /// line.
+    /// The place that faults name: a file with its line, or an argument without one. `None` is the
+    /// command line.
     pub written: Option<(String, Option<usize>)>,
 }
 

@@ -12,7 +12,7 @@ const KINDS: usize = 3;
 /// A direction of this share of a column's length that the others do not have is rounding.
 const INDEPENDENT: f64 = 1e-6;
 
-/// One training of those of about the same work, which is not among the slow ones of them.
+/// Stands for trainings of about the same work: one of them, and not a slow one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Size {
     /// Row visits, multiply-adds, and the one start of a participation.

@@ -226,7 +226,7 @@ fn there_is_a_page_whatever_the_run() {
         0,
         "a run of popularity has its own line twice"
     );
-    // That of a window is another one.
+    // The popularity of a window is another method, so that the baseline stays beside it.
     itself
         .baselines
         .insert("popularity".to_owned(), sample::run(3).accuracy);

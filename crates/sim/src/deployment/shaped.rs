@@ -154,7 +154,7 @@ impl Shaped {
         };
         let Event::Of(participant, told) = &event else {
             self.coordinator.check_interrupted()?;
-            // It may have rung for the links alone.
+            // The alarm that rang may be one of the links, of which the coordinator knows nothing.
             let rang = self.alarms.first().is_some_and(|first| *first <= now);
             self.alarms.retain(|alarm| *alarm > now);
             return match rang {
@@ -176,7 +176,7 @@ impl Shaped {
         let sent = sent.map(|(route, sent)| (route, sent.frame.parts));
         let invitation = self.coordinator.invitation_of(participant);
         match (sent, invitation) {
-            // No device sends something while something else is on its way.
+            // A second frame of a user whose first one is on its way is dropped: no device sends two at once.
             (Some(_), Some(_)) if links.carry_one_of(participant.0) => Ok(()),
             (Some((route, parts)), Some(invitation)) => {
                 let from = (participant.0, invitation);

@@ -101,14 +101,16 @@ async fn host(devices: Rc<Devices>, mut inbox: UnboundedReceiver<Down>, up: Arc<
     }
 }
 
+/// Makes the runtime of one thread that actors run on.
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap()
+}
+
 /// Runs `world` with the users of three processes, and writes what the coordinator is told to
 /// `arrivals`. Time is a counter of events.
 fn deployed(world: &Arc<World>, arrivals: &Written) -> Result<Outcome> {
-    let runtime = || {
-        tokio::runtime::Builder::new_current_thread()
-            .build()
-            .unwrap()
-    };
     let world = Arc::clone(world);
     System::with_tokio_rt(runtime).block_on(async move {
         let interrupted = Arc::new(AtomicBool::default());

@@ -39,14 +39,26 @@ pub struct LeakFinding {
     pub sentence: String,
 }
 
+impl LeakFinding {
+    fn new(test: &'static str, verdict: LeakVerdict, sentence: String) -> Self {
+        Self {
+            test,
+            verdict,
+            sentence,
+        }
+    }
+}
+
 /// Holds how well a run finds its test items after its last round.
 #[derive(Clone, Debug)]
 pub(super) struct Judged {
-    /// The accuracy of the headline metric, whose name follows.
+    /// The name of the headline metric, as people write it.
+    pub label: String,
+    /// The accuracy of the method by that metric, from 0 to 1.
     pub value: f64,
-    pub headline: String,
-    /// That of popularity, and that of random scores, on the same items.
+    /// The accuracy of popularity on the same items.
     pub popularity: f64,
+    /// The accuracy of random scores on the same items.
     pub chance: f64,
     /// The number of users who were tested.
     pub users: usize,
@@ -65,7 +77,7 @@ impl Judged {
     }
 
     fn figure(&self, value: f64) -> String {
-        format!("{} {value:.3}", self.headline.to_uppercase())
+        format!("{} {value:.3}", self.label)
     }
 }
 
@@ -86,14 +98,10 @@ pub(super) fn of_exchange(written: &Judged, exchanged: &Judged) -> LeakFinding {
             format!("training ends in another state, but accuracy stays: {own}, then {others:.3}");
         (LeakVerdict::NoLeak, stays)
     };
-    LeakFinding {
-        test,
-        verdict,
-        sentence,
-    }
+    LeakFinding::new(test, verdict, sentence)
 }
 
-/// Judges how well those find an item whom nobody but the held-out part knows to have it.
+/// Judges how well users find the planted item, which nobody has rated in training.
 pub(super) fn of_planted(planted: &Judged) -> LeakFinding {
     let test = "an item that only held-out parts have";
     let (found, chance) = (planted.figure(planted.value), planted.chance);
@@ -103,11 +111,7 @@ pub(super) fn of_planted(planted: &Judged) -> LeakFinding {
     };
     let users = planted.users;
     let sentence = format!("{found} of {users} users who have it, by chance {chance:.3}: {how}");
-    LeakFinding {
-        test,
-        verdict,
-        sentence,
-    }
+    LeakFinding::new(test, verdict, sentence)
 }
 
 /// Judges devices that share nothing, or says why the method has none.
@@ -116,12 +120,8 @@ pub(super) fn of_alone(written: &Judged, alone: Result<&Judged, &&str>) -> LeakF
     let alone = match alone {
         Ok(alone) => alone,
         Err(reason) => {
-            let sentence = format!("the method has no such control: {}", reason);
-            return LeakFinding {
-                test,
-                verdict: LeakVerdict::NotTested,
-                sentence,
-            };
+            let sentence = format!("the method has no such control: {reason}");
+            return LeakFinding::new(test, LeakVerdict::NotTested, sentence);
         }
     };
     let (found, popularity) = (alone.figure(alone.value), alone.popularity);
@@ -140,11 +140,7 @@ pub(super) fn of_alone(written: &Judged, alone: Result<&Judged, &&str>) -> LeakF
         "{found}, with the server {:.3}, popularity {popularity:.3}: {how}",
         written.value
     );
-    LeakFinding {
-        test,
-        verdict,
-        sentence,
-    }
+    LeakFinding::new(test, verdict, sentence)
 }
 
 /// Judges how well a random item is found that is never a negative of its user.
@@ -152,11 +148,7 @@ pub(super) fn of_spared(spared: Option<&Judged>, is_unrated: bool) -> LeakFindin
     let test = "a random item that is never a negative";
     let Some(spared) = spared else {
         let sentence = "the method draws no negatives as the scenario says".to_owned();
-        return LeakFinding {
-            test,
-            verdict: LeakVerdict::NotTested,
-            sentence,
-        };
+        return LeakFinding::new(test, LeakVerdict::NotTested, sentence);
     };
     let (found, chance) = (spared.figure(spared.value), spared.chance);
     let (verdict, how) = match (spared.is_above(spared.value, chance), is_unrated) {
@@ -171,9 +163,5 @@ pub(super) fn of_spared(spared: Option<&Judged>, is_unrated: bool) -> LeakFindin
         (false, _) => (LeakVerdict::NoLeak, "being spared does not raise an item"),
     };
     let sentence = format!("{found}, by chance {chance:.3}: {how}");
-    LeakFinding {
-        test,
-        verdict,
-        sentence,
-    }
+    LeakFinding::new(test, verdict, sentence)
 }

@@ -5,10 +5,10 @@
 //! and a random item that is held out by the protocol of `pool = "unrated"` alone. All runs are judged after
 //! their last round, by the headline metric.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::observer::RoundObserver;
+use super::outcome::SplitAccuracy;
 use super::run::run;
 use super::simulation::RunControl;
 use super::world::World;
@@ -53,6 +53,8 @@ impl<'a> LeakTest<'a> {
         let mut scenario = scenario.clone();
         scenario.evaluation.selection = Selection::Last;
         scenario.evaluation.patience = None;
+        // Those who have the planted item may be fewer than the scenario evaluates.
+        scenario.evaluation.users = 0;
         Ok(Self {
             scenario,
             dataset: Arc::clone(dataset),
@@ -124,27 +126,28 @@ impl<'a> LeakTest<'a> {
     ) -> Result<Judged> {
         let world = (self.world_of)(scenario.clone(), dataset)?;
         let (users, trains) = (world.candidates.evaluated_users().len(), world.trains);
+        let unmeasured = || Error::Usage("the scenario measures no accuracy".to_owned());
         let headline = world
             .scenario
             .evaluation
             .headline()
-            .map(|metric| metric.name());
-        let headline = headline.unwrap_or_default();
+            .ok_or_else(unmeasured)?;
         let outcome = run(world, self.control, observer)?;
         if let Some(error) = outcome.stopped_by {
             return Err(error);
         }
-        let of = |accuracy: &BTreeMap<String, f64>| accuracy.get(&headline).copied();
+        let name = headline.name();
+        let of = |split: &SplitAccuracy| split.test.get(&name).copied();
         let last = outcome
             .rounds
             .last()
             .and_then(|round| round.accuracy.as_ref());
-        let baseline = |name: &str| outcome.baselines.get(name).and_then(|one| of(&one.test));
+        let baseline = |name: &str| outcome.baselines.get(name).and_then(of);
         Ok(Judged {
-            value: last.and_then(|last| of(&last.test)).unwrap_or(f64::NAN),
-            popularity: baseline("popularity").unwrap_or(0.0),
-            chance: baseline("random").unwrap_or(0.0),
-            headline,
+            label: headline.label(),
+            value: last.and_then(of).ok_or_else(unmeasured)?,
+            popularity: baseline("popularity").ok_or_else(unmeasured)?,
+            chance: baseline("random").ok_or_else(unmeasured)?,
             users,
             state: outcome.state_digest,
             trains,

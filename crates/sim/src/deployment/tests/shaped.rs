@@ -29,11 +29,6 @@ impl AskPeers for Nobody {
 
 /// Runs `world` over shaped links, with devices that take as long as the scenario says.
 fn run_shaped(world: &Arc<World>) -> Result<Outcome> {
-    let runtime = || {
-        tokio::runtime::Builder::new_current_thread()
-            .build()
-            .unwrap()
-    };
     let world = Arc::clone(world);
     System::with_tokio_rt(runtime).block_on(async move {
         let flag = Arc::new(AtomicBool::default());
@@ -96,11 +91,6 @@ fn run_shaped(world: &Arc<World>) -> Result<Outcome> {
 fn what_is_on_the_links_is_lost_with_its_connection() {
     let entry = METHODS.iter().find(|entry| entry.name == "fedmf").unwrap();
     let world = Arc::new(Contract::of(entry).world(&["network.rtt_ms=1e9"]).unwrap());
-    let runtime = || {
-        tokio::runtime::Builder::new_current_thread()
-            .build()
-            .unwrap()
-    };
     System::with_tokio_rt(runtime).block_on(async move {
         let flag = Arc::new(AtomicBool::default());
         let users = 0..world.dataset.users() as u32;
