@@ -19,8 +19,9 @@ use super::{
     Averager, LocalTask, Parameters, Placement, Problem, Products, Scoring, ScoringContext,
     Scratch, Trained, UserRatings,
 };
-use fedrecsim_core::Result;
 use fedrecsim_core::work::Work;
+use fedrecsim_core::{Result, UserId};
+use fedrecsim_data::dataset::OwnData;
 use fedrecsim_model::neural::optimizer::AdamParameters;
 use fedrecsim_model::table::{TableShape, TableUpdate, floats};
 use fedrecsim_model::{Model, ModelUpdate, StateVisitor};
@@ -67,6 +68,15 @@ pub trait Central: Send + Sync + Sized + 'static {
 
     /// Lists the blocks of the model, which has everything that scoring needs.
     fn blocks(&self, size: ProblemSize) -> Vec<Block>;
+
+    /// Returns what a user sends: items, ascending and each once, and a value for each. The default
+    /// sends the last rating of every item that the user has rated.
+    ///
+    /// # Errors
+    /// An error of the method.
+    fn sent(&self, (own, _user): (&OwnData<'_>, UserId)) -> Result<(Vec<u32>, Vec<f32>)> {
+        Ok(last_ratings(own))
+    }
 
     /// Completes the initial model; `drawn` has the start of every block.
     fn initial(&self, drawn: Model) -> Model {
@@ -192,7 +202,7 @@ impl<M: Central> Declare for AtServer<M> {
     }
 
     fn train(&self, _: &mut Own, task: &LocalTask<'_>, _scratch: &mut Scratch) -> Result<Trained> {
-        let (items, ratings) = last_ratings(&task.own);
+        let (items, ratings) = self.method.sent((&task.own, task.user))?;
         let shape = TableShape::new(task.items(), 1);
         let update = ModelUpdate::of_table(TableUpdate::listed(shape, items, &ratings, 1.0)?);
         Ok(Trained::new(update, 0.0, Work::default()))

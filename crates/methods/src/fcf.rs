@@ -7,15 +7,16 @@
 //! c_ui (x_u . y_i - p_ui) x_u for **all** items, so the table of gradients does not list the
 //! positives. The server adds up the gradients of a step's participants and moves Y by Adam. The
 //! gradient is 2 sum + 2 lambda y_i in the paper and half of that here, which Adam's normalisation
-//! cancels. For scoring, a device solves for x_u in the newest table, optionally with more weight
-//! on recent positives: alpha is multiplied by their weights. Times never leave the device.
+//! cancels. For scoring, a device solves for x_u in the newest table. Recent positives may count more
+//! there, and in training: alpha is multiplied by their weights. Times never leave the device, but
+//! gradients that were weighted by them do.
 //!
 //! Source: Ammad-ud-din et al., Federated Collaborative Filtering for Privacy-Preserving
 //! Personalized Recommendation System, arXiv 1901.09888, sections 3.1 and 3.2; FedRec's slides,
 //! equation 3.
 
 use super::prelude::*;
-use super::recency::{self, Recency, weighted_positives};
+use super::recency::{self, Recency, training_weights, weighted_positives};
 use super::rule;
 use super::user_vector::{solved, solved_to_score};
 use fedrecsim_model::algebra;
@@ -120,12 +121,13 @@ impl Declare for Fcf {
 
     fn train(&self, _: &mut Own, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<Trained> {
         let table = table_of(task.model, "Y");
-        let (positives, equal) = weighted_positives((&task.own, task.user), None)?;
-        let vector = self.solve(table, (&positives, &equal), &mut scratch.least_squares);
+        let (positives, factors) = training_weights((&task.own, task.user), self.recency.as_ref())?;
+        let weighted = (&positives[..], &factors[..]);
+        let vector = self.solve(table, weighted, &mut scratch.least_squares);
         let vector = solved(task, vector)?;
         let row = |item: &u32| score(&vector, table.row(*item as usize));
         let loss: f64 = positives.iter().map(|item| (1.0 - row(item)).powi(2)).sum();
-        let gradients = item_gradients(&vector, table, &positives, self.confidence);
+        let gradients = item_gradients(&vector, table, weighted, self.confidence);
         task.check_magnitude("gradient", largest_magnitude(&gradients))?;
         let (count, shape) = (positives.len(), table.shape());
         let (m, k) = (shape.rows as u64, shape.dimension as u64);
@@ -151,13 +153,19 @@ impl Declare for Fcf {
     }
 }
 
-/// Returns c_ui (x_u . y_i - p_ui) x_u for every item (m k values). `positives` must ascend.
-fn item_gradients(vector: &[f64], table: &Table, positives: &[u32], confidence: f64) -> Vec<f32> {
+/// Returns c_ui (x_u . y_i - p_ui) x_u for every item (m k values), for positives, which must ascend,
+/// with this factor of alpha for each.
+fn item_gradients(
+    vector: &[f64],
+    table: &Table,
+    (positives, factors): (&[u32], &[f64]),
+    confidence: f64,
+) -> Vec<f32> {
     let mut gradients = Vec::with_capacity(table.as_slice().len());
-    let mut positives = positives.iter().copied().peekable();
+    let mut positives = positives.iter().zip(factors).peekable();
     for item in 0..table.shape().rows as u32 {
-        let (weight, target) = match positives.next_if_eq(&item) {
-            Some(_) => (1.0 + confidence, 1.0),
+        let (weight, target) = match positives.next_if(|(positive, _)| **positive == item) {
+            Some((_, factor)) => (1.0 + confidence * factor, 1.0),
             None => (1.0, 0.0),
         };
         let error = weight * (score(vector, table.row(item as usize)) - target);
@@ -185,11 +193,16 @@ mod tests {
         }
     }
 
-    /// Returns the loss of one user by equation 1 of the paper.
-    fn loss(table: &Array2<f32>, positives: &[u32], x: &[f64]) -> f64 {
+    const POSITIVES: [u32; 2] = [1, 4];
+    const FACTORS: [f64; 2] = [1.0, 0.25];
+
+    /// Returns the loss of one user by equation 1 of the paper, with a factor of alpha for each
+    /// positive.
+    fn loss(table: &Array2<f32>, x: &[f64]) -> f64 {
         let items = table.rows().into_iter().enumerate().map(|(item, row)| {
-            let target = f64::from(u8::from(positives.contains(&(item as u32))));
-            (1.0 + ALPHA * target) * (target - score(x, &row.to_vec())).powi(2)
+            let at = POSITIVES.iter().position(|of| *of as usize == item);
+            let (target, factor) = at.map_or((0.0, 0.0), |at| (1.0, FACTORS[at]));
+            (1.0 + ALPHA * factor) * (target - score(x, &row.to_vec())).powi(2)
         });
         items.sum::<f64>() + LAMBDA * x.iter().map(|value| value * value).sum::<f64>()
     }
@@ -200,26 +213,25 @@ mod tests {
         let table = Array2::from_shape_fn((6, 3), |(item, column)| {
             ((item * 7 + column * 5) % 11) as f32 / 5.0 - 1.0
         });
-        let positives = [1u32, 4];
         let rows = Table::from_array(&table);
         let solver = &mut LeastSquares::default();
-        let x = method().solve(&rows, (&positives, &[1.0; 2]), solver);
+        let x = method().solve(&rows, (&POSITIVES, &FACTORS), solver);
         let x = x.unwrap();
         for axis in 0..3 {
             let moved = |step: f64| {
                 let mut other = x.clone();
                 other[axis] += step;
-                loss(&table, &positives, &other)
+                loss(&table, &other)
             };
             assert!(((moved(1e-4) - moved(-1e-4)) / 2e-4).abs() < 1e-7);
         }
-        let gradients = item_gradients(&x, &rows, &positives, ALPHA);
+        let gradients = item_gradients(&x, &rows, (&POSITIVES, &FACTORS), ALPHA);
         for item in 0..6 {
             for axis in 0..3 {
                 let moved = |step: f32| {
                     let mut other = table.clone();
                     other[(item, axis)] += step;
-                    loss(&other, &positives, &x)
+                    loss(&other, &x)
                 };
                 let slope = (moved(0.015_625) - moved(-0.015_625)) / 0.031_25;
                 assert!((slope / 2.0 - f64::from(gradients[item * 3 + axis])).abs() < 1e-6);

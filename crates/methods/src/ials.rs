@@ -10,8 +10,8 @@
 //!
 //! with n users, m items, n_u positives of user u and n_i users of item i. A pass solves for all
 //! x_u and then for all y_i, and the loss never rises. Only Y is kept, since it determines the x_u.
-//! A device solves for its own x when it scores, optionally with more weight on recent positives.
-//! Times never leave the device.
+//! A device solves for its own x when it scores. Recent positives may count more there, which keeps
+//! times on the device, and in the first term of the loss, for which it sends the weights.
 //!
 //! Sources: Hu, Koren and Volinsky, Collaborative Filtering for Implicit Feedback Datasets, ICDM
 //! 2008; Rendle et al., Revisiting the Performance of iALS on Item Recommendation Benchmarks,
@@ -22,8 +22,10 @@ use rayon::prelude::*;
 use super::fedgram::numerics::Constants;
 use super::fedgram::{self, Background, ByDensity, FedGram, FedGramParameters, TABLE};
 use super::prelude::*;
-use super::recency::Recency;
+use super::recency::{Recency, training_weights};
 use super::user_vector::single_precision;
+use fedrecsim_core::UserId;
+use fedrecsim_data::dataset::OwnData;
 use fedrecsim_model::algebra::AlgebraError;
 use fedrecsim_model::least_squares::{LeastSquares, Positives, WeightedGram, gram_of_table};
 
@@ -45,7 +47,8 @@ parameters! {
         regularization_exponent: f64 = 1.0, >= 0, <= 1;
         /// The rows of Y start as normal draws of this length, about.
         initial_length: f64 = FedGramParameters::default().initial_length, > 0.0;
-        /// Lets recent positives count more when a device scores. Left out: all count alike.
+        /// Lets recent positives count more, and in the loss if it counts in training. Left out: all
+        /// count alike.
         recency: Option<Recency> = None;
         /// Lets `unobserved_weight` and `regularization` follow from the density of the data. Left
         /// out: they are as they are.
@@ -60,6 +63,7 @@ impl IalsParameters {
             tau: recency.tau,
             floor: recency.floor,
             half_life_days: recency.half_life_days,
+            in_training: recency.in_training,
             background: Background::PositivesAtOne,
         };
         FedGramParameters {
@@ -82,23 +86,23 @@ impl Ials {
     /// Returns the rows that minimise the loss for these rows of the other side, given the
     /// positives of each row as numbers of rows of the other side. Threads solve for rows of their
     /// own, so that they change no bit.
-    fn solve<P: AsRef<[u32]> + Sync>(
+    fn solve(
         &self,
         constants: &Constants,
         other: &Table,
-        positives: &[P],
+        positives: &[OfRow],
         step: &StepContext<'_>,
     ) -> Result<Table> {
         let failed = |cause| step.unsolvable("a row of X or Y", cause);
         let gram = gram_of_table(other);
         let weighted_gram = gram * constants.unobserved_weight;
-        let solve = |solver: &mut LeastSquares, items: &P| {
+        let solve = |solver: &mut LeastSquares, of_row: &OfRow| {
             let positives = Positives {
-                items: items.as_ref(),
-                weights: None,
+                items: &of_row.positives,
+                weights: Some(&of_row.weights),
                 target_offset: 0.0,
             };
-            let ridge = constants.ridge(positives.items.len() as f64, other.shape().rows as f64);
+            let ridge = constants.ridge(of_row.positives.len() as f64, other.shape().rows as f64);
             solver.user_vector(
                 WeightedGram::Matrix(&weighted_gram),
                 other,
@@ -117,15 +121,41 @@ impl Ials {
         Ok(rows)
     }
 
-    /// Returns the number of multiply-adds of a pass, for the numbers of positives of users and of
-    /// items.
-    fn multiply_adds(k: usize, of_users: &[&[u32]], of_items: &[Vec<u32>]) -> u64 {
-        let solved = |count: usize| LeastSquares::multiply_adds(count, k);
-        let users: u64 = of_users.iter().map(|items| solved(items.len())).sum();
-        let items: u64 = of_items.iter().map(|users| solved(users.len())).sum();
+    /// Returns the number of multiply-adds of a pass.
+    fn multiply_adds(k: usize, of_users: &[OfRow], of_items: &[OfRow]) -> u64 {
+        let solved = |of_row: &OfRow| LeastSquares::multiply_adds(of_row.positives.len(), k);
+        let rows: u64 = of_users.iter().chain(of_items).map(solved).sum();
         // The Gram matrices are those of Y before, of X, and of the new Y, which devices use.
-        users + items + ((2 * of_items.len() + of_users.len()) * k * (k + 1) / 2) as u64
+        rows + ((2 * of_items.len() + of_users.len()) * k * (k + 1) / 2) as u64
     }
+}
+
+/// Holds the positives of a row of X or Y, as numbers of rows of the other side, with their weights.
+#[derive(Clone, Debug, Default)]
+struct OfRow {
+    positives: Vec<u32>,
+    weights: Vec<f64>,
+}
+
+impl OfRow {
+    fn push(&mut self, positive: u32, weight: f64) {
+        self.positives.push(positive);
+        self.weights.push(weight);
+    }
+}
+
+/// Returns the positives of each user and of each of `items` items.
+fn both_sides(ratings: &[UserRatings], items: usize) -> (Vec<OfRow>, Vec<OfRow>) {
+    let mut of_users = vec![OfRow::default(); ratings.len()];
+    let mut of_items = vec![OfRow::default(); items];
+    for (user, of_user) in of_users.iter_mut().enumerate() {
+        let sent = ratings[user].items.iter().zip(&ratings[user].ratings);
+        for (&item, &weight) in sent {
+            of_user.push(item, weight.into());
+            of_items[item as usize].push(user as u32, weight.into());
+        }
+    }
+    (of_users, of_items)
 }
 
 impl Central for Ials {
@@ -159,6 +189,14 @@ impl Central for Ials {
         self.0.model_blocks(size.items)
     }
 
+    /// A user sends the positives with their weights in training.
+    fn sent(&self, own: (&OwnData<'_>, UserId)) -> Result<(Vec<u32>, Vec<f32>)> {
+        let recency = self.0.parameters.recency.as_ref();
+        let recency = recency.map(fedgram::Recency::weighting);
+        let (positives, weights) = training_weights(own, recency.as_ref())?;
+        Ok((positives, single_precision(&weights)))
+    }
+
     fn initial(&self, drawn: Model) -> Model {
         self.0.initial(drawn)
     }
@@ -170,13 +208,8 @@ impl Central for Ials {
     }
 
     fn pass(&self, pass: Pass<'_, ()>) -> Result<StepReport> {
-        let of_users: Vec<&[u32]> = pass.ratings.iter().map(|user| &user.items[..]).collect();
-        let mut of_items = vec![Vec::new(); pass.problem.items];
-        for (user, items) in (0..).zip(&of_users) {
-            let items = items.iter();
-            items.for_each(|item| of_items[*item as usize].push(user));
-        }
-        let positives: usize = of_users.iter().map(|items| items.len()).sum();
+        let (of_users, of_items) = both_sides(pass.ratings, pass.problem.items);
+        let positives: usize = of_users.iter().map(|user| user.positives.len()).sum();
         let mean_positives = (positives as f32 / of_users.len().max(1) as f32).max(1.0);
         let constants = self.0.constants(f64::from(mean_positives), of_items.len());
         let table = table_of(pass.model, TABLE);

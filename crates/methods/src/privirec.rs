@@ -68,7 +68,7 @@ impl Declare for PriviRec {
     const WITHOUT_CONTROLS: Option<&str> = spectral::WITHOUT_CONTROLS;
 
     fn resolve(p: &mut Self) -> Vec<ParameterFault> {
-        recency::idle(p.recency.as_ref())
+        recency::idle_in_training(p.recency.as_ref())
     }
 
     fn new(parameters: Self, _problem: &Problem) -> Self {

@@ -47,10 +47,10 @@ impl Placement {
 pub struct UserRatings {
     /// The user.
     pub user: UserId,
-    /// The items that the user has rated, ascending, each once.
+    /// The items that the user has rated, or the positives among them, as the method sends them:
+    /// ascending, each once.
     pub items: Vec<u32>,
-    /// The rating of each item, which is the last one if the user has rated the item more than
-    /// once.
+    /// What the user sends of each item: the last rating of it, or a weight.
     pub ratings: Vec<f32>,
 }
 

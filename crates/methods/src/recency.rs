@@ -1,4 +1,5 @@
-//! Defines how recent positives count more when a device scores with its own positives.
+//! Defines how recent positives count more when a device scores with its own positives, and in what
+//! it trains or sends.
 
 use std::f64::consts::LN_2;
 
@@ -12,7 +13,7 @@ use fedrecsim_scenario::ParameterFault;
 
 /// How recent positives count more: w_i = floor + exp(-rho_i / tau), rho_i being the number of the
 /// user's positives strictly later than i, or with `half_life_days` w_i = floor + 2^(-age of i /
-/// half-life); either is scaled to the sum of the user's positives.
+/// half-life). A device scores with weights that are scaled to the number of the user's positives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Recency {
@@ -27,6 +28,9 @@ pub(crate) struct Recency {
     /// age counts from the user's own last training rating. Every rating needs a timestamp.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub half_life_days: Option<f64>,
+    /// Whether the weights w_i count in training too. They are not scaled there, so that a user who
+    /// has been away counts less than one of yesterday.
+    pub in_training: bool,
 }
 
 impl Default for Recency {
@@ -35,8 +39,18 @@ impl Default for Recency {
             tau: 5.0,
             floor: 0.1,
             half_life_days: None,
+            in_training: false,
         }
     }
+}
+
+/// What ages in days count from.
+#[derive(Clone, Copy, PartialEq)]
+enum Since {
+    /// The present of the split.
+    Present,
+    /// The user's last positive.
+    LastPositive,
 }
 
 impl Recency {
@@ -45,7 +59,11 @@ impl Recency {
     ///
     /// # Errors
     /// [`Error::OfUser`] where ages are wanted of ratings without timestamps.
-    fn decays(&self, own: &OwnData<'_>, user: UserId) -> Result<(Vec<u32>, Vec<f64>)> {
+    fn decays(
+        &self,
+        (own, user): (&OwnData<'_>, UserId),
+        since: Since,
+    ) -> Result<(Vec<u32>, Vec<f64>)> {
         let Some(half_life) = self.half_life_days else {
             let DistinctPositives { items, later } = DistinctPositives::of(own);
             let decays = later.iter().map(|rank| -f64::from(*rank) / self.tau);
@@ -61,9 +79,7 @@ impl Recency {
                 .to_owned(),
         })?;
         let (items, mut ages) = latest_positives(own, ages);
-        // Without a floor, differences of age alone decide. So a user who came long ago keeps
-        // weights that are not all zero.
-        if self.floor == 0.0 {
+        if since == Since::LastPositive {
             let least = ages.iter().copied().fold(f64::INFINITY, f64::min);
             ages.iter_mut().for_each(|age| *age -= least);
         }
@@ -71,11 +87,15 @@ impl Recency {
         Ok((items, decays.collect()))
     }
 
-    /// Returns the weights w_i of a user's positives, scaled so that their sum is their number. The
-    /// weights stay on the device.
+    /// Returns the weights w_i of a user's positives.
     fn weights(&self, decays: &[f64]) -> Vec<f64> {
         let weight = |decay: &f64| self.floor + math::exp(*decay);
-        let mut weights: Vec<f64> = decays.iter().map(weight).collect();
+        decays.iter().map(weight).collect()
+    }
+
+    /// Returns the weights scaled so that their sum is their number.
+    fn scaled_weights(&self, decays: &[f64]) -> Vec<f64> {
+        let mut weights = self.weights(decays);
         let sum: f64 = weights.iter().sum();
         let scale = weights.len() as f64 / sum;
         weights.iter_mut().for_each(|weight| *weight *= scale);
@@ -97,9 +117,31 @@ pub(super) fn weighted_positives(
         let equal = vec![1.0; items.len()];
         return Ok((items, equal));
     };
-    let (items, decays) = recency.decays(own, user)?;
-    let weights = recency.weights(&decays);
+    // Without a floor, differences of age alone decide. So a user who came long ago keeps weights
+    // that are not all zero.
+    let since = match recency.floor {
+        0.0 => Since::LastPositive,
+        _ => Since::Present,
+    };
+    let (items, decays) = recency.decays((own, user), since)?;
+    let weights = recency.scaled_weights(&decays);
     Ok((items, weights))
+}
+
+/// Returns the positives of a user, ascending and each once, and the weight of each in training,
+/// which is 1 unless `recency` counts there.
+///
+/// # Errors
+/// [`Error::OfUser`] where ages are wanted of ratings without timestamps.
+pub(super) fn training_weights(
+    (own, user): (&OwnData<'_>, UserId),
+    recency: Option<&Recency>,
+) -> Result<(Vec<u32>, Vec<f64>)> {
+    let Some(recency) = recency.filter(|recency| recency.in_training) else {
+        return weighted_positives((own, user), None);
+    };
+    let (items, decays) = recency.decays((own, user), Since::Present)?;
+    Ok((items, recency.weights(&decays)))
 }
 
 /// Warns of a `tau` that `half_life_days` leaves without an effect.
@@ -111,6 +153,21 @@ pub(super) fn idle(recency: Option<&Recency>) -> Vec<ParameterFault> {
         ..ParameterFault::without_effect("recency.tau", "weights go by age with `half_life_days`")
     };
     recency.filter(is_idle).map(fault).into_iter().collect()
+}
+
+/// As [`idle`], of a method that trains without these weights, and warns of `in_training`.
+pub(super) fn idle_in_training(recency: Option<&Recency>) -> Vec<ParameterFault> {
+    let mut faults = idle(recency);
+    if recency.is_some_and(|recency| recency.in_training) {
+        faults.push(ParameterFault {
+            path: vec!["recency".to_owned(), "in_training".to_owned()],
+            ..ParameterFault::without_effect(
+                "recency.in_training",
+                "the method does not train with these weights",
+            )
+        });
+    }
+    faults
 }
 
 #[cfg(test)]
@@ -127,7 +184,7 @@ mod tests {
             tau: 5.0,
             ..Recency::default()
         }
-        .weights(&[0.0, -0.2, -0.2, -8.0]);
+        .scaled_weights(&[0.0, -0.2, -0.2, -8.0]);
         assert!((weights.iter().sum::<f64>() - 4.0).abs() < 1e-12);
         assert!(weights[0] > weights[1] && weights[1] == weights[2] && weights[2] > weights[3]);
         assert!((weights[3] / weights[0] - (0.1 + (-8f64).exp()) / 1.1).abs() < 1e-12);

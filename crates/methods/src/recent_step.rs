@@ -32,6 +32,7 @@ impl RecentStep {
             tau: self.tau,
             floor: self.floor,
             half_life_days: self.half_life_days,
+            in_training: false,
         }
     }
 }

@@ -55,6 +55,16 @@ pub(crate) fn sent(of_users: &[&[u32]]) -> Vec<UserRatings> {
     of_users.iter().enumerate().map(of_user).collect()
 }
 
+/// Returns uploads of these items with weights that differ.
+pub(crate) fn sent_with_weights(of_users: &[&[u32]]) -> Vec<UserRatings> {
+    let mut all = sent(of_users);
+    for user in &mut all {
+        let weight = |item: &u32| 1.0 - 0.125 * ((user.user.0 + item) % 6) as f32;
+        user.ratings = user.items.iter().map(weight).collect();
+    }
+    all
+}
+
 /// Returns the memory of a client that is to train on these samples.
 pub(crate) fn holding(samples: Samples) -> Scratch {
     let mut scratch = Scratch::default();

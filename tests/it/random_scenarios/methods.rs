@@ -168,6 +168,7 @@ fn methods_of_least_squares() -> Vec<Key> {
         maybe("method.fcf.recency.tau", rate(0.1, 100.0)),
         maybe("method.fcf.recency.floor", zero_or(1e-2, 1.0)),
         maybe("method.fcf.recency.half_life_days", rate(0.1, 1000.0)),
+        maybe("method.fcf.recency.in_training", boolean()),
         maybe("method.fedgram.latent_dimension", small_dimension()),
         maybe("method.fedgram.unobserved_weight", rate(1e-3, 1.0)),
         maybe("method.fedgram.regularization", rate(1e-3, 10.0)),
@@ -179,6 +180,7 @@ fn methods_of_least_squares() -> Vec<Key> {
         maybe("method.fedgram.recency.tau", rate(0.1, 100.0)),
         maybe("method.fedgram.recency.floor", zero_or(1e-2, 1.0)),
         maybe("method.fedgram.recency.half_life_days", rate(0.1, 1000.0)),
+        maybe("method.fedgram.recency.in_training", boolean()),
         maybe(
             "method.fedgram.recency.background",
             one_of(&["positives-at-one", "all-at-zero"]),
@@ -215,6 +217,7 @@ fn methods_of_least_squares() -> Vec<Key> {
         maybe("method.fedspec.recency.tau", rate(0.1, 100.0)),
         maybe("method.fedspec.recency.floor", zero_or(1e-2, 1.0)),
         maybe("method.fedspec.recency.half_life_days", rate(0.1, 1000.0)),
+        maybe("method.fedspec.recency.in_training", boolean()),
         maybe("method.privirec.latent_dimension", small_dimension()),
         maybe("method.privirec.low_pass_weight", zero_or(1e-3, 5.0)),
         maybe("method.privirec.coverage", real(0.1, 1.0)),
@@ -222,6 +225,7 @@ fn methods_of_least_squares() -> Vec<Key> {
         maybe("method.privirec.recency.tau", rate(0.1, 100.0)),
         maybe("method.privirec.recency.floor", zero_or(1e-2, 1.0)),
         maybe("method.privirec.recency.half_life_days", rate(0.1, 1000.0)),
+        maybe("method.privirec.recency.in_training", boolean()),
     ]
 }
 
@@ -329,11 +333,13 @@ fn methods_at_the_server() -> Vec<Key> {
         maybe("method.ease.recency.tau", rate(0.1, 100.0)),
         maybe("method.ease.recency.floor", zero_or(1e-2, 1.0)),
         maybe("method.ease.recency.half_life_days", rate(0.1, 1000.0)),
+        maybe("method.ease.recency.in_training", boolean()),
         maybe("method.itemknn.neighbours", integer(1..=200)),
         maybe("method.itemknn.shrinkage", zero_or(1e-2, 100.0)),
         maybe("method.itemknn.recency.tau", rate(0.1, 100.0)),
         maybe("method.itemknn.recency.floor", zero_or(1e-2, 1.0)),
         maybe("method.itemknn.recency.half_life_days", rate(0.1, 1000.0)),
+        maybe("method.itemknn.recency.in_training", boolean()),
         maybe("method.ials.latent_dimension", small_dimension()),
         maybe("method.ials.unobserved_weight", rate(1e-3, 1.0)),
         maybe("method.ials.regularization", rate(1e-3, 10.0)),
@@ -342,6 +348,7 @@ fn methods_at_the_server() -> Vec<Key> {
         maybe("method.ials.recency.tau", rate(0.1, 100.0)),
         maybe("method.ials.recency.floor", zero_or(1e-2, 1.0)),
         maybe("method.ials.recency.half_life_days", rate(0.1, 1000.0)),
+        maybe("method.ials.recency.in_training", boolean()),
         maybe(
             "method.ials.by_density.unobserved_per_positive",
             rate(0.1, 100.0),

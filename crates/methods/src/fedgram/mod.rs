@@ -5,8 +5,8 @@
 //! The sum of these matrices represents all pairs of a user and an item that is not a positive, so
 //! that the server can make a Newton-like step of the whole table without sampled negatives. The
 //! objective is that of FCF. The step is of second order instead of first order, and uploads are
-//! not dense. For scoring, a device solves for x again, optionally with more weight on recent
-//! positives. Times never leave the device.
+//! not dense. For scoring, a device solves for x again. Recent positives may count more there, and
+//! in training. Times never leave the device, but gradients that were weighted by them do.
 //!
 //! An upload discloses the user's positives, which are its rows, and x up to its sign, which x x^T
 //! determines. With `sends_counts` the server only adds uploads up, so that secure aggregation can
@@ -16,9 +16,9 @@
 
 use self::numerics::{Constants, newton_step, outer_triangle, row_gradients};
 use super::prelude::*;
-use super::recency::{self, weighted_positives};
+use super::recency::{self, training_weights, weighted_positives};
 use super::sums::{StepBySums, SumServer, UploadSums};
-use super::user_vector::{DistinctPositives, solved, solved_to_score};
+use super::user_vector::{solved, solved_to_score};
 use super::{Parameters, without_effect};
 use fedrecsim_model::algebra::{self, packed_triangle, triangle_values};
 use fedrecsim_model::least_squares::{LeastSquares, Positives, WeightedGram, gram_of_table};
@@ -85,6 +85,9 @@ parameters! {
         /// there the age counts from the user's own last training rating. Every rating needs a
         /// timestamp.
         half_life_days: Option<f64> = None, > 0.0;
+        /// Whether the weights count in training too. They are not scaled there, so that a user who
+        /// has been away counts less than one of yesterday.
+        in_training: bool = false;
         /// What the weight among all items pulls an old positive to.
         background: Background = Background::PositivesAtOne;
     }
@@ -103,11 +106,12 @@ choices! {
 
 impl Recency {
     /// Returns how recent positives count more.
-    fn weighting(&self) -> recency::Recency {
+    pub(super) fn weighting(&self) -> recency::Recency {
         recency::Recency {
             tau: self.tau,
             floor: self.floor,
             half_life_days: self.half_life_days,
+            in_training: self.in_training,
         }
     }
 }
@@ -304,12 +308,13 @@ impl Declare for FedGram {
     }
 
     fn train(&self, _: &mut Own, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<Trained> {
-        let positives = DistinctPositives::of(&task.own).items;
-        let equal = (None, Background::AllAtZero);
-        let vector = self.solve(task.model, &positives, equal, &mut scratch.least_squares);
+        let recency = self.parameters.recency.as_ref().map(Recency::weighting);
+        let (positives, of_positives) = training_weights((&task.own, task.user), recency.as_ref())?;
+        let weighted = (Some(&of_positives[..]), Background::AllAtZero);
+        let vector = self.solve(task.model, &positives, weighted, &mut scratch.least_squares);
         let vector = solved(task, vector)?;
         let table = table_of(task.model, TABLE);
-        let gradients = row_gradients(&vector, table, &positives);
+        let gradients = row_gradients(&vector, table, (&positives, &of_positives));
         task.check_magnitude("gradient", largest_magnitude(&gradients))?;
         // A gradient is an error times x, so that its squared length divided by that of x is the
         // squared error.

@@ -49,11 +49,16 @@ impl Constants {
     }
 }
 
-/// Returns the gradients (x . y_i - 1) x of the rows of `items`, one after the other (n k values).
-pub(crate) fn row_gradients(vector: &[f64], table: &Table, items: &[u32]) -> Vec<f32> {
+/// Returns the gradients w_i (x . y_i - 1) x of the rows of `items` with these weights, one after the
+/// other (n k values).
+pub(crate) fn row_gradients(
+    vector: &[f64],
+    table: &Table,
+    (items, weights): (&[u32], &[f64]),
+) -> Vec<f32> {
     let mut gradients = Vec::with_capacity(items.len() * vector.len());
-    for &item in items {
-        let error = score(vector, table.row(item as usize)) - 1.0;
+    for (&item, weight) in items.iter().zip(weights) {
+        let error = weight * (score(vector, table.row(item as usize)) - 1.0);
         gradients.extend(vector.iter().map(|value| (error * value) as f32));
     }
     gradients

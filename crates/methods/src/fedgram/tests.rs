@@ -40,6 +40,12 @@ fn users() -> Vec<Vec<u32>> {
     ]
 }
 
+/// Returns what these positives weigh in training.
+fn weights(items: &[u32]) -> Vec<f64> {
+    let weight = |item: &u32| 1.0 - 0.125 * f64::from(item % 4);
+    items.iter().map(weight).collect()
+}
+
 fn user_vectors(table: &Array2<f32>) -> Vec<Vec<f64>> {
     let table = Table::from_array(table);
     let weighted_gram = gram_of_table(&table).mapv(|value| CONSTANTS.unobserved_weight * value);
@@ -47,7 +53,7 @@ fn user_vectors(table: &Array2<f32>) -> Vec<Vec<f64>> {
     let mut solve = |items: &Vec<u32>| {
         let positives = Positives {
             items,
-            weights: None,
+            weights: Some(&weights(items)),
             target_offset: 0.0,
         };
         solver
@@ -104,7 +110,7 @@ fn absorb(
 ) {
     let scaled = |values: Vec<f32>| -> Vec<f32> { values.iter().map(|v| weight * v).collect() };
     let received = Table::from_array(table);
-    let gradients = scaled(row_gradients(vector, &received, items));
+    let gradients = scaled(row_gradients(vector, &received, (items, &weights(items))));
     let triangle = scaled(outer_triangle(vector));
     let mut blocks = vec![
         listed((ITEMS, DIMENSION), items, &gradients),
@@ -142,7 +148,7 @@ fn loss(table: &Array2<f64>, vectors: &[Vec<f64>]) -> f64 {
             let predicted = dot(x, &row.to_vec());
             loss += CONSTANTS.unobserved_weight * predicted * predicted;
             if items.contains(&(item as u32)) {
-                loss += (1.0 - predicted) * (1.0 - predicted);
+                loss += weights(&[item as u32])[0] * (1.0 - predicted) * (1.0 - predicted);
                 counts[item] += 1;
             }
         }
@@ -305,7 +311,11 @@ fn no_user_sends_more_than_the_bound() {
             let ridge = CONSTANTS.ridge(items.len() as f64, ITEMS as f64);
             let (gradients, outer) = largest_contribution(items.len() as f64, ridge);
             let found = (
-                length(&row_gradients(vector, &Table::from_array(&table), &items)),
+                length(&row_gradients(
+                    vector,
+                    &Table::from_array(&table),
+                    (&items, &weights(&items)),
+                )),
                 length(&outer_triangle(vector)),
             );
             assert!(

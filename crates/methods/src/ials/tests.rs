@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::tests::{AtWork, problem_of, sent, with_step};
+use crate::tests::{AtWork, problem_of, sent_with_weights, with_step};
 use fedrecsim_core::math::gradient::numeric_gradient;
 
 const ITEMS: usize = 7;
@@ -9,7 +9,7 @@ const A0: f64 = 0.3;
 const LAMBDA: f64 = 0.05;
 
 fn ratings() -> Vec<UserRatings> {
-    sent(&[
+    sent_with_weights(&[
         &[0, 1, 2],
         &[1, 2, 5],
         &[0, 3],
@@ -48,11 +48,9 @@ fn loss(exponent: f64, values: &[f64]) -> f64 {
         for item in 0..ITEMS {
             let predicted = dot(&x, &row(y, item));
             loss += A0 * predicted * predicted;
-            loss += if sent.items.contains(&(item as u32)) {
-                (1.0 - predicted).powi(2)
-            } else {
-                0.0
-            };
+            let at = sent.items.iter().position(|of| *of == item as u32);
+            let weight = at.map_or(0.0, |at| f64::from(sent.ratings[at]));
+            loss += weight * (1.0 - predicted).powi(2);
         }
     }
     let count = |item: usize| {
@@ -68,8 +66,7 @@ fn loss(exponent: f64, values: &[f64]) -> f64 {
 
 /// Returns X as it is for the trainer's Y.
 fn user_vectors(one: &AtWork<Ials>) -> Table {
-    let ratings = ratings();
-    let of_users: Vec<&[u32]> = ratings.iter().map(|user| &user.items[..]).collect();
+    let (of_users, _) = both_sides(&ratings(), ITEMS);
     let constants = one.method.0.constants(0.0, ITEMS);
     with_step(0, |step| {
         one.method

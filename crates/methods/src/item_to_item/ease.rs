@@ -1,6 +1,6 @@
 //! Implements EASE, the ridge regression of every item on all others, which has a closed form.
 //!
-//! For the users' positives X (n x m, zeros and ones), B minimises |X - X B|^2 + lambda |B|^2 among
+//! For the users' positives X (n x m, zeros and ones, or weights in place of ones), B minimises |X - X B|^2 + lambda |B|^2 among
 //! the matrices with a diagonal of zeros. With P = (X^T X + lambda I)^(-1) it is B_ij = -P_ij /
 //! P_jj. A device scores item j by the sum of B_ij over its positives i.
 //!
@@ -19,7 +19,8 @@ parameters! {
     pub(crate) struct Ease {
         /// Weight lambda of the regulariser, in numbers of users.
         regularization: f64 = 300.0, > 0.0;
-        /// Lets recent positives count more when a device scores. Left out: all count alike.
+        /// Lets recent positives count more, and in X if it counts in training. Left out: all count
+        /// alike.
         recency: Option<Recency> = None;
     }
 }

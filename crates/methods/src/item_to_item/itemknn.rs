@@ -1,8 +1,8 @@
 //! Implements neighbourhoods of items: the similarity of two items is the cosine of their columns
 //! of positives.
 //!
-//! With c_ij, the number of users who have rated both items, and c_i, that of users of item i, the
-//! similarity is S_ij = c_ij / (sqrt(c_i c_j) + shrinkage). Each item keeps its k most similar
+//! With c_ij, the number of users who have both items, and c_i, that of users of item i, or sums of
+//! their weights' products and squares, the similarity is S_ij = c_ij / (sqrt(c_i c_j) + shrinkage). Each item keeps its k most similar
 //! items. A device scores item j by the sum of S_ij over its positives i among whose neighbours j
 //! is.
 //!
@@ -26,7 +26,8 @@ parameters! {
         /// Shrinkage, which is added to the divisor of a cosine, so that items with few users in
         /// common count less.
         shrinkage: f64 = 10.0, >= 0;
-        /// Lets recent positives count more when a device scores. Left out: all count alike.
+        /// Lets recent positives count more, and in similarities if it counts in training. Left out:
+        /// all count alike.
         recency: Option<Recency> = None;
     }
 }

@@ -1,15 +1,18 @@
 //! Implements methods whose model is a matrix of weights between items: users send their ratings
 //! once, the server makes the matrix of them, and a device adds up the rows of its own positives.
 //!
-//! Every item that a user has rated is a positive, with any rating. The matrix has m x m values in
-//! single precision. It is made in one step, and further steps change nothing and cost nothing. A
-//! device may weight recent positives more; times never leave it.
+//! The matrix has m x m values in single precision. It is made in one step, and further steps change
+//! nothing and cost nothing. Recent positives may count more when a device scores, which keeps times
+//! on it, and in the matrix, for which a device sends the weights.
 
 use ndarray::Array2;
 
 use super::Parameters;
 use super::prelude::*;
-use super::recency::{self, Recency, weighted_positives};
+use super::recency::{self, Recency, training_weights, weighted_positives};
+use super::user_vector::single_precision;
+use fedrecsim_core::UserId;
+use fedrecsim_data::dataset::OwnData;
 
 pub(super) mod ease;
 pub(super) mod itemknn;
@@ -68,6 +71,12 @@ impl<M: ByMatrix> Central for M {
         vec![item_table(M::MATRIX, size.items, size.items as u32)]
     }
 
+    /// A user sends the positives with their weights in training.
+    fn sent(&self, own: (&OwnData<'_>, UserId)) -> Result<(Vec<u32>, Vec<f32>)> {
+        let (positives, weights) = training_weights(own, self.recency())?;
+        Ok((positives, single_precision(&weights)))
+    }
+
     /// Makes the matrix, unless there are no more ratings than before.
     fn pass(&self, pass: Pass<'_, Remembered<usize>>) -> Result<StepReport> {
         if pass.ratings.len() == pass.memory.0 {
@@ -108,21 +117,24 @@ fn add_rows(matrix: &Table, (own, weights): (&[u32], &[f64]), items: &[u32], sco
     }
 }
 
-/// Returns for each pair of items the number of users who have rated both, and on the diagonal the
-/// number of users of each item, together with the number of additions. Only the upper triangle is
-/// filled.
+/// Returns for each pair of items the sum over users of the product of both weights, and on the
+/// diagonal that of the squares, together with the number of additions. With weights of 1 these are
+/// numbers of users. Only the upper triangle is filled.
 fn counts(pass: &Pass<'_, Remembered<usize>>) -> (Array2<f64>, u64) {
     let items = pass.problem.items;
     let mut counts = Array2::zeros((items, items));
     let mut additions = 0;
-    for UserRatings { items: rated, .. } in pass.ratings {
-        for (position, &first) in rated.iter().enumerate() {
-            for &second in &rated[position..] {
-                counts[(first as usize, second as usize)] += 1.0;
+    for user in pass.ratings {
+        let weights = user.ratings.iter().map(|weight| f64::from(*weight));
+        let positives: Vec<(u32, f64)> = user.items.iter().copied().zip(weights).collect();
+        for (position, &(first, weight)) in positives.iter().enumerate() {
+            let mut row = counts.row_mut(first as usize);
+            for &(second, other) in &positives[position..] {
+                row[second as usize] += weight * other;
             }
         }
-        let rated = rated.len() as u64;
-        additions += rated * (rated + 1) / 2;
+        let positives = positives.len() as u64;
+        additions += positives * (positives + 1) / 2;
     }
     (counts, additions)
 }

@@ -4,12 +4,13 @@ use ndarray::Array2;
 use super::*;
 use crate::item_to_item::ease::Ease;
 use crate::item_to_item::itemknn::ItemKnn;
-use crate::tests::{AtWork, problem_of, sent};
+use crate::tests::{AtWork, problem_of, sent_with_weights};
+use fedrecsim_core::Timestamp;
 
 const ITEMS: usize = 7;
 
 fn ratings() -> Vec<UserRatings> {
-    sent(&[
+    sent_with_weights(&[
         &[0, 1, 2],
         &[1, 2, 5],
         &[0, 3],
@@ -25,14 +26,46 @@ fn matrix_of<M: Central<Memory = Remembered<usize>>>(method: M) -> Table {
     Table::clone(one.model.table(0))
 }
 
-/// Returns the number of users who have rated both items.
+/// Returns the sum over users of the product of their weights of both items.
 fn together(i: usize, j: usize) -> f64 {
-    let has = |user: &&UserRatings| {
-        [i, j]
-            .iter()
-            .all(|item| user.items.contains(&(*item as u32)))
+    let of_user = |user: &UserRatings| {
+        let weight = |of: usize| {
+            let at = user.items.iter().position(|item| *item as usize == of);
+            at.map_or(0.0, |at| f64::from(user.ratings[at]))
+        };
+        weight(i) * weight(j)
     };
-    ratings().iter().filter(has).count() as f64
+    ratings().iter().map(of_user).sum()
+}
+
+/// If this fails, ratings or items that a user did not like count in the matrix, or times count
+/// there though they are only to count on the device, or are scaled for one who was away.
+#[test]
+fn a_user_sends_positives_with_their_weights_in_training() {
+    let day = |day: i64| Timestamp(day * 86_400_000_000_000);
+    let instants = [day(10), day(20), day(5), day(15)];
+    let own = OwnData {
+        labels: Some(&[true, true, false, true]),
+        ratings: (&[4.0f32, 5.0, 1.0, 3.0][..]).into(),
+        instants: &instants,
+        training_ends: Some(day(25)),
+        ..OwnData::new(&[1, 3, 4, 6])
+    };
+    let sent = |in_training: bool| {
+        let recency = Recency {
+            floor: 0.25,
+            half_life_days: Some(5.0),
+            in_training,
+            ..Recency::default()
+        };
+        let method = Ease {
+            recency: Some(recency),
+            ..Ease::default()
+        };
+        Central::sent(&method, (&own, UserId(0))).unwrap()
+    };
+    assert_eq!(sent(false), (vec![1, 3, 6], vec![1.0; 3]));
+    assert_eq!(sent(true), (vec![1, 3, 6], vec![0.375, 0.75, 0.5]));
 }
 
 /// If this fails, EASE is not the regression of every item on the others: the gradient X^T (X - X
