@@ -24,12 +24,13 @@ use super::inputs::data_directories;
 use super::output_file::write_files;
 use super::{Finished, Session};
 use carrier::Start;
-use fedrecsim_core::{Error, ErrorKind, Result};
+use fedrecsim_core::{Error, ErrorKind, Result, Streams};
 use fedrecsim_data::dataset;
 use fedrecsim_report::study::file::{self, Changes, MissingData};
 use fedrecsim_report::study::search::SearchPlan;
 use fedrecsim_report::study::{Plan, Results, RunId, StudyRecord, against, explained, tables};
 use fedrecsim_report::words::counted;
+use fedrecsim_scenario::{DatasetSpec, Scenario};
 use folder::ToDo;
 
 /// The name of the tables' files.
@@ -233,8 +234,24 @@ impl<'a> OpenStudy<'a> {
     /// Returns what difference the study can show, if anything is known of it. A search compares
     /// nothing.
     fn power(&self) -> Option<String> {
-        let power = (!self.is_search).then(|| self.plan.power());
-        power.filter(|power| !power.is_empty())
+        if self.is_search {
+            return None;
+        }
+        let directories = data_directories(self.arguments.data_dir.as_deref());
+        let mut read: Vec<(DatasetSpec, Option<u64>)> = Vec::new();
+        let tested = |scenario: &Scenario| {
+            let spec = &scenario.dataset;
+            if let Some((_, users)) = read.iter().find(|(known, _)| known == spec) {
+                return *users;
+            }
+            // A fault of the data is told by the run that meets it.
+            let data = dataset::load(spec, &directories, Streams::new(scenario.seed));
+            let users = data.ok().map(|data| data.tested_users().len() as u64);
+            read.push((spec.clone(), users));
+            users
+        };
+        let power = self.plan.power(|arm| self.is_wanted(arm), tested);
+        Some(power).filter(|power| !power.is_empty())
     }
 
     /// Returns the error of a study that was interrupted, if it was and runs are missing.

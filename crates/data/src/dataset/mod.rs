@@ -137,7 +137,7 @@ impl Dataset {
     }
 
     /// Returns the users who have something held out, ascending.
-    fn tested_users(&self) -> Vec<u32> {
+    pub fn tested_users(&self) -> Vec<u32> {
         let all = || (0..self.totals.users).collect();
         self.tested.clone().unwrap_or_else(all)
     }

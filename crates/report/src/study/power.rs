@@ -11,7 +11,7 @@ use crate::metrics;
 use crate::words::counted;
 use fedrecsim_core::metric::{Metric, Needs};
 use fedrecsim_data::dataset::public;
-use fedrecsim_scenario::{DatasetName, SplitSpec};
+use fedrecsim_scenario::{DatasetName, Scenario, SplitSpec};
 
 /// What is assumed of a user's difference in a metric from 0 to 1. A hit with the chance 1/2 deviates
 /// by .5, and so does the difference of two arms that agree on three hits of four by .35.
@@ -30,13 +30,14 @@ pub(crate) fn least(users: u64, seeds: usize) -> f64 {
     DETECTABLE * (OF_USERS * OF_USERS / users.max(1) as f64 + of_seeds).sqrt()
 }
 
-/// Returns the number of users that an arm evaluates at most, if that is known before its data are
-/// read.
-fn users(arm: &PlannedArm) -> Option<u64> {
+/// Returns the number of users that an arm evaluates, if it is known. `tested` reads the data of a
+/// scenario whose split decides who is tested.
+fn users(arm: &PlannedArm, tested: &mut dyn FnMut(&Scenario) -> Option<u64>) -> Option<u64> {
     let scenario = &arm.scenario;
-    let all = match scenario.dataset.name {
-        DatasetName::Generated => scenario.dataset.generated_users().map(u64::from),
-        name => public::known(name).and_then(|set| set.users()),
+    let all = match (scenario.dataset.split, scenario.dataset.name) {
+        (SplitSpec::GlobalTime(_), _) => tested(scenario),
+        (_, DatasetName::Generated) => scenario.dataset.generated_users().map(u64::from),
+        (_, name) => public::known(name).and_then(|set| set.users()),
     };
     let limit = Some(u64::from(scenario.evaluation.users)).filter(|users| *users > 0);
     match (all, limit) {
@@ -46,8 +47,13 @@ fn users(arm: &PlannedArm) -> Option<u64> {
 }
 
 impl Plan {
-    /// Returns sentences on the difference that the study can show.
-    pub fn power(&self) -> String {
+    /// Returns sentences on the difference that the study can show, with the users of the arms that
+    /// are `wanted` by name. Who is tested behind an instant, the data alone tell: `tested` reads them.
+    pub fn power(
+        &self,
+        wanted: impl Fn(&str) -> bool,
+        mut tested: impl FnMut(&Scenario) -> Option<u64>,
+    ) -> String {
         let seeds = self.study.seeds.len();
         let mut text = match seeds {
             1 => "One seed: intervals cover users alone, with the seed fixed, and there is none by Student's t, which takes two.".to_owned(),
@@ -57,9 +63,14 @@ impl Plan {
         if metric.is_none_or(|metric| metric.needs() == Needs::PredictedRatings) {
             return text;
         }
-        let mut known: Vec<u64> = self.arms.iter().filter_map(users).collect();
+        let arms = self.arms.iter().filter(|arm| wanted(&arm.arm.name));
+        let mut known: Vec<u64> = arms.filter_map(|arm| users(arm, &mut tested)).collect();
         known.sort_unstable();
         known.dedup();
+        // The fewest and the most say enough of many.
+        if let [fewest, _, _, .., most] = known[..] {
+            known = vec![fewest, most];
+        }
         let shown = known.iter().map(|&users| {
             let (least, users) = (least(users, seeds), counted(users, "user"));
             format!("{least:.4} with {users}")
@@ -76,11 +87,6 @@ impl Plan {
                  {OF_USERS} over users and by {OF_SEEDS} over seeds; the tables say what it really was.",
                 shown.join(", ")
             );
-            let is_cut =
-                |arm: &PlannedArm| matches!(arm.scenario.dataset.split, SplitSpec::GlobalTime(_));
-            if self.arms.iter().any(is_cut) {
-                text += " Under `global-time` only users with something on both sides of the cut are tested. They are fewer, so that differences have to be larger; `fedrecsim data describe` counts them.";
-            }
         }
         text
     }
@@ -103,20 +109,24 @@ mod tests {
 
     #[test]
     fn a_plan_says_what_it_can_show() {
-        let text = sample::plan(&[("rate", &["1", "2"])], &[1, 2]).power();
+        let power = |plan: Plan| plan.power(|_| true, |_| unreachable!("no cut"));
+        let text = power(sample::plan(&[("rate", &["1", "2"])], &[1, 2]));
         assert!(
             text.contains("2 seeds can show with power .8: 0.2") && text.contains("with 20 users"),
             "{text}"
         );
-        let text = sample::plan(&[("rate", &["1", "2"])], &[1]).power();
+        let text = power(sample::plan(&[("rate", &["1", "2"])], &[1]));
         assert!(
             text.starts_with("One seed: intervals cover users alone"),
             "{text}"
         );
-        assert!(!text.contains("global-time"), "{text}");
         let mut plan = sample::plan(&[("rate", &["1", "2"])], &[1]);
         let cut = serde_json::json!({ "global-time": { "cut": 0.8, "validation_share": 0.0, "window_share": null, "targets": "first", "session_gap_days": 1.0, "new_users": false, "new_items": false } });
         plan.arms[0].scenario.dataset.split = serde_json::from_value(cut).unwrap();
-        assert!(plan.power().contains("They are fewer"));
+        let text = plan.power(|arm| arm == "rate=1", |_| Some(7));
+        assert!(
+            text.contains("with 7 users") && !text.contains("20 users"),
+            "{text}"
+        );
     }
 }
