@@ -11,6 +11,9 @@
                                                                 another codec have sent
     python3 studies/honest-winner.py --private --searches OUT [OUT ...], --private --studies OUT [OUT ...]   the same of
                                                                 honest-winner-private.toml
+    python3 studies/honest-winner.py --exchange                 first gives every data set of honest-winner-private.toml what
+                                                                was chosen on another one
+    python3 studies/honest-winner.py --elsewhere OUT [OUT ...]  first takes the tables of studies with these settings
     python3 studies/honest-winner.py --track NAME OUT [OUT ...]  first takes what studies with the same settings, at the first
                                                                 cut or without one, have found on another question; with
                                                                 NAME@DATA if --set has named another data set, and with
@@ -30,6 +33,9 @@ from pathlib import Path
 HERE = Path(__file__).parent
 REPORTS = HERE.parent / "reports" / "honest-winner"
 PRIVATE = REPORTS / "private"
+CHOSEN = HERE / "chosen"
+# Where a data set's settings come from if they are to cost its own users nothing.
+ELSEWHERE = {"amazon": "movietweetings", "movietweetings": "ml-1m", "ml-1m": "amazon"}
 DATA = {
     "amazon": "Amazon Instant Video",
     "movietweetings": "MovieTweetings",
@@ -110,7 +116,7 @@ def take_searches(folders, cut, home=REPORTS):
         order = names(home)
         rows = [row for arm in sorted(arms, key=lambda arm: (order.index(parts(arm)[1]), arm)) for row in arms[arm]]
         write(path, LOGGED, rows)
-    settings = HERE / "chosen" / study_of(home).replace(".toml", "-settings.toml")
+    settings = CHOSEN / study_of(home).replace(".toml", "-settings.toml")
     known = tables(settings.read_text()) if settings.exists() else {}
     search = f"fedrecsim search studies/{study_of(home)}"
     text = f"# What `{search}` has chosen, by validation alone. The logs are beside this file.\n"
@@ -138,11 +144,22 @@ def take_studies(folders):
         write(REPORTS / data / "splits.csv", list(splits[0]), splits)
 
 
-def take_private(folders):
+def take_private(folders, name="pooled.csv"):
     """Takes what the page shows of studies of sums with noise, each with the arms of one data set."""
     for folder in map(Path, folders):
         rows = [row for row in read(folder / "pooled.csv") if row["runs"] != "0" and row["figure"] == HEADLINE]
-        write(PRIVATE / parts(rows[0]["arm"])[0] / "pooled.csv", KEPT, rows)
+        write(PRIVATE / parts(rows[0]["arm"])[0] / name, KEPT, rows)
+
+
+def exchange():
+    """Writes the settings of ELSEWHERE."""
+    found = tables((CHOSEN / "honest-winner-private-settings.toml").read_text())
+    text = "# What `python3 studies/honest-winner.py --exchange` has made of honest-winner-private-settings.toml.\n"
+    for data, other in ELSEWHERE.items():
+        for arm, table in found.items():
+            if parts(arm)[0] == other:
+                text += "\n" + table.replace(f"data={other},", f"data={data},")
+    (CHOSEN / "honest-winner-elsewhere-settings.toml").write_text(text)
 
 
 def take_ours(folders):
@@ -389,14 +406,15 @@ def beside(of, titles, cell):
     return page
 
 
-def private():
+def private(name="pooled.csv"):
     """Returns the table of what is left of sums with noise, by method, data set and epsilon."""
-    found = {data: table(data, "pooled.csv", PRIVATE) for data in DATA if (PRIVATE / data / "pooled.csv").exists()}
+    found = {data: table(data, name, PRIVATE) for data in DATA if (PRIVATE / data / name).exists()}
     cells = [f"{DATA[data]}, {epsilon}" for data in found for epsilon in EPSILONS]
     page = ["| method | " + " | ".join(cells) + " |", "|---|" + "---:|" * len(cells)]
     for method in dict.fromkeys(name.rpartition(", ")[0] for name in names(PRIVATE)):
         rows = [of.get((f"{method}, {epsilon}", "", HEADLINE)) for of in found.values() for epsilon in EPSILONS]
-        page.append(f"| {method} | " + " | ".join(of_users(row) if row else "-" for row in rows) + " |")
+        if any(rows):
+            page.append(f"| {method} | " + " | ".join(of_users(row) if row else "-" for row in rows) + " |")
     return page
 
 
@@ -450,6 +468,7 @@ def pages():
         "found": [line for data in studied for line in found(data)],
         "sent": beside("codec", CODECS, sent),
         "private": private(),
+        "elsewhere": private("elsewhere.csv"),
         "tracks": beside("track", TRACKS, of_users),
         "searched": searched(),
     }
@@ -474,6 +493,10 @@ def main():
     elif arguments[:1] == ["--studies"]:
         take_studies(arguments[1:])
         take_codec("f32", arguments[1:])
+    elif arguments[:1] == ["--exchange"]:
+        exchange()
+    elif arguments[:1] == ["--elsewhere"]:
+        take_private(arguments[1:], "elsewhere.csv")
     elif arguments[:1] == ["--ours"]:
         take_ours(arguments[1:])
     elif arguments[:1] == ["--codec"]:
