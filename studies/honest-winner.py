@@ -7,6 +7,8 @@
     python3 studies/honest-winner.py --at CUT --searches OUT [OUT ...]   the same of searches at a later cut
     python3 studies/honest-winner.py --studies OUT [OUT ...]    first takes the tables of these studies, each of one data
                                                                 set and with `--compare-to` method=fedtide and method=fedmf
+    python3 studies/honest-winner.py --more OUT [OUT ...]       the same of studies with some of the arms, in place of what is
+                                                                known of these
     python3 studies/honest-winner.py --codec NAME OUT [OUT ...]  first takes what studies at the first cut with seed 1 and
                                                                 another codec have sent
     python3 studies/honest-winner.py --private --searches OUT [OUT ...], --private --studies OUT [OUT ...]   the same of
@@ -57,6 +59,8 @@ FIGURES = [*SENT, "hr@10"]
 FOUND = ["runs", "mean", "users_low", "users_high"]
 TO_FEDTIDE = ["difference", "difference_users_low", "difference_users_high", "difference_shown"]
 COUNTS_ALONE = "counts of fedtide"
+# What further arms are compared with; their figures stay those of the whole study.
+REFERENCES = ["popularity with decay", "fedtide"]
 # What our own methods are compared with beside the rest, by a part of the methods: the name, as files of a study have it.
 OTHERS = {COUNTS_ALONE: "counts-of-fedtide", "fedmf, softmax, times": "fedmf,softmax,times"}
 TRACKS = {"all": "all items behind the first cut", "leave-one-out": "leave-one-out", "sessions": "leave-one-out by sessions"}
@@ -142,6 +146,22 @@ def take_studies(folders):
         runs = sorted(folder.glob("runs/*method=popularity,*/1/run.json"))
         splits = [split(json.loads(run.read_text())) for run in runs]
         write(REPORTS / data / "splits.csv", list(splits[0]), splits)
+
+
+def take_more(folders):
+    """Puts what the page shows of further arms into the tables. Their differences are corrected for the comparisons of
+    their own study alone."""
+    for folder in map(Path, folders):
+        for name in TABLES:
+            rows = read(folder / name) if (folder / name).exists() else []
+            new = {(row["arm"], row["figure"]): row for row in rows if row["runs"] != "0" and row["figure"] in FIGURES}
+            data = next((parts(arm)[0] for arm, _ in new), None)
+            if data:
+                known = {(row["arm"], row["figure"]): row for row in read(REPORTS / data / name)}
+                new = {key: row for key, row in new.items() if key not in known or parts(key[0])[1] not in REFERENCES}
+                order = names()
+                merged = (known | new).values()
+                write(REPORTS / data / name, KEPT, sorted(merged, key=lambda row: order.index(parts(row["arm"])[1])))
 
 
 def take_private(folders, name="pooled.csv"):
@@ -514,6 +534,9 @@ def main():
         exchange()
     elif arguments[:1] == ["--elsewhere"]:
         take_private(arguments[1:], "elsewhere.csv")
+    elif arguments[:1] == ["--more"]:
+        take_more(arguments[1:])
+        take_codec("f32", arguments[1:])
     elif arguments[:1] == ["--ours"]:
         take_ours(arguments[1:])
     elif arguments[:1] == ["--codec"]:
