@@ -44,7 +44,7 @@ impl NoisySum {
             1.0
         };
         for (sum, value) in sum.iter_mut().zip(part) {
-            *sum += (factor * f64::from(*value)) as f32;
+            *sum += nearer(*value, 0.0, factor);
         }
         Ok(())
     }
@@ -52,6 +52,22 @@ impl NoisySum {
     /// Adds the noise to `sum`, which has all parts.
     pub fn add_noise(mut self, sum: &mut [f32]) {
         self.noise.add_to(sum);
+    }
+}
+
+/// Returns the value whose difference to `base` is `factor` times that of `value`, rounded towards
+/// `base`. Rounded to the nearest, many values together would be longer than the limit where it is
+/// not far above the distance of two numbers of single precision next to `base`.
+pub fn nearer(value: f32, base: f32, factor: f64) -> f32 {
+    let exact = f64::from(base);
+    let change = factor * (f64::from(value) - exact);
+    let nearest = (exact + change) as f32;
+    if (f64::from(nearest) - exact).abs() <= change.abs() {
+        return nearest;
+    }
+    match nearest > base {
+        true => nearest.next_down(),
+        false => nearest.next_up(),
     }
 }
 

@@ -18,7 +18,12 @@ use crate::OwnNoise;
 use crate::prelude::*;
 use fedrecsim_model::kernel::{Block as Lanes, LANES, PackedRows};
 use fedrecsim_model::noise::{self, Law};
+use fedrecsim_model::noisy_sum::nearer;
 use fedrecsim_model::per_instruction_set;
+
+/// What a step may be longer than it is measured or shortened to: its differences, the factor, the
+/// products with it and the check of the ends are each rounded by 2^-24 at most.
+const ROUNDING: f64 = 1.0 + 1.0 / (1 << 21) as f64;
 
 impl Noise {
     /// Returns the standard deviation z 2 eta tau / n_s, where `rate` is eta.
@@ -119,11 +124,14 @@ impl<'a> Disturbance<'a> {
         let mut square = square_of_moves(packed, &self.before);
         square += of_others * of_others * self.square_of_others;
         // The step is the rate times the whole gradient.
-        let length = math::sqrt(square) / rate_of_c;
+        let (length, limit) = (
+            ROUNDING * math::sqrt(square),
+            rate_of_c * self.noise.clip_norm,
+        );
         // A NaN stays one, so a divergence is noticed.
-        let factor = match length <= self.noise.clip_norm {
+        let factor = match length <= limit {
             true => 1.0,
-            false => self.noise.clip_norm / length,
+            false => limit / length,
         };
         self.others_scale *= 1.0 - factor * decay;
         let deviation = rate_of_c * self.noise.deviation(rate);
@@ -157,8 +165,9 @@ impl<'a> Disturbance<'a> {
         if self.noise.at == NoiseAt::Gradient {
             return Ok((packed, largest));
         }
-        packed.others_scale = self.others_scale as f32;
+        packed.others_scale = 1.0;
         let mut table = packed.apply(Some(self.downloaded))?;
+        shorten_others(&mut table, &packed, 1.0 - self.others_scale);
         self.draws.add_to(table.as_mut_slice());
         let largest = largest_magnitude(table.as_slice());
         Ok((TableUpdate::whole(table), largest))
@@ -172,6 +181,20 @@ fn square_of_others(table: &Table, rows: &[u32]) -> f64 {
     let square = |value: &f32| f64::from(*value) * f64::from(*value);
     let others = (0..table.shape().rows).filter(is_other);
     others.flat_map(|row| table.row(row)).map(square).sum()
+}
+
+/// Multiplies the rows of `table` that `packed` does not list by 1 - `decay`. Values are rounded
+/// towards what they were, or many of them together would be longer than what was clipped.
+fn shorten_others(table: &mut Table, packed: &TableUpdate, decay: f64) {
+    let dimension = table.shape().dimension;
+    let mut listed = packed.iter().map(|(row, _)| row).peekable();
+    for (row, values) in table.as_mut_slice().chunks_exact_mut(dimension).enumerate() {
+        if listed.next_if_eq(&row).is_none() {
+            for value in values {
+                *value = nearer(0.0, *value, decay);
+            }
+        }
+    }
 }
 
 per_instruction_set! {

@@ -6,6 +6,7 @@ use crate::tests::problem;
 use fedrecsim_core::{InvitationId, Round};
 use fedrecsim_data::dataset::OwnData;
 use fedrecsim_data::dataset::negatives::Samples;
+use fedrecsim_model::table::floats;
 
 /// Returns the update of FedRAP's client in one participation with 11 distinct items in 17 samples.
 fn update(parameters: &serde_json::Value) -> Trained {
@@ -362,14 +363,14 @@ fn noise_is_counted_where_the_data_do_not_decide_how_far_steps_lead() {
 }
 
 /// If this fails, an upload leads further from the table that was downloaded than the claim counts
-/// with.
+/// with. The values that leave are measured, the rows that only decay among them.
 #[test]
 fn clipped_steps_lead_no_further_than_their_rates_add_up_to() {
-    let moved = |batch_size: u32| {
+    let moved = |batch_size: u32, clip_norm: f64, at: &str| {
         let update = update(&serde_json::json!({
             "latent_dimension": 8, "local_epochs": 6, "early_stop_tolerance": 0, "learning_rate_tables": 2,
-            "weight_decay": 0, "batch_size": batch_size,
-            "noise": { "multiplier": 0, "clip_norm": 0.01, "at": "upload" },
+            "weight_decay": 0.01, "batch_size": batch_size,
+            "noise": { "multiplier": 0, "clip_norm": clip_norm, "at": at },
         }));
         let start = (ENTRY.build)(&serde_json::json!({ "latent_dimension": 8 }), &problem())
             .unwrap()
@@ -383,12 +384,32 @@ fn clipped_steps_lead_no_further_than_their_rates_add_up_to() {
         )
     };
     // Six steps, and thirty of fewer samples each.
-    let sums = [6, 30].map(|steps| 2.0 * 0.01 * (1.0 - 0.95f64.powi(steps)) / 0.05);
-    for (moved, sum) in [moved(17), moved(4)].into_iter().zip(sums) {
-        assert!(
-            (2.0 * 0.01..=sum * 1.001).contains(&moved),
-            "{moved} of {sum}"
-        );
-        assert!(sum < 2.0 * 0.01 * 20.0);
+    for (batch_size, steps) in [(17, 6), (4, 30)] {
+        let rates = 2.0 * (1.0 - 0.95f64.powi(steps)) / 0.05;
+        assert!(rates < 2.0 * 20.0);
+        for (at, clip) in [
+            ("upload", 0.01),
+            ("gradient", 0.01),
+            ("upload", 2.2e-7),
+            ("upload", 3e-9),
+        ] {
+            let moved = moved(batch_size, clip, at);
+            // Rates are rounded to single precision after each step.
+            let most = rates * clip * (1.0 + 1e-6);
+            assert!(moved <= most, "{at}, {clip}: {moved} is above {most}");
+            // A shorter step is lost beside the values of C.
+            assert!(moved >= 2.0 * clip || clip < 1e-3, "{at}, {clip}: {moved}");
+        }
+    }
+}
+
+/// If this fails, a table whose learning rate is 0 diverges where it is clipped.
+#[test]
+fn nothing_that_stands_still_is_clipped() {
+    for at in ["upload", "gradient"] {
+        let update = update(&serde_json::json!({
+            "latent_dimension": 8, "learning_rate_tables": 0, "noise": { "clip_norm": 0.01, "at": at },
+        }));
+        assert!(floats(&update.update.blocks[0].values).all(f32::is_finite));
     }
 }

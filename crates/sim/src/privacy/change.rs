@@ -5,6 +5,7 @@
 //! floating-point numbers are left out and left as they are.
 
 use fedrecsim_core::{Error, Result};
+use fedrecsim_model::noisy_sum::nearer;
 use fedrecsim_model::table::{extend_bytes, floats};
 use fedrecsim_model::{Layout, Model, ModelUpdate, RowSet, Table, TableUpdate, ValueType};
 
@@ -106,22 +107,6 @@ fn shorten(block: &mut TableUpdate, base: Option<&Table>, factor: f64) {
     extend_bytes(&mut bytes, &values);
     block.values = bytes.into();
     block.others_scale = nearer(block.others_scale, 1.0, factor);
-}
-
-/// Returns the value whose difference to `base` is `factor` times that of `value`, rounded towards
-/// `base`. Rounded to the nearest, many values together would be longer than the limit where it is
-/// not far above the distance of two numbers of single precision next to `base`.
-fn nearer(value: f32, base: f32, factor: f64) -> f32 {
-    let exact = f64::from(base);
-    let change = factor * (f64::from(value) - exact);
-    let nearest = (exact + change) as f32;
-    if (f64::from(nearest) - exact).abs() <= change.abs() {
-        return nearest;
-    }
-    match nearest > base {
-        true => nearest.next_down(),
-        false => nearest.next_up(),
-    }
 }
 
 #[cfg(test)]

@@ -54,6 +54,10 @@ impl Mechanism for DeviceNoise {
             randomness,
             ..
         } = *protection;
+        // Listing a row rounds its values, so what is clipped has all rows that will leave.
+        list_rows(update, layout, base, |block| {
+            self.has_noise_on_every_row(block)
+        })?;
         if let Some(clip) = self.clip {
             change::clip(update, layout, base, clip)?;
         }
@@ -61,14 +65,8 @@ impl Mechanism for DeviceNoise {
             Law::Laplace { .. } => "privacy/laplace",
             Law::Gaussian { .. } => "privacy/gaussian",
         };
-        let mut noise = Noise::new(self.law, randomness.stream(name));
-        add(
-            update,
-            layout,
-            base,
-            |block| self.has_noise_on_every_row(block),
-            &mut noise,
-        )
+        add(update, &mut Noise::new(self.law, randomness.stream(name)));
+        Ok(())
     }
 }
 
@@ -125,7 +123,8 @@ impl SumNoise {
             },
             stream_of_sums(streams, step),
         );
-        add(&mut noisy, layout, base, |_| true, &mut noise)?;
+        list_rows(&mut noisy, layout, base, |_| true)?;
+        add(&mut noisy, &mut noise);
         Ok(noisy)
     }
 
@@ -148,29 +147,31 @@ fn stream_of_sums(streams: Streams, step: u32) -> Stream {
     streams.named("privacy/gaussian-of-sums", u64::MAX, u64::from(step))
 }
 
-/// Adds a draw to every value of single precision, block by block and row by row. The blocks that
-/// `on_every_row` names list every row before.
-fn add(
+/// Has the blocks of single precision that `on_every_row` names list every row.
+fn list_rows(
     update: &mut ModelUpdate,
     layout: &Layout,
     base: &Model,
     on_every_row: impl Fn(&BlockLayout) -> bool,
-    noise: &mut Noise,
 ) -> Result<()> {
     for (block, described) in update.blocks.iter_mut().zip(layout.blocks()) {
-        if block.value_type != ValueType::F32 {
-            continue;
-        }
-        if on_every_row(described) {
+        if block.value_type == ValueType::F32 && on_every_row(described) {
             change::list_every_row(block, base.base_of(described))?;
         }
+    }
+    Ok(())
+}
+
+/// Adds a draw to every value of single precision that is listed, block by block and row by row.
+fn add(update: &mut ModelUpdate, noise: &mut Noise) {
+    let blocks = update.blocks.iter_mut();
+    for block in blocks.filter(|block| block.value_type == ValueType::F32) {
         let mut values: Vec<f32> = floats(&block.values).collect();
         noise.add_to(&mut values);
         let mut bytes = Vec::with_capacity(block.values.len());
         extend_bytes(&mut bytes, &values);
         block.values = bytes.into();
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -269,6 +270,43 @@ mod tests {
         );
     }
 
+    /// If this fails, what leaves a device is longer than the noise is made for: rows that training
+    /// has only scaled are rounded when the frame lists them.
+    #[test]
+    fn a_frame_of_all_rows_is_no_longer_than_the_clip() {
+        let mut value = 0.3;
+        let next = || {
+            value += 1e-4;
+            value
+        };
+        let model = Model::of_table("V", Table::from_fn(SHAPE, next));
+        let layout = model.layout().clone();
+        for (exponent, codec_name) in [(-3, CodecName::DenseF32), (-7, CodecName::SparseF32)] {
+            for clip in [1.0, 2.2, 3.7, 6.1].map(|digits| digits * 10f64.powi(exponent)) {
+                let spec = GaussianSpec {
+                    clip,
+                    noise_multiplier: 0.0,
+                    ..GAUSSIAN
+                };
+                let touched = model.table(0).row(3).iter().map(|value| value + 0.1);
+                let touched: Vec<f32> = touched.collect();
+                let update = TableUpdate::listed(SHAPE, vec![3], &touched, 0.999);
+                let mut update = ModelUpdate::of_table(update.unwrap());
+                let protection = Protection {
+                    layout: &layout,
+                    base: &model,
+                    rated: &[],
+                    randomness: Randomness::new(Streams::new(1), FrameKind::Upload, Some(5), 0),
+                };
+                let noise = DeviceNoise::gaussian(spec, &codec(codec_name));
+                noise.protect(&mut update, &protection).unwrap();
+                assert_eq!(update.blocks[0].rows, RowSet::All);
+                let length = change::length(&update, &layout, &model);
+                assert!(length <= clip * (1.0 + 1e-12), "{length} is above {clip}");
+            }
+        }
+    }
+
     /// If this fails, a frame of touched rows becomes one of all rows, which no codec was asked
     /// for.
     #[test]
@@ -340,7 +378,10 @@ mod tests {
             .of_own_sum(Streams::new(1), 3)
             .add(&[3.0, 4.0], &mut bounded)
             .unwrap();
-        assert_eq!(bounded, [0.3, 0.4]);
+        // The nearest numbers of single precision would be a little too long.
+        let length = bounded.map(f64::from).map(|value| value * value);
+        assert!(length.iter().sum::<f64>() <= 0.25);
+        assert!((bounded[0] - 0.3).abs() < 1e-7 && (bounded[1] - 0.4).abs() < 1e-7);
         let (model, layout, _) = setting();
         let mut own = vec![0.0; SHAPE.values()];
         noise(0.5, 6.0)
