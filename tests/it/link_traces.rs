@@ -203,6 +203,37 @@ fn a_dropout_is_where_its_transfer_is_and_not_where_it_was_planned_to_be() {
     }
 }
 
+/// If this fails, a dropout comes at another instant, a day later or earlier, because the server has
+/// a link that holds nobody back.
+#[test]
+fn a_dropout_while_a_link_carries_nothing_is_the_same_with_a_link_of_the_server() {
+    // The link carries a download and a part of the upload in the first 40 ms of a day.
+    let lines = "0,0,8,8\n0,0.04,0,0\n0,86400,8,8\n0,86400.04,0,0\n";
+    for sharing in ["network.sharing=\"equal\"", "network.sharing=\"tcp\""] {
+        let found = |server: &str| {
+            let more = [
+                "network.rtt_ms=10",
+                "training.rounds=6",
+                "training.participation={ cohort = 2 }",
+                "network.dropout=1",
+                sharing,
+                server,
+            ];
+            let outcome = traced(&more, lines);
+            let lost = outcome.bytes.up.lost + outcome.bytes.down.lost;
+            let rounds = outcome.rounds.iter();
+            (lost, rounds.map(|round| round.virtual_time_s).collect())
+        };
+        let (lost, ends): (u64, Vec<f64>) = found("network.server={}");
+        assert!(ends[1] > 1000.0, "{ends:?}");
+        assert!(lost > 0 || sharing.contains("tcp"));
+        for server in ["{ connections = 40 }", "{ uplink_mbit_per_s = 4000 }"] {
+            let with_link = found(&format!("network.server={server}"));
+            assert_eq!(with_link, (lost, ends.clone()), "{sharing}, {server}");
+        }
+    }
+}
+
 /// If this fails, a run whose links change loses its place in the trace in a checkpoint.
 #[test]
 fn runs_over_a_trace_end_alike_from_every_checkpoint() {

@@ -225,18 +225,15 @@ impl Network {
         participation: &Participation,
         transfer: &Transfer,
     ) -> Result<LossCause> {
+        // On a link of its own, a transfer does not get to its end if its user drops out before.
+        if transfer.way != Way::Alone && self.traffic.dropout_of(participation, transfer).is_some()
+        {
+            return Ok(LossCause::Dropout);
+        }
         let (user, invitation_id) = participation.participant();
         let faults = &self.world.population.faults;
         let hit = faults.verdict(user, invitation_id, transfer.route, transfer.began);
-        let by_rule = hit.map(|hit| LossCause::Fault(hit.rule));
-        // On a link of its own, a transfer does not get to its end if its user drops out before.
-        let drops_out = participation.dropout_now().is_some() && transfer.way != Way::Alone;
-        // If a dropout and a rule both cut a frame, the one that lets fewer bytes pass comes first.
-        let is_cut_by_rule = hit.is_some_and(|hit| hit.verdict == Verdict::CutAt(transfer.size));
-        let cause = match drops_out && !is_cut_by_rule {
-            true => Some(LossCause::Dropout),
-            false => by_rule,
-        };
+        let cause = hit.map(|hit| LossCause::Fault(hit.rule));
         cause.ok_or_else(|| {
             let name = transfer.route.name();
             unanswered("network", format!("a sound {name} was refused"))

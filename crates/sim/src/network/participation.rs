@@ -185,6 +185,28 @@ impl Participation {
         self.dropout.filter(|dropout| dropout.leg == self.leg)
     }
 
+    /// Returns when it drops out of a transfer of `whole` bytes that begins at `began` and that
+    /// nobody holds back, if it does in the present leg, and takes that for the plan.
+    pub(crate) fn begin_dropout(
+        &mut self,
+        route: Route,
+        whole: Bytes,
+        began: SimTime,
+    ) -> Option<SimTime> {
+        let planned = self.dropout_now()?;
+        let alone = self.link(route.direction).arrival(began, whole);
+        let (of, leg) = (alone.since(began), planned.leg);
+        let elapsed = planned.after(of);
+        self.dropout = Some(Dropout { leg, elapsed, of });
+        Some(began + elapsed)
+    }
+
+    /// Returns when it drops out of this transfer, if it does and nobody holds the transfer back.
+    pub(crate) fn drops_out_at(&self, transfer: &Transfer) -> Option<SimTime> {
+        let dropout = self.dropout_now()?;
+        Some(transfer.began + dropout.elapsed)
+    }
+
     /// Returns the user's link in one direction.
     pub(crate) fn link(&self, direction: Direction) -> &Link {
         match direction {

@@ -116,10 +116,7 @@ impl Traffic {
             Some(Verdict::CutAt(_)) => (whole, None),
             verdict => (whole, verdict),
         };
-        let dropout = participation.dropout_now().map(|dropout| {
-            let alone = participation.link(route.direction).arrival(now, whole);
-            dropout.after(alone.since(now))
-        });
+        let dropout = participation.begin_dropout(route, whole, now);
         // The third party's link has no limit.
         let server_link = self
             .server_link
@@ -128,9 +125,9 @@ impl Traffic {
         let (size, fault) = match dropout {
             // The bytes that are carried before a dropout do not depend on how many share the
             // server's link.
-            Some(elapsed) if server_link.is_some() => {
+            Some(at) if server_link.is_some() => {
                 let link = participation.link(route.direction);
-                let carried = link.carried(size, now, now + elapsed);
+                let carried = link.carried(size, now, at);
                 let fault = fault.filter(|fault| *fault == Verdict::Drop);
                 (carried, fault.or(Some(Verdict::CutAt(carried))))
             }
@@ -149,13 +146,13 @@ impl Traffic {
                 let arrived = Event::FrameArrived(user);
                 participation.next = Some(self.calendar.schedule(arrives, arrived));
                 self.unshared.enter(&transfer, arrives);
-                if let Some(elapsed) = dropout {
-                    self.schedule_loss(participation, now + elapsed, LossCause::Dropout);
+                if let Some(at) = dropout {
+                    self.schedule_loss(participation, at, LossCause::Dropout);
                 }
             }
             Some(server) if server.has_a_connection_free() => {
                 server.in_progress += 1;
-                transfer.way = self.connect(participation, route.direction, size);
+                transfer.way = self.connect(participation, &transfer);
             }
             Some(server) => {
                 transfer.way = Way::InLine(server.next_in_line);
@@ -189,9 +186,15 @@ impl Traffic {
             let user = UserId(user);
             let participation = taking_part.get_mut(&user).ok_or_else(|| absent(user))?;
             let mut arrives = now + participation.link(direction).latency_after();
-            if let Some(transfer) = participation.transfer_mut() {
-                transfer.way = Way::Sent;
-                arrives = arrives + transfer.delay();
+            if let Some(transfer) = participation.transfer_mut().copied() {
+                arrives = match self.dropout_of(participation, &transfer) {
+                    // The last bytes may have left long before, if the link has carried nothing
+                    // since. They tell nobody of the dropout.
+                    Some(at) => at.max(now),
+                    None => arrives + transfer.delay(),
+                };
+                let way = Way::Sent;
+                participation.activity = Activity::Transfer(Transfer { way, ..transfer });
             }
             let arrival = self.calendar.schedule(arrives, Event::FrameArrived(user));
             if let Some(change) = participation.next.replace(arrival) {
@@ -257,29 +260,43 @@ impl Traffic {
         if let Some(transfer) = participation.transfer_mut().copied() {
             self.watch
                 .waited(self.calendar.now().since(transfer.began))?;
-            let way = self.connect(participation, transfer.route.direction, transfer.size);
+            let way = self.connect(participation, &transfer);
             participation.activity = Activity::Transfer(Transfer { way, ..transfer });
             self.book(participation, LinkEvent::Connected(transfer.route));
         }
         Ok(())
     }
 
+    /// Returns when a transfer on the server's link ends by a dropout if nobody holds it back;
+    /// `None` if no dropout ends it, or if a rule of faults lets no more bytes pass.
+    pub(crate) fn dropout_of(
+        &self,
+        participation: &Participation,
+        transfer: &Transfer,
+    ) -> Option<SimTime> {
+        let at = participation.drops_out_at(transfer)?;
+        let (user, id) = participation.participant();
+        let faults = &self.world.population.faults;
+        let hit = faults.verdict(user, id, transfer.route, transfer.began);
+        let is_by_rule = hit.is_some_and(|hit| hit.verdict == Verdict::CutAt(transfer.size));
+        (!is_by_rule).then_some(at)
+    }
+
     /// Begins a transfer that has a connection with its start-up, if it has one, and returns where
     /// it is.
-    fn connect(
-        &mut self,
-        participation: &mut Participation,
-        direction: Direction,
-        size: Bytes,
-    ) -> Way {
-        let start_up = participation.link(direction).start_up();
+    fn connect(&mut self, participation: &mut Participation, transfer: &Transfer) -> Way {
+        let direction = transfer.route.direction;
+        let mut start_up = participation.link(direction).start_up();
+        if let Some(at) = self.dropout_of(participation, transfer) {
+            start_up = start_up.min(at.since(transfer.began));
+        }
         if start_up > SimDuration::ZERO {
             let ends = self.calendar.now() + start_up;
             let ended = Event::StartUpEnded(participation.user);
             participation.next = Some(self.calendar.schedule(ends, ended));
             return Way::StartingUp;
         }
-        self.share(participation, direction, size);
+        self.share(participation, direction, transfer.size);
         Way::Shared
     }
 
