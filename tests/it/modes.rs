@@ -97,13 +97,17 @@ fn bits(table: &Table) -> Vec<u32> {
         .collect()
 }
 
-/// If this fails, a round that nobody can be invited to ends at the instant at which it begins, and
-/// the updates that are under way are late for all rounds.
+/// If this fails, a round that nobody can be invited to ends at the instant at which it begins, or
+/// goes on beyond its deadline, and the updates that are under way are late for all rounds.
 #[test]
-fn a_round_with_a_deadline_that_draws_nobody_waits_for_it() {
+fn a_round_with_a_deadline_that_invites_nobody_waits_for_it() {
     // Everybody is busy for some seconds, or nobody is drawn.
     let slow = "network.rates.lognormal.uplink_median_mbit_per_s=0.05";
-    for drawn in ["1.0", "1e-9"] {
+    for (participation, expected) in [
+        ("{ poisson = 1.0 }", 40),
+        ("{ poisson = 1e-9 }", 0),
+        ("\"all\"", 40),
+    ] {
         let outcome = run(
             small_with(
                 "fedmf",
@@ -111,7 +115,7 @@ fn a_round_with_a_deadline_that_draws_nobody_waits_for_it() {
                     slow,
                     "training.rounds=5",
                     "training.mode={ semi-synchronous = { deadline_s = 1, maximum_staleness = 9 } }",
-                    &format!("training.participation.poisson={drawn}"),
+                    &format!("training.participation={participation}"),
                 ],
             ),
             2,
@@ -120,11 +124,46 @@ fn a_round_with_a_deadline_that_draws_nobody_waits_for_it() {
         assert_eq!(
             ends.collect::<Vec<_>>(),
             [1.0, 2.0, 3.0, 4.0, 5.0],
-            "{drawn}"
+            "{participation}"
         );
         let used: u32 = outcome.rounds.iter().map(|round| round.aggregated).sum();
-        assert_eq!(used, if drawn == "1.0" { 40 } else { 0 });
+        assert_eq!(used, expected, "{participation}");
     }
+}
+
+/// If this fails, rounds of nobody are over before the first user comes, or a round without a draw
+/// takes time although nobody is waited for.
+#[test]
+fn a_round_waits_for_somebody_to_be_there_and_for_nobody_who_is_not_drawn() {
+    let away = "faults=[{ effect = \"outage\", from_s = 0, until_s = 50 }]";
+    let rounds = |mode: &str, participation: &str| {
+        let overrides = [
+            away,
+            "training.rounds=3",
+            &format!("training.mode={mode}"),
+            &format!("training.participation={participation}"),
+        ];
+        run(small_with("fedmf", &overrides), 2).rounds
+    };
+    for mode in [
+        "\"synchronous\"",
+        "{ semi-synchronous = { deadline_s = 4 } }",
+    ] {
+        for participation in ["{ poisson = 0.5 }", "{ cohort = 20 }"] {
+            for round in rounds(mode, participation) {
+                let is_there = round.virtual_time_s > 50.0 && round.virtual_time_s < 54.0;
+                assert!(is_there, "{mode}, {participation}: {round:?}");
+                assert!(round.aggregated > 5, "{mode}, {participation}: {round:?}");
+            }
+        }
+    }
+    let ends = |mode| {
+        let rounds = rounds(mode, "{ poisson = 1e-9 }").into_iter();
+        rounds.map(|round| round.virtual_time_s).collect::<Vec<_>>()
+    };
+    assert_eq!(ends("\"synchronous\""), [50.0, 50.0, 50.0]);
+    let with_deadline = ends("{ semi-synchronous = { deadline_s = 4 } }");
+    assert_eq!(with_deadline, [54.0, 58.0, 62.0]);
 }
 
 /// Trains users one by one, as a program without a clock would do.

@@ -17,7 +17,8 @@ variants! {
         OverSelection(OverSelectionSpec),
         /// A round ends at its deadline; late updates join a later round with a smaller weight.
         SemiSynchronous {
-            /// The round ends this long after it began, or when everybody is done.
+            /// The round ends this long after it began, or when everybody is done. Where nobody
+            /// takes part and nobody is there, the time counts from the first invitation.
             #[schemars(range(min = 1e-9, max = 1e9))]
             deadline_s: f64,
             /// Weight of an update by the number of rounds that it is late.

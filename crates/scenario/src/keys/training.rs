@@ -83,8 +83,10 @@ variants! {
         /// This many users, uniformly without replacement.
         Cohort(#[schemars(range(min = 1))] u32),
         /// Each user by itself with this probability, so that a round may have any number of
-        /// participants, or none. A round without any ends at once, or at its deadline if it has
-        /// one. It needs uniform selection and a mode whose rounds take any number of participants.
+        /// participants, or none. If none of those who are there is drawn, the round takes no time,
+        /// or ends at its deadline if it has one. While nobody is there, the server waits as in any
+        /// other round. It needs uniform selection and a mode whose rounds take any number of
+        /// participants.
         Poisson(#[schemars(range(max = 1), extend("exclusiveMinimum" = 0.0))] f64),
     }
 }

@@ -106,10 +106,15 @@ impl ServerActor {
             open: &self.open,
         };
         let cohort = self.cohorts.choose(places, at);
-        if has_cohorts && cohort.is_empty() && self.cohorts.draws_each_apart() {
-            // Nobody was drawn, or nobody who is here and idle, so only late updates are waited for,
-            // until the deadline. The number of the invitation names the stream of the draw, so that
-            // the next step has another one.
+        let is_waited_for = cohort.is_empty() && self.open.is_empty();
+        if has_cohorts
+            && cohort.is_empty()
+            && self.cohorts.draws_each_apart()
+            && (!is_waited_for || self.cohorts.somebody_is_idle(at))
+        {
+            // Nobody who is here and idle was drawn, so only late updates are waited for, until the
+            // deadline. The number of the invitation names the stream of the draw, so that the next
+            // step has another one.
             self.invitations_sent += 1;
             (self.step.invited, self.step.drew_nobody) = (true, true);
             orders.deadline = self.set_deadline(now);
@@ -120,9 +125,10 @@ impl ServerActor {
         if !cohort.is_empty() {
             orders.invitation = Some((self.invite(&cohort, invitation_id, now)?, cohort));
             self.step.idle_since = None;
-            if has_cohorts {
-                orders.deadline = self.set_deadline(now);
-            }
+        }
+        // While nobody is here and nobody takes part, a cohort's step waits for the first of them.
+        if has_cohorts && !is_waited_for {
+            orders.deadline = self.set_deadline(now);
         }
         // The cohort of a step is invited at once. Users who are not available then are not waited
         // for.
