@@ -304,7 +304,7 @@ fn a_bad_trace_of_links_is_refused_with_file_and_line() {
         scenario.clone(),
         &[TRACE],
         &[
-            "links.csv:3: expected a number",
+            "links.csv:3: expected 0 or a number",
             "`down_mbit_per_s`",
             "\"fast\"",
         ],

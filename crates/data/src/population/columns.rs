@@ -8,7 +8,7 @@ use std::str::FromStr;
 use csv::ByteRecord;
 
 use crate::records::{Records, line_of, malformed, shown};
-use fedrecsim_core::{Error, Result};
+use fedrecsim_core::{Error, Result, UserId, Who};
 
 /// The latest second that a trace can name: 31 years.
 pub(super) const LAST_SECOND: f64 = 1e9;
@@ -26,6 +26,13 @@ impl<'n> Users<'n> {
     pub(super) fn of(names: &'n [Box<str>]) -> Self {
         let numbers = names.iter().map(|name| &**name).zip(0..).collect();
         Self { names, numbers }
+    }
+
+    fn who(&self, user: u32) -> Who {
+        Who {
+            id: UserId(user),
+            name: self.names.get(user as usize).cloned(),
+        }
     }
 }
 
@@ -57,6 +64,14 @@ impl Row<'_> {
         self.read(column, &expected, |number| (0.0..=most).contains(number))
     }
 
+    /// Returns a column as 0 or a number in [least, most].
+    pub(super) fn zero_or_from(&self, column: usize, least: f64, most: f64) -> Result<f64, String> {
+        let expected = format!("0 or a number from {least:e} to {most:e}");
+        self.read(column, &expected, |number| {
+            *number == 0.0 || (least..=most).contains(number)
+        })
+    }
+
     /// Reads what a column holds, which is `expected` if it is sound.
     fn read<T: FromStr>(
         &self,
@@ -76,8 +91,9 @@ impl Row<'_> {
     }
 }
 
-/// Reads the lines about each user, every one as `parse` has it and with its number, in the order of
-/// the file. The header must have the first `required` of `names`, may have the others, and nothing
+/// Reads the lines about each user, every one as `parse` has it. `finish` makes of them, with their
+/// numbers and in the order of the file, what the trace keeps of the user; a fault that it finds has
+/// the number of a line, and goes on after the user's number and name. The header must have the first `required` of `names`, may have the others, and nothing
 /// else. The first name is that of the users' numbers, in place of which the header may have `name`
 /// for those of the ratings file. Lines about others than the `users` of the run are then passed over.
 /// Blank lines are skipped.
@@ -85,13 +101,14 @@ impl Row<'_> {
 /// # Errors
 /// [`Error::Read`] for a text without a line of numbers or without a user of the run,
 /// [`Error::MalformedLine`] with the first fault, or for a gap in the users' numbers.
-pub(super) fn read_users<T, const COUNT: usize>(
+pub(super) fn read_users<T, U, const COUNT: usize>(
     (text, users_of_run): (impl BufRead, &Users<'_>),
     path: &Path,
     mut names: [&str; COUNT],
     required: usize,
     parse: impl Fn(&Row<'_>) -> Result<T, String>,
-) -> Result<Vec<Vec<(u64, T)>>> {
+    finish: impl Fn(Vec<(u64, T)>) -> Result<U, (u64, String)>,
+) -> Result<Vec<U>> {
     let mut records = Records::new(Box::new(text), path, ",")?;
     let (mut header, mut record) = (ByteRecord::new(), ByteRecord::new());
     if !read_one(&mut records, &mut header)? {
@@ -127,11 +144,16 @@ pub(super) fn read_users<T, const COUNT: usize>(
                 names: &names,
                 fields: places.iter().map(field).collect(),
             };
-            let value = parse(&row)?;
-            let user = match by_name {
-                true => users_of_run.numbers.get(row.fields[0]).copied(),
-                false => Some(row.read(0, "a user's number from 0", |_| true)?),
-            };
+            if !by_name {
+                let value = parse(&row)?;
+                let user = row.read(0, "a user's number from 0", |_| true)?;
+                return Ok((Some(user), value));
+            }
+            let user = users_of_run.numbers.get(row.fields[0]).copied();
+            let value = parse(&row).map_err(|fault| match user {
+                Some(user) => format!("{:#}: {fault}", users_of_run.who(user)),
+                None => fault,
+            })?;
             Ok((user, value))
         });
         let (user, value) = parsed.map_err(|fault| malformed(path, line, fault))?;
@@ -163,7 +185,14 @@ pub(super) fn read_users<T, const COUNT: usize>(
             return Err(malformed(path, lines[0].0, message));
         }
     }
-    Ok(users.into_values().collect())
+    let finished = users.into_iter().map(|(user, lines)| {
+        let who = match by_name {
+            true => users_of_run.who(user),
+            false => UserId(user).into(),
+        };
+        finish(lines).map_err(|(line, fault)| malformed(path, line, format!("{who:#} {fault}")))
+    });
+    finished.collect()
 }
 
 /// Feeds where the lines of each user begin among those of all to `sink`, and their number.

@@ -3,8 +3,7 @@
 use std::io::BufRead;
 use std::path::Path;
 
-use super::columns::{self, Users};
-use crate::records::malformed;
+use super::columns::{self, Row, Users};
 use fedrecsim_core::{Result, UserId};
 
 /// The devices of a trace, by user.
@@ -33,7 +32,7 @@ impl DeviceTrace {
             "ns_per_multiply_add",
             "fixed_ms_per_participation",
         ];
-        let users = columns::read_users((text, run), path, names, 2, |row| {
+        let parse = |row: &Row<'_>| {
             let not_negative = |column| {
                 row.has(column)
                     .then(|| row.not_negative(column, 1e9))
@@ -45,16 +44,22 @@ impl DeviceTrace {
                 ns_per_multiply_add: not_negative(3)?,
                 fixed_ms: not_negative(4)?,
             })
-        })?;
-        let mut devices = Vec::new();
-        for lines in &users {
-            if let [(first, _), (second, _), ..] = lines[..] {
-                let message =
-                    format!("this user stands here for the second time; the first is line {first}");
-                return Err(malformed(path, second, message));
-            }
-            devices.extend(lines.iter().map(|(_, device)| *device));
-        }
+        };
+        let devices = columns::read_users(
+            (text, run),
+            path,
+            names,
+            2,
+            parse,
+            |lines| match lines[..] {
+                [(first, _), (second, _), ..] => {
+                    let fault =
+                        format!("stands here for the second time; the first is line {first}");
+                    Err((second, fault))
+                }
+                _ => Ok(lines[0].1),
+            },
+        )?;
         Ok(Self { devices })
     }
 

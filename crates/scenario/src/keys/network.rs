@@ -37,7 +37,8 @@ variants! {
         Lognormal(LognormalRatesSpec),
         /// Measured rates of every user, from a file with a line per change of a user's rates:
         /// `user,time_s,down_mbit_per_s,up_mbit_per_s`.
-        /// The rates of a line hold until the user's next line; at 0 nothing moves. A user's first line is of time 0.
+        /// The rates of a line hold until the user's next line; at 0 nothing moves, and the least rate
+        /// beside it is 1e-6. A user's first line is of time 0.
         /// Users are numbered from 0 without gaps; those beyond the last one start again with the
         /// first. A column `name` in place of `user` has names of the ratings file; every user of the run is then there.
         Trace {

@@ -318,11 +318,11 @@ fn every_wrong_line_of_a_trace_is_named() {
         ),
         (
             "0,19.5,30",
-            "a.csv:3: this user has a stay that begins at 19.5 s, before the one in line 2 has ended at 20 s",
+            "a.csv:3: user 0 has a stay that begins at 19.5 s, before the one in line 2 has ended at 20 s",
         ),
         (
             "0,1,2",
-            "a.csv:3: this user has a stay that begins at 1 s, before the one in line 2 has ended at 20 s",
+            "a.csv:3: user 0 has a stay that begins at 1 s, before the one in line 2 has ended at 20 s",
         ),
         (
             "2,1,2",
@@ -362,7 +362,7 @@ fn every_wrong_line_of_a_trace_is_named() {
         ),
         (
             "0,,",
-            "a.csv:3: this user has a line without `on` and `off`, which says that it is never there, and 1 more",
+            "a.csv:3: user 0 has a line without `on` and `off`, which says that it is never there, and 1 more",
         ),
         (
             "1,1,2,",
@@ -379,7 +379,7 @@ fn every_wrong_line_of_a_trace_is_named() {
         // The error names the line of the file, counting the lines before it.
         (
             "1,1,2\n\n0,15,16",
-            "a.csv:5: this user has a stay that begins at 15 s, before the one in line 2 has ended at 20 s",
+            "a.csv:5: user 0 has a stay that begins at 15 s, before the one in line 2 has ended at 20 s",
         ),
         (
             "3,1,2\n1,1,2",

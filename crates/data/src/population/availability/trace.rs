@@ -3,9 +3,8 @@
 use std::io::BufRead;
 use std::path::Path;
 
-use super::super::columns::{self, Users};
+use super::super::columns::{self, Row, Users};
 use super::Stay;
-use crate::records::malformed;
 use fedrecsim_core::{Result, SimDuration, UserId};
 
 /// Stays by user within one period, in nanoseconds.
@@ -31,7 +30,7 @@ impl AvailabilityTrace {
     ) -> Result<Self> {
         let nanoseconds = |seconds: f64| SimDuration::from_secs_f64(seconds).as_nanos();
         let period = period_s.map(nanoseconds);
-        let lines = columns::read_users((text, run), path, ["user", "on", "off"], 3, |row| {
+        let parse = |row: &Row<'_>| {
             if !row.has(1) && !row.has(2) {
                 return Ok(None);
             }
@@ -49,45 +48,15 @@ impl AvailabilityTrace {
                 )),
                 _ => Ok(Some((on, off))),
             }
-        })?;
-        let stays = lines.iter().flatten().filter_map(|(_, stay)| *stay);
-        let ends = stays.map(|(_, off)| off);
-        let mut trace = Self {
-            period: period.unwrap_or(ends.max().unwrap_or(1)),
-            users: Vec::new(),
         };
-        for lines in &lines {
-            let mut stays: Vec<(u64, u64)> = Vec::new();
-            for (index, &(line, stay)) in lines.iter().enumerate() {
-                let Some((on, off)) = stay else {
-                    if lines.len() == 1 {
-                        continue;
-                    }
-                    let message = format!(
-                        "this user has a line without `on` and `off`, which says that it is never there, and {} more",
-                        lines.len() - 1
-                    );
-                    return Err(malformed(path, line, message));
-                };
-                match stays.last_mut() {
-                    Some(before) if on < before.1 => {
-                        let [begin_s, end_s] =
-                            [on, before.1].map(|time| SimDuration::from_nanos(time).as_secs_f64());
-                        let earlier = lines[index - 1].0;
-                        let message = format!(
-                            "this user has a stay that begins at {begin_s} s, before the one in line {earlier} has \
-                             ended at {end_s} s"
-                        );
-                        return Err(malformed(path, line, message));
-                    }
-                    // A stay that begins when the one before ends is part of it.
-                    Some(before) if on == before.1 => before.1 = off,
-                    _ => stays.push((on, off)),
-                }
-            }
-            trace.users.push(stays);
-        }
-        Ok(trace)
+        let names = ["user", "on", "off"];
+        let users =
+            columns::read_users((text, run), path, names, 3, parse, |lines| stays_of(&lines))?;
+        let ends = users.iter().flatten().map(|(_, off)| *off);
+        Ok(Self {
+            period: period.unwrap_or(ends.max().unwrap_or(1)),
+            users,
+        })
     }
 
     /// Feeds the trace to `sink`, as little-endian bytes in a fixed order.
@@ -123,4 +92,37 @@ impl AvailabilityTrace {
             until: from.checked_add(length),
         })
     }
+}
+
+/// Returns the stays in the lines of a user, which are in order. An error has the number of the line
+/// in the file, and goes on after the user's name.
+fn stays_of(lines: &[(u64, Option<(u64, u64)>)]) -> Result<Vec<(u64, u64)>, (u64, String)> {
+    let mut stays: Vec<(u64, u64)> = Vec::new();
+    for (index, &(line, stay)) in lines.iter().enumerate() {
+        let Some((on, off)) = stay else {
+            if lines.len() == 1 {
+                continue;
+            }
+            let fault = format!(
+                "has a line without `on` and `off`, which says that it is never there, and {} more",
+                lines.len() - 1
+            );
+            return Err((line, fault));
+        };
+        match stays.last_mut() {
+            Some(before) if on < before.1 => {
+                let [begin_s, end_s] =
+                    [on, before.1].map(|time| SimDuration::from_nanos(time).as_secs_f64());
+                let earlier = lines[index - 1].0;
+                let fault = format!(
+                    "has a stay that begins at {begin_s} s, before the one in line {earlier} has ended at {end_s} s"
+                );
+                return Err((line, fault));
+            }
+            // A stay that begins when the one before ends is part of it.
+            Some(before) if on == before.1 => before.1 = off,
+            _ => stays.push((on, off)),
+        }
+    }
+    Ok(stays)
 }

@@ -341,11 +341,16 @@ fn every_wrong_line_of_a_trace_of_links_is_named() {
         ),
         (
             "0,0,5,x\n",
-            "l.csv:2: expected a number from 0 to 1e9 in column `up_mbit_per_s`, found \"x\"",
+            "l.csv:2: expected 0 or a number from 1e-6 to 1e9 in column `up_mbit_per_s`, found \"x\"",
         ),
         (
             "0,0,-1,5\n",
-            "l.csv:2: expected a number from 0 to 1e9 in column `down_mbit_per_s`, found \"-1\"",
+            "l.csv:2: expected 0 or a number from 1e-6 to 1e9 in column `down_mbit_per_s`, found \"-1\"",
+        ),
+        // It would be raised to 1 bit/s.
+        (
+            "0,0,5,9.9e-7\n",
+            "l.csv:2: expected 0 or a number from 1e-6 to 1e9 in column `up_mbit_per_s`, found \"9.9e-7\"",
         ),
         (
             "0,nan,5,5\n",
@@ -353,11 +358,11 @@ fn every_wrong_line_of_a_trace_of_links_is_named() {
         ),
         (
             "0,1.5,5,5\n",
-            "l.csv:2: the first line of this user is of 1.5 s; a user's lines begin at 0 s",
+            "l.csv:2: user 0 begins at 1.5 s, and a user's lines begin at 0 s",
         ),
         (
             "0,0,5,5\n1,0,5,5\n0,2,5,5\n0,2,4,4\n",
-            "l.csv:5: this user has a time of 2 s, which is not after the 2 s in line 4",
+            "l.csv:5: user 0 has a time of 2 s, which is not after the 2 s in line 4",
         ),
         (
             "0,0,5,5\n2,0,5,5\n",
@@ -365,11 +370,11 @@ fn every_wrong_line_of_a_trace_of_links_is_named() {
         ),
         (
             "0,0,5,0\n0,1,5,0\n",
-            "l.csv:2: no line of this user has a rate above 0 in column `up_mbit_per_s`",
+            "l.csv:2: user 0 has no rate above 0 in column `up_mbit_per_s`",
         ),
         (
             "0,0,0,5\n",
-            "l.csv:2: no line of this user has a rate above 0 in column `down_mbit_per_s`",
+            "l.csv:2: user 0 has no rate above 0 in column `down_mbit_per_s`",
         ),
     ] {
         assert_eq!(fault(lines, None), message);
@@ -400,4 +405,38 @@ fn without_a_period_the_last_line_holds_as_long_as_the_one_before() {
         .map(|at| link.share_at(second(at)).cap.get() as f64 / 1e6);
     assert_eq!(rates, [8.0, 16.0, 16.0, 4.0, 4.0, 8.0, 16.0, 4.0]);
     assert_eq!(link.changes_after(second(8.0)), Some(second(10.0)));
+}
+
+/// If this fails, a user named in the ratings file has the link of another one, or a fault of a
+/// trace by name does not say whose it is.
+#[test]
+fn links_may_go_by_the_names_of_the_ratings_file() {
+    let names: Vec<Box<str>> = ["Zoë", "7"].map(Into::into).into();
+    let parse = |text: &str| {
+        let text = format!("name,time_s,down_mbit_per_s,up_mbit_per_s\n{text}");
+        let users = Users::of(&names);
+        LinkTrace::parse((text.as_bytes(), &users), Path::new("l.csv"), None)
+    };
+    let trace = Arc::new(parse("7,0,3,4\nnobody,0,9,9\nZoë,0,1e-6,2\nZoë,5,5,0\n").unwrap());
+    let rate = |user, direction, second| {
+        let at = SimTime::ZERO + SimDuration::from_secs_f64(second);
+        let rates = Rates::Traced {
+            trace: Arc::clone(&trace),
+            user: UserId(user),
+            direction,
+        };
+        rates.at(at).rate.get()
+    };
+    assert_eq!(rate(0, Direction::Down, 0.0), 1);
+    assert_eq!(rate(0, Direction::Up, 6.0), 0);
+    assert_eq!(rate(1, Direction::Up, 6.0), 4_000_000);
+    let fault = |text: &str| parse(text).unwrap_err().to_string();
+    assert_eq!(
+        fault("7,0,3,4\nZoë,1,1,2\n"),
+        "l.csv:3: user 0 \"Zoë\" begins at 1 s, and a user's lines begin at 0 s"
+    );
+    assert_eq!(
+        fault("Zoë,0,1,2\n7,0,fast,4\n"),
+        "l.csv:3: user 1 \"7\": expected 0 or a number from 1e-6 to 1e9 in column `down_mbit_per_s`, found \"fast\""
+    );
 }

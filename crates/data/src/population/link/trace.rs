@@ -4,12 +4,14 @@ use std::io::BufRead;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::super::columns::{self, Users};
-use crate::records::malformed;
+use super::super::columns::{self, Row, Users};
 use fedrecsim_core::{BitsPerSecond, Bytes, Direction, Result, SimDuration, SimTime, UserId};
 
 /// The largest rate that a trace can name, which is that of a scenario's keys.
 const LARGEST_MBIT_PER_S: f64 = 1e9;
+
+/// The least rate beside 0, which is 1 bit/s.
+const LEAST_MBIT_PER_S: f64 = 1e-6;
 
 /// The rates of one direction of a user's link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,7 +153,7 @@ impl LinkTrace {
     ) -> Result<Self> {
         let nanoseconds = |seconds: f64| SimDuration::from_secs_f64(seconds).as_nanos();
         let names = ["user", "time_s", "down_mbit_per_s", "up_mbit_per_s"];
-        let users = columns::read_users((text, run), path, names, 4, |row| {
+        let parse = |row: &Row<'_>| {
             let time_s = row.not_negative(1, columns::LAST_SECOND)?;
             let is_late = |period_s: &f64| nanoseconds(time_s) >= nanoseconds(*period_s);
             if let Some(period_s) = period_s.filter(is_late) {
@@ -160,7 +162,8 @@ impl LinkTrace {
                 ));
             }
             let rate = |column| {
-                let rate = row.not_negative(column, LARGEST_MBIT_PER_S);
+                // A rate below 1 bit/s would be raised to it.
+                let rate = row.zero_or_from(column, LEAST_MBIT_PER_S, LARGEST_MBIT_PER_S);
                 rate.map(BitsPerSecond::from_mbit_f64)
             };
             Ok(Line {
@@ -168,24 +171,21 @@ impl LinkTrace {
                 down: rate(2)?,
                 up: rate(3)?,
             })
-        })?;
-        let mut trace = Self {
-            users: Vec::new(),
-            periods: Vec::new(),
         };
-        for lines in users {
-            check(&lines).map_err(|(fault, line)| malformed(path, line, fault))?;
+        let users = columns::read_users((text, run), path, names, 4, parse, |lines| {
+            check(&lines)?;
             let lines: Vec<Line> = lines.into_iter().map(|(_, line)| line).collect();
-            trace.periods.push(match lines[..] {
+            let period = match lines[..] {
                 [.., before, last] => {
                     let all = last.time + (last.time - before.time);
                     Some(period_s.map_or(all, nanoseconds))
                 }
                 _ => None,
-            });
-            trace.users.push(lines);
-        }
-        Ok(trace)
+            };
+            Ok((lines, period))
+        })?;
+        let (users, periods) = users.into_iter().unzip();
+        Ok(Self { users, periods })
     }
 
     /// Feeds the trace to `sink`, as little-endian bytes in a fixed order.
@@ -237,26 +237,27 @@ impl LinkTrace {
     }
 }
 
-/// Checks the lines of a user, who has some. An error comes with the number of the line in the file.
-fn check(lines: &[(u64, Line)]) -> Result<(), (String, u64)> {
+/// Checks the lines of a user, who has some. An error has the number of the line in the file, and
+/// goes on after the user's name.
+fn check(lines: &[(u64, Line)]) -> Result<(), (u64, String)> {
     let seconds = |time| SimDuration::from_nanos(time).as_secs_f64();
     let (number, first) = lines[0];
     if first.time != 0 {
         let message = format!(
-            "the first line of this user is of {} s; a user's lines begin at 0 s",
+            "begins at {} s, and a user's lines begin at 0 s",
             seconds(first.time)
         );
-        return Err((message, number));
+        return Err((number, message));
     }
     for pair in lines.windows(2) {
         let [(earlier, before), (number, line)] = [pair[0], pair[1]];
         if line.time <= before.time {
             let message = format!(
-                "this user has a time of {} s, which is not after the {} s in line {earlier}",
+                "has a time of {} s, which is not after the {} s in line {earlier}",
                 seconds(line.time),
                 seconds(before.time)
             );
-            return Err((message, number));
+            return Err((number, message));
         }
     }
     let is_idle =
@@ -266,6 +267,6 @@ fn check(lines: &[(u64, Line)]) -> Result<(), (String, u64)> {
         (_, true) => "up_mbit_per_s",
         _ => return Ok(()),
     };
-    let message = format!("no line of this user has a rate above 0 in column `{column}`");
-    Err((message, number))
+    let message = format!("has no rate above 0 in column `{column}`");
+    Err((number, message))
 }

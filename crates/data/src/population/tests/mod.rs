@@ -204,7 +204,7 @@ fn every_wrong_line_of_a_trace_of_devices_is_named() {
             "1,5,-1",
             "d.csv:3: expected a number greater than 0 and at most 1e9 in column `memory_mb`, found \"-1\"".to_owned(),
         ),
-        ("0,5,", "d.csv:3: this user stands here for the second time; the first is line 2".to_owned()),
+        ("0,5,", "d.csv:3: user 0 stands here for the second time; the first is line 2".to_owned()),
         (
             "2,5,",
             "d.csv:3: user 2 stands here, but no line has user 1: users are numbered from 0 without gaps".to_owned(),
@@ -440,7 +440,12 @@ fn a_trace_may_have_the_names_of_the_ratings_file() {
     );
     assert!(
         fault(&text.replace("nobody", "7"))
-            .contains("d.csv:3: this user stands here for the second time")
+            .contains("d.csv:3: user 1 \"7\" stands here for the second time")
+    );
+    assert_eq!(
+        fault("name,ns_per_row_visit\nnobody,1\n7,fast\n"),
+        "d.csv:3: user 1 \"7\": expected a number greater than 0 and at most 1e12 in column \
+         `ns_per_row_visit`, found \"fast\""
     );
     assert!(fault("name,user,ns_per_row_visit\n7,0,2\n").contains("unknown column \"name\""));
     let generated = DeviceTrace::parse((text.as_bytes(), &Users::default()), Path::new("d.csv"));
