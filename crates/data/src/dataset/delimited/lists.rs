@@ -12,6 +12,11 @@ use crate::dataset::form::WRITE_PAIRS;
 /// The highest number that is probably a rating.
 const HIGHEST_RATING: u64 = 10;
 
+/// How many rows must be expected whose rating is also the number of their item, if the two have
+/// nothing to do with one another, for none of them to mean that a row is a list of different items:
+/// by chance, that happens once in e^20 files.
+const CHANCE_MEETINGS: u64 = 20;
+
 /// How many times the numbers of one column exceed those of another one, if the columns mean different
 /// things, such as items and times.
 const OTHER_KIND: u64 = 4;
@@ -30,6 +35,8 @@ pub(super) struct Lists {
     highest: Vec<u64>,
     /// Whether a column of these has ratings, labels or weights.
     are_ratings: Vec<bool>,
+    /// How often each number up to the highest rating is an item, and how often a rating.
+    small: [[u64; 2]; HIGHEST_RATING as usize + 1],
     /// The column that a text was found in first; the map is only looked up.
     columns: HashMap<Box<[u8]>, usize>,
     /// Whether a text stands in several columns.
@@ -64,7 +71,16 @@ impl Lists {
         let is_short = record.len() < 3 || columns.part.is_some() || columns.has_header;
         !is_short
             && match self.are_numbers {
-                true => self.is_list_of_numbers(places().map(|at| number(record, at))),
+                true => {
+                    let of_pair = [Some(columns.item), columns.rating];
+                    for (kind, at) in of_pair.into_iter().enumerate() {
+                        let small = at.and_then(|at| number(record, at)?.try_into().ok());
+                        if let Some(counts) = small.and_then(|at: usize| self.small.get_mut(at)) {
+                            counts[kind] += 1;
+                        }
+                    }
+                    self.is_list_of_numbers(places().map(|at| number(record, at)))
+                }
                 false => self.is_list_of_texts(places().map(|at| trimmed(record, at))),
             }
     }
@@ -102,6 +118,13 @@ impl Lists {
         let highest = self.highest.iter().max().copied().unwrap_or_default();
         let mut of_ratings = self.highest.iter().zip(&self.are_ratings);
         let has_ratings = of_ratings.any(|(highest, is)| *is && *highest <= HIGHEST_RATING);
+        // No row has met itself so far, or the rows would be no lists.
+        let meetings: u64 = self
+            .small
+            .iter()
+            .map(|[items, ratings]| items * ratings)
+            .sum();
+        let has_ratings = has_ratings && meetings < CHANCE_MEETINGS * self.rows as u64;
         let is_alike = highest <= OTHER_KIND * lowest || self.are_sorted && self.highest.len() > 3;
         let are_lists = match self.are_numbers {
             true => is_alike && !has_ratings,

@@ -296,6 +296,32 @@ fn lists_of_one_length_read_as_pairs_after_their_command() {
     }
 }
 
+/// If this fails, lists of items with low numbers become ratings, or ratings of a few items are
+/// refused. Few rows do not tell.
+#[test]
+fn lists_of_low_numbers_are_told_by_what_never_meets() {
+    let text = |rows: u32, second: fn(u32, u32) -> u32| -> String {
+        let row = |user: u32| {
+            let first = user % 10;
+            format!(
+                "{} {} {}\n",
+                100 + user,
+                1 + first,
+                1 + second(first, user) % 10
+            )
+        };
+        (0..rows).map(row).collect()
+    };
+    let layout = three(false);
+    let other = |first: u32, user: u32| first + 1 + user / 10 % 9;
+    let told = fault(text(270, other), &layout);
+    assert!(told.contains("an adjacency list"), "{told}");
+    let any = |first: u32, user: u32| first + user / 10;
+    for ratings in [text(90, other), text(270, any)] {
+        assert!(read_text(&ratings, &layout).is_ok());
+    }
+}
+
 /// If this fails, the ratings of libFM have the rating for a user.
 #[test]
 fn lines_of_libfm_read_after_the_second_command() {
