@@ -10,7 +10,7 @@ use crate::{Error, Result};
 use fedrecsim_report::study::compare::{self, Wanted};
 use fedrecsim_report::study::{saved, tables};
 use fedrecsim_report::words::counted;
-use fedrecsim_report::{self as report, SavedReport, html};
+use fedrecsim_report::{self as report, MadeFolders, SavedReport, html};
 
 /// The name of the tables' files.
 const NAME: &str = "compare";
@@ -45,7 +45,7 @@ pub(crate) fn compare(arguments: &CompareArgs, vocabulary: &[MethodVocabulary]) 
     };
     let mut results = compare::results(reports, wanted, vocabulary)?;
     if let Some(folder) = &arguments.out {
-        std::fs::create_dir_all(folder).map_err(|reason| Error::write(folder, reason))?;
+        let _made = MadeFolders::make(folder)?;
         // The page leads from its folder to those of the runs.
         for run in results.arms.iter_mut().flat_map(|arm| &mut arm.runs) {
             run.folder = from_folder(folder, &run.folder).unwrap_or_else(|| run.folder.clone());

@@ -79,29 +79,39 @@ fn a_folder_where_nobody_may_write_is_refused_before_the_run() {
     );
 }
 
-/// If this fails, the check above proves nothing: the data set is at hand, or missing data is not
-/// refused.
-/// If this fails, a full disk keeps an empty file, and with it a folder that nobody wants.
+/// Runs the program where no file can have a byte, and returns its status and what it says.
+#[cfg(target_os = "linux")]
+fn on_a_full_disk(words: &[&Path]) -> (Option<i32>, String) {
+    // The signal is ignored, so that writing fails with an error as it does on a full disk.
+    let output = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""])
+        .arg(env!("CARGO_BIN_EXE_fedrecsim"))
+        .args(words)
+        .env_remove("FEDRECSIM_DATA")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), said)
+}
+
+/// If this fails, a full disk keeps an empty file, and with it a folder that nobody wants, or it is
+/// noticed only when a run is over.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_disk_without_room_is_said_before_the_run_and_keeps_nothing() {
     let workshop = Workshop::new();
     let scenario = workshop.write("without-data.toml", WITHOUT_DATA);
-    // Files may have no block, and the signal is ignored, so that writing fails with an error as it
-    // does on a full disk.
-    let output = Command::new("sh")
-        .args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""])
-        .arg(env!("CARGO_BIN_EXE_fedrecsim"))
-        .arg("run")
-        .arg(scenario)
-        .arg("--out")
-        .arg(workshop.report())
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(!workshop.report().exists());
+    let report = workshop.report();
+    let words = ["run".as_ref(), &*scenario, "--out".as_ref(), &*report];
+    let (status, said) = on_a_full_disk(&words);
+    assert_eq!(status, Some(2), "{said}");
+    // It would be the missing data set that is told if the folder were not tried first.
+    assert!(said.contains("the report cannot be written to"), "{said}");
+    assert!(!report.exists());
 }
 
+/// If this fails, the tests of folders without room prove nothing: the data set is at hand, or
+/// missing data is not refused.
 #[test]
 fn with_a_good_folder_the_missing_data_set_is_what_is_said() {
     let workshop = Workshop::new();
@@ -115,6 +125,29 @@ fn with_a_good_folder_the_missing_data_set_is_what_is_said() {
             "https://files.grouplens.org",
         ],
     );
+}
+
+/// If this fails, a study or a comparison that has no room leaves a folder behind, which the next
+/// attempt finds in its way.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_study_and_a_comparison_without_room_leave_no_folder() {
+    let workshop = Workshop::new();
+    let small = workshop.small();
+    let made = workshop.arguments(small.clone(), &["training.rounds=1"]);
+    made.carry_out().unwrap();
+    let study = format!("base = {small:?}\nseeds = [1]\n[[arms]]\nname = \"a\"\n");
+    let study = workshop.write("study.toml", &study);
+    let out = workshop.path("deep/out");
+    for words in [
+        ["study".as_ref(), &*study],
+        ["compare".as_ref(), &*workshop.report()],
+    ] {
+        let (status, said) = on_a_full_disk(&[&words[..], &["--out".as_ref(), &*out]].concat());
+        assert_eq!(status, Some(1), "{words:?}: {said}");
+        assert!(said.contains("cannot write"), "{words:?}: {said}");
+        assert!(!workshop.path("deep").exists(), "{words:?}: {said}");
+    }
 }
 
 #[test]

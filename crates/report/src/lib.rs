@@ -33,6 +33,7 @@ pub mod html;
 mod ledger_lines;
 mod load;
 mod lock;
+mod made_folders;
 mod markdown;
 pub(crate) mod metrics;
 #[cfg(feature = "npz")]
@@ -65,6 +66,7 @@ pub use self::{
     exporter::{EXPORTERS, Exporter, Files, run_json},
     folder::{EarlierReport, ReportFolder},
     lock::FolderLock,
+    made_folders::MadeFolders,
     read::{SavedReport, SavedRun},
     record::{RunRecord, Wall},
     run::page_of_folder,

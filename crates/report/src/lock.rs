@@ -8,6 +8,7 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::made_folders::MadeFolders;
 use fedrecsim_core::{Error, Result};
 
 /// The name of the locked file, which no user's file has.
@@ -21,9 +22,23 @@ pub struct FolderLock {
     /// The locked file, which is open as long as the lock is held.
     _file: File,
     path: PathBuf,
+    /// The folders that were made for the lock, which go after its file if nothing else is there.
+    _made: MadeFolders,
 }
 
 impl FolderLock {
+    /// Makes `folder`, parents included, unless it is there, and takes its lock. Made folders with
+    /// nothing in them are removed with the lock.
+    ///
+    /// # Errors
+    /// Those of [`Self::take`] and [`MadeFolders::make`].
+    pub fn make_and_take(folder: &Path) -> Result<Self> {
+        let made = MadeFolders::make(folder)?;
+        let mut lock = Self::take(folder)?;
+        lock._made = made;
+        Ok(lock)
+    }
+
     /// Takes the lock of `folder`.
     ///
     /// # Errors
@@ -60,7 +75,12 @@ impl FolderLock {
             // The former holder may have ended in between and removed the file; then the next
             // process would lock another file.
             if is_still_at(&file, &path).map_err(unwritten)? {
-                return Ok(Self { _file: file, path });
+                let _made = MadeFolders::default();
+                return Ok(Self {
+                    _file: file,
+                    path,
+                    _made,
+                });
             }
         }
     }

@@ -15,7 +15,7 @@ use crate::scenario::DatasetSpec;
 use crate::{Error, Result};
 use fedrecsim_data::dataset::public::{Archive, KnownDataset, by_hand, datasets};
 use fedrecsim_data::dataset::registry;
-use fedrecsim_report::FolderLock;
+use fedrecsim_report::{FolderLock, MadeFolders};
 
 /// Fetches the data sets, and returns what was done and what went wrong. One that cannot be had
 /// does not keep the others from being fetched. Progress is shown if `visible` is true.
@@ -131,7 +131,7 @@ impl Job<'_> {
     /// downloaded is the wrong one; it stays. [`Error::Write`] if the data folder cannot be
     /// written, and [`Error::Usage`] if something else is in its place.
     pub(crate) fn run(&self, progress: super::download::Progress) -> Result<String> {
-        fs::create_dir_all(self.folder).map_err(|reason| Error::write(self.folder, reason))?;
+        let _made = MadeFolders::make(self.folder)?;
         let _lock = FolderLock::take_for("the data sets in", self.folder)?;
         let target = self.folder.join(self.file);
         let own = target.parent().unwrap_or(self.folder);

@@ -15,7 +15,7 @@ use crate::cli::{self, Session};
 use crate::method::Entry;
 use crate::{Error, Result};
 use fedrecsim_core::memory;
-use fedrecsim_report::{SavedReport, SavedRun};
+use fedrecsim_report::{MadeFolders, SavedReport, SavedRun};
 
 /// The most characters of a reason.
 const LONGEST_REASON: usize = 600;
@@ -72,7 +72,7 @@ impl Start {
     fn begin(&self) -> Result<File> {
         let log = log_of(&self.folder);
         let unwritten = |reason| Error::write(&log, reason);
-        fs::create_dir_all(self.folder.parent().unwrap_or(Path::new("."))).map_err(unwritten)?;
+        let _made = MadeFolders::make(self.folder.parent().unwrap_or(Path::new(".")))?;
         remove_if_there(&failure_of(&self.folder))?;
         // A link that somebody has put there is not followed.
         if self.to_do != ToDo::Resume || log.is_symlink() {

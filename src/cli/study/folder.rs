@@ -31,7 +31,8 @@ pub(crate) enum ToDo {
 }
 
 impl OpenStudy<'_> {
-    /// Takes the folder, which is made if it is not there, until the lock is dropped. Returns the
+    /// Takes the folder, which is made if it is not there, until the lock is dropped, and is removed
+    /// then if it was made and nothing is in it. Returns the
     /// record of the study that goes on there or begins, which is not written yet.
     ///
     /// # Errors
@@ -39,8 +40,7 @@ impl OpenStudy<'_> {
     /// work there.
     pub(super) fn begin(&self) -> Result<(FolderLock, StudyRecord)> {
         let path = &self.path;
-        fs::create_dir_all(path).map_err(|reason| Error::write(path, reason))?;
-        let lock = FolderLock::take(path)?;
+        let lock = FolderLock::make_and_take(path)?;
         let mut entries = fs::read_dir(path).map_err(|reason| Error::read(path, reason))?;
         let is_ours = |entry: fs::DirEntry| {
             let name = entry.file_name();

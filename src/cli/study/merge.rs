@@ -10,8 +10,8 @@ use super::folder::{ToDo, failure_of, log_of};
 use crate::cli::output_file::{copy_file, remove_if_there};
 use crate::method::{Entry, METHODS};
 use crate::{Error, Result};
-use fedrecsim_report::SavedRun;
 use fedrecsim_report::study::{RunId, StudyRecord, as_saved};
+use fedrecsim_report::{MadeFolders, SavedRun};
 use fedrecsim_sim::checkpoint;
 
 /// The file that is copied last, since a run counts as complete when it is there.
@@ -95,7 +95,7 @@ fn copy_if_there(from: &Path, to: &Path) -> Result<()> {
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let folder = to.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).map_err(|reason| Error::write(to, reason))?;
+    let _made = MadeFolders::make(folder)?;
     copy_file(from, to)
 }
 

@@ -26,9 +26,7 @@ const PARTIAL: (&str, &str) = (".fedrecsim-", ".partial");
 #[must_use]
 pub struct ReportFolder {
     path: PathBuf,
-    /// Folders that were made for this report, outermost first.
-    made: Vec<PathBuf>,
-    lock: Option<FolderLock>,
+    _lock: FolderLock,
     /// The files of the report.
     exporters: Vec<Exporter>,
 }
@@ -77,21 +75,13 @@ impl ReportFolder {
                 path.join(checkpoint::SCENARIO_FILE).display()
             )));
         }
-        let mut folder = Self {
-            path,
-            made: Vec::new(),
-            lock: None,
-            exporters: EXPORTERS.to_vec(),
-        };
-        let claimed = folder.claim();
-        claimed.map_err(|error| match error {
+        Self::claim(&path).map_err(|error| match error {
             Error::Write { source, .. } => Error::Usage(format!(
                 "the report cannot be written to {}: {source}; name another folder with --out",
-                folder.path.display()
+                path.display()
             )),
             other => other,
-        })?;
-        Ok(folder)
+        })
     }
 
     /// Takes the folder of a stopped run with all its contents.
@@ -114,15 +104,19 @@ impl ReportFolder {
         self
     }
 
-    fn claim(&mut self) -> Result<()> {
-        self.make_folders()
-            .map_err(|reason| Error::write(&self.path, reason))?;
-        self.lock = Some(FolderLock::take(&self.path)?);
+    fn claim(path: &Path) -> Result<Self> {
+        let folder = Self {
+            path: path.to_owned(),
+            _lock: FolderLock::make_and_take(path)?,
+            exporters: EXPORTERS.to_vec(),
+        };
         // The folder must be locked before: only then are the leftovers those of a killed run, not
         // of one at work.
-        self.remove_leftovers()
-            .and_then(|()| self.try_writing())
-            .map_err(|reason| Error::write(&self.path, reason))
+        folder
+            .remove_leftovers()
+            .and_then(|()| folder.try_writing())
+            .map_err(|reason| Error::write(path, reason))?;
+        Ok(folder)
     }
 
     /// Returns the folder.
@@ -193,20 +187,6 @@ impl ReportFolder {
         })
     }
 
-    fn make_folders(&mut self) -> io::Result<()> {
-        let missing: Vec<PathBuf> = self
-            .path
-            .ancestors()
-            .take_while(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
-            .map(Path::to_path_buf)
-            .collect();
-        for folder in missing.into_iter().rev() {
-            fs::create_dir(&folder)?;
-            self.made.push(folder);
-        }
-        Ok(())
-    }
-
     fn remove_leftovers(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
@@ -240,19 +220,6 @@ impl ReportFolder {
         match what(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::write(path, error)),
             _ => Ok(()),
-        }
-    }
-}
-
-impl Drop for ReportFolder {
-    fn drop(&mut self) {
-        self.lock = None;
-        for folder in self.made.iter().rev() {
-            // It fails on a folder with anything in it, which keeps a report, and the loop ends
-            // with the first one that stays.
-            if fs::remove_dir(folder).is_err() {
-                break;
-            }
         }
     }
 }
