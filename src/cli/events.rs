@@ -58,7 +58,8 @@ pub(crate) fn events(arguments: &EventsArgs, session: &Session) -> Result<Finish
     };
     let (file, sink, place): (_, Sink, _) = match &arguments.out {
         Some(path) => {
-            let (file, sink) = OutputFile::create(path, arguments.overwrite, false)?;
+            // It tells of each user when and with how many bytes it takes part.
+            let (file, sink) = OutputFile::create(path, arguments.overwrite, true)?;
             (Some(file), Box::new(sink), path.as_path())
         }
         None => (None, Box::new(io::stdout()), Path::new("standard output")),

@@ -142,7 +142,11 @@ pub(crate) fn copy_file(from: &Path, to: &Path) -> Result<()> {
     output.publish()
 }
 
-fn write((output, mut file): (OutputFile, File), bytes: &[u8]) -> Result<()> {
+/// Writes a file that was begun, and gives it its name.
+///
+/// # Errors
+/// As [`OutputFile::publish`].
+pub(crate) fn write((output, mut file): (OutputFile, File), bytes: &[u8]) -> Result<()> {
     let written = file.write_all(bytes);
     written.map_err(|reason| output.unwritten(reason))?;
     output.publish()

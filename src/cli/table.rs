@@ -8,7 +8,7 @@ use ndarray::Array2;
 use ndarray_npy::{NpzReader, ReadNpzError};
 
 use super::args::TableArgs;
-use super::output_file::write_file;
+use super::output_file::{OutputFile, write};
 use crate::{Error, Result};
 use fedrecsim_report::plot::table::heat_map;
 use fedrecsim_report::table::{Summary, THRESHOLDS};
@@ -44,7 +44,8 @@ pub(crate) fn table(arguments: &TableArgs) -> Result<String> {
     if let Some(picture) = &arguments.heat_map {
         let from = format!("From {}.", path.display());
         let svg = heat_map(&format!("{name}: values"), &from, &values.view())?;
-        write_file(picture, svg.as_bytes(), true)?;
+        // The tables may be those of single users.
+        write(OutputFile::create(picture, true, true)?, svg.as_bytes())?;
     }
     Ok(text(&described))
 }

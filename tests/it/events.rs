@@ -6,7 +6,7 @@ use fedrecsim_core::{Error, SimTime};
 use fedrecsim_sim::{RunControl, Simulation, Stop, Until};
 use serde_json::Value;
 
-use crate::support::{Words, Workshop, assert_refusal, run, small, world};
+use crate::support::{Words, Workshop, assert_hidden, assert_refusal, run, small, world};
 
 /// Overrides that make everything happen: late updates, a line at the server, dropouts, departures,
 /// faults.
@@ -208,6 +208,7 @@ fn a_file_that_is_there_is_left_alone() {
     );
     arguments.and(&["--overwrite"]).carry_out().unwrap();
     assert!(!lines(&workshop.path("events")).is_empty());
+    assert_hidden(&workshop.path("events"));
     let another = events(&workshop, "jsonl", &[], "another");
     let backward = another.and(&["--from-round", "3", "--to-round", "2"]);
     assert_refusal(

@@ -6,7 +6,7 @@ use fedrecsim_sim::{RunControl, Simulation};
 use ndarray::{Array1, Array2};
 use ndarray_npy::NpzReader;
 
-use crate::support::{Words, Workshop, run, small, small_with, world};
+use crate::support::{Words, Workshop, assert_hidden, run, small, small_with, world};
 
 /// If this fails, a study of a method gets another table than the user's, or one for a method that
 /// has none.
@@ -143,12 +143,7 @@ fn saved_users_have_the_items_of_the_ratings_that_are_held_out() {
     }
     let [_, training, validation, test] = counts;
     assert!(training > test && test > 5 && validation == 0, "{counts:?}");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        let mode = fs::metadata(&path).unwrap().permissions().mode();
-        assert_eq!(mode & 0o077, 0, "others read what a device keeps: {mode:o}");
-    }
+    assert_hidden(&path);
 }
 
 /// If this fails, a picture shows another user's table, or marks items that the user has not rated.
@@ -174,6 +169,7 @@ fn saved_users_are_described_and_drawn() {
     let heat_map = workshop.path("heat.svg");
     let one = all.and(&["--sum", "C,D-11", "--heat-map"]).path(&heat_map);
     one.carry_out().unwrap();
+    assert_hidden(&heat_map);
     let drawn = fs::read_to_string(heat_map).unwrap();
     assert!(drawn.contains("Heat map") && drawn.contains("C + D-11"));
     let wrong = all.and(&["--sum", "D-4"]);

@@ -275,6 +275,17 @@ pub fn assert_refusal(error: &Error, parts: &[&str]) {
     }
 }
 
+/// Asserts that a file, which tells of single users, can be read by its owner alone.
+#[track_caller]
+pub fn assert_hidden(path: &Path) {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "others read {}: {mode:o}", path.display());
+    }
+}
+
 /// Checks that every byte of the outcome is accounted for, in every round and in all, and that the
 /// rounds add up to the total.
 #[track_caller]
