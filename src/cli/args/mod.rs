@@ -23,7 +23,7 @@ pub(crate) use tables::{CodecBenchArgs, CodecCommand, TableArgs};
 pub(crate) use values::{ControlArg, Pretend, TableFormat, check_parquet};
 
 use crate::{Error, Result};
-use values::{digest, from_one, seeds, threads, users, virtual_seconds};
+use values::{digest, from_one, seeds, threads, time, users, virtual_seconds};
 
 /// Simulates federated recommendation and measures what accuracy costs in bytes and in time.
 ///
@@ -353,7 +353,7 @@ pub(crate) struct CalibrateArgs {
     #[command(flatten)]
     pub input: InputArgs,
     /// Measure for about this long, such as 30s.
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", allow_hyphen_values = true, value_parser = time)]
     pub length: Duration,
 }
 
@@ -372,7 +372,7 @@ pub(crate) struct RunOptions {
     /// The time counts from the start of the command. The finished rounds are reported, and the
     /// exit code is 1, as after Ctrl-C. Leave time for the longest round and for writing the
     /// report.
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = time)]
     pub max_wall_time: Option<Duration>,
     /// Print one JSON object with the results on standard output, and nothing else there.
     #[arg(long)]

@@ -127,7 +127,12 @@ fn a_wrong_command_line_exits_with_two() {
             "a whole number of at least 1",
         ),
         ("run a.toml --threads -1", "a whole number from 1 to 1024"),
-        ("run a.toml --max-wall-time -5m", ""),
+        (
+            "run a.toml --max-wall-time -5m",
+            "a time of at least 0 with its units, such as 55m",
+        ),
+        ("run a.toml --max-wall-time 55", "a time of at least 0"),
+        ("calibrate a.toml --length -5s", "a time of at least 0"),
         (
             "recommend o --user 3 --top -1",
             "a whole number of at least 1",

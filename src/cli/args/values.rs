@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::ValueEnum;
 
@@ -77,6 +78,14 @@ fn whole<T: FromStr + PartialOrd>(
 ) -> Result<T, String> {
     let number = text.parse().ok().filter(|number| range.contains(number));
     number.ok_or_else(|| format!("expected a whole number {expected}"))
+}
+
+/// Takes a span of wall-clock time.
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
+    let span = humantime::parse_duration(text);
+    span.map_err(|_| {
+        "expected a time of at least 0 with its units, such as 55m or 1h30m".to_owned()
+    })
 }
 
 /// Takes a virtual time that the clock can show.
