@@ -25,13 +25,13 @@ const SHORT_REHEARSAL: RehearsalLength = RehearsalLength {
 /// The memory that any run takes beside its data, devices, uploads and what its rehearsal has left
 /// in use: more buffers of the threads, bookings, and the report with its charts. Measured over the
 /// scenarios of this repository.
-const BYTES_OF_ANY_RUN: u64 = 32 << 20;
+const BYTES_OF_ANY_RUN: u64 = 24 << 20;
 
 /// The expected cost of a run on this machine.
 pub(crate) struct Expected {
     /// The measurements of the rehearsal.
     pub estimate: Estimate,
-    /// The memory of this process with its data, before the first round.
+    /// The memory of this process with its data and what the rehearsal holds.
     resident_bytes: u64,
     /// The most that the process has had so far, as the reading of the data may take more than the
     /// run.
@@ -52,11 +52,22 @@ impl Expected {
             true => LONG_REHEARSAL,
             false => SHORT_REHEARSAL,
         };
+        // The allocator gives memory back when it likes, so that what the rehearsal has taken shows
+        // only while it is held.
+        let mut held = (0, None);
+        let mut watch = || {
+            let resident_bytes = memory::resident_bytes().unwrap_or(0);
+            if resident_bytes >= held.0 {
+                held = (resident_bytes, memory::free_bytes());
+            }
+        };
+        let estimate = sim::estimate_watched(world, threads, rehearsal, &mut watch)?;
+        let (resident_bytes, free_bytes) = held;
         Ok(Self {
-            estimate: sim::estimate(world, threads, rehearsal)?,
-            resident_bytes: memory::resident_bytes().unwrap_or(0),
+            estimate,
+            resident_bytes,
             peak_so_far_bytes: memory::peak_resident_bytes().unwrap_or(0),
-            free_bytes: memory::free_bytes(),
+            free_bytes,
             users: world.dataset.users(),
             threads,
         })

@@ -1,11 +1,13 @@
 //! What `validate --estimate` says of a run, beside what the run then takes.
 
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fedrecsim_sim::{self as sim, RehearsalLength, RunControl};
+use serde_json::Value;
 
-use crate::support::{small_with, world};
+use crate::support::{Workshop, small_with, world};
 
 /// Asserts that two amounts differ by at most 30 %.
 fn assert_near(what: &str, estimated: f64, found: f64) {
@@ -153,4 +155,39 @@ fn an_estimate_of_a_run_that_diverges_says_so() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("diverged"), "{error}");
+}
+
+/// If this fails, a run is killed in the middle for memory that `validate --estimate` left out, or
+/// one that fits is refused.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_has_the_peak_that_was_estimated() {
+    let workshop = Workshop::new();
+    let scenario = workshop.small();
+    let program = |command: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_fedrecsim"))
+            .current_dir(workshop.path(""))
+            .args(command)
+            .arg(&scenario)
+            .args(["--threads", "2", "--set", "method=\"fedmf\""])
+            .args(["--set", "dataset.generator={ users = 8000, items = 1000 }"])
+            .args(["--set", "training.rounds=4"])
+            .args(["--set", "training.participation={ cohort = 400 }"])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command:?}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let told = program(&["validate", "--estimate"]);
+    let words: Vec<&str> = told.split_whitespace().collect();
+    let needs = words.iter().position(|word| *word == "needs").unwrap();
+    assert_eq!(words[needs + 2], "MB", "{told}");
+    let estimated = 1e6 * words[needs + 1].parse::<f64>().unwrap();
+    let run: Value = serde_json::from_str(&program(&["run", "--json"])).unwrap();
+    let found = run["wall"]["peak_rss_bytes"].as_f64().unwrap();
+    assert!(
+        (0.95..1.35).contains(&(estimated / found)),
+        "estimated {estimated}, found {found}"
+    );
 }

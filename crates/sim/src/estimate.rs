@@ -45,13 +45,13 @@ pub struct Estimate {
     /// The part of it that is neither training nor scoring. No more than that is the work of a
     /// single thread: the server divides decoding and adding up.
     pub serial_time_per_round_s: f64,
-    /// The memory that the run needs beside what the process has by now.
+    /// The memory that the run needs beside what the process has in the rehearsal.
     pub memory: MemoryEstimate,
     /// The number of users who are invited in a round.
     pub invited_per_round: f64,
 }
 
-/// The memory that a run needs beside what the process has before its first round.
+/// The memory that a run needs beside what the process has at the end of its rehearsal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryEstimate {
     /// The bytes that the devices of all users keep who take part.
@@ -74,7 +74,21 @@ impl MemoryEstimate {
 /// # Errors
 /// Those of the rounds themselves, such as that training diverges or nobody is available.
 pub fn estimate(world: &Arc<World>, threads: usize, length: RehearsalLength) -> Result<Estimate> {
-    Ok(rehearse(world, threads, length)?.estimate(world, threads))
+    estimate_watched(world, threads, length, &mut || {})
+}
+
+/// As [`estimate`], and calls `watch` after each round of the rehearsal, while that holds what it
+/// has.
+///
+/// # Errors
+/// Those of [`estimate`].
+pub fn estimate_watched(
+    world: &Arc<World>,
+    threads: usize,
+    length: RehearsalLength,
+    watch: &mut dyn FnMut(),
+) -> Result<Estimate> {
+    Ok(rehearse(world, threads, length, watch)?.estimate(world, threads))
 }
 
 /// The measurements of a rehearsal.
@@ -152,7 +166,12 @@ impl Differences {
     }
 }
 
-fn rehearse(world: &Arc<World>, threads: usize, length: RehearsalLength) -> Result<Shown> {
+fn rehearse(
+    world: &Arc<World>,
+    threads: usize,
+    length: RehearsalLength,
+    watch: &mut dyn FnMut(),
+) -> Result<Shown> {
     let measured = Arc::new(Mutex::new(Rehearsed::default()));
     let shared = Arc::clone(&measured);
     let workers: MakeWorkers = Box::new(|world, _, _| Rc::new(Rehearsal::new(world, shared)));
@@ -180,6 +199,7 @@ fn rehearse(world: &Arc<World>, threads: usize, length: RehearsalLength) -> Resu
             break;
         };
         shown.push(record);
+        watch();
         if shown.len() == 1 && !is_enough(1, began.elapsed()) {
             before = (began.elapsed(), rehearsed());
         }

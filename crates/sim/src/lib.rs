@@ -124,7 +124,7 @@ pub use self::{
 };
 pub use self::{
     checkpoints::{CheckpointStore, Checkpoints},
-    estimate::{Estimate, MemoryEstimate, RehearsalLength, estimate},
+    estimate::{Estimate, MemoryEstimate, RehearsalLength, estimate, estimate_watched},
     leak_test::{LeakFinding, LeakTest, LeakVerdict},
     observer::RoundObserver,
     outcome::Outcome,
