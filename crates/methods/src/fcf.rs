@@ -20,7 +20,7 @@ use super::recency::{self, Recency, training_weights, weighted_positives};
 use super::rule;
 use super::user_vector::{solved, solved_to_score};
 use fedrecsim_model::algebra;
-use fedrecsim_model::least_squares::{LeastSquares, Positives, WeightedGram, gram_of_table, score};
+use fedrecsim_model::least_squares::{LeastSquares, Positives, WeightedGram, score};
 
 /// Describes the method to the registry.
 pub(crate) const ENTRY: Entry = Entry::of::<Fcf>();
@@ -67,7 +67,7 @@ impl Fcf {
             weights: Some(&weights),
             target_offset: 1.0,
         };
-        let gram = gram_of_table(table);
+        let gram = solver.gram_of(table);
         let gram = WeightedGram::Matrix(&gram);
         solver.user_vector(gram, table, positives, self.regularization)
     }

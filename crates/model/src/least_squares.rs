@@ -20,6 +20,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::sync::Arc;
 
 use ndarray::{Array2, ArrayView2};
 
@@ -175,6 +176,13 @@ fn have_same_bits(a: &[f32], b: &[f32]) -> bool {
     a.len() == b.len() && differing == 0
 }
 
+/// Holds Y^T Y of one Y. Whether one is kept changes no bit.
+#[derive(Clone, Debug, Default)]
+struct SharedGram {
+    table: Vec<f32>,
+    gram: Arc<Array2<f64>>,
+}
+
 /// Solves for user vectors. Its memory is reused from user to user, and what passes between them
 /// does not depend on the user.
 #[derive(Clone, Debug, Default)]
@@ -182,10 +190,26 @@ pub struct LeastSquares {
     matrix: Array2<f64>,
     rows: Vec<f64>,
     shared: SharedInverses,
+    gram: SharedGram,
     products: Vec<f64>,
 }
 
 impl LeastSquares {
+    /// Returns Y^T Y as [`gram_of_table`] does, which is computed once for all users in a row who
+    /// have received the same table.
+    pub fn gram_of(&mut self, table: &Table) -> Arc<Array2<f64>> {
+        let values = table.as_slice();
+        let is_known = have_same_bits(&self.gram.table, values)
+            && self.gram.gram.nrows() == table.shape().dimension;
+        if !is_known {
+            self.gram = SharedGram {
+                table: values.to_vec(),
+                gram: Arc::new(gram_of_table(table)),
+            };
+        }
+        Arc::clone(&self.gram.gram)
+    }
+
     /// Returns the user vector x (k values) for `positives`.
     ///
     /// `ridge` is the weight of the regulariser for this user. Costs n k^2 / 2 + k^3 / 6 multiply-adds for n positives
