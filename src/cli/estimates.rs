@@ -201,7 +201,7 @@ mod tests {
             "2.00 MB down",
             "12.0 s of virtual time",
             "250 ms here on 2 threads",
-            "93.6 MB",
+            "85.2 MB",
         ] {
             assert!(line.contains(part), "{line}");
         }
