@@ -69,7 +69,7 @@ CODECS = {"f32": "f32", "int8": "8 bits", "dead-zone": "dead zone", "secure": "s
 # The kinds of methods. What none of them names is federated and published, with or without our weights of time.
 COUNTS = ["popularity", "popularity of a window", "popularity with decay", "popularity of returning users"]
 KINDS = {"count": "best count", "published": "best published federated method", "central": "best central method"}
-OURS = ["fedspec", "fedspec, times", "fedgram", "fedgram, times", COUNTS_ALONE, "fedtide"]
+OURS = ["fedspec", "fedspec, times", "fedgram", "fedgram, times", "fedgram, trained by time", COUNTS_ALONE, "fedtide"]
 
 
 def parts(arm):
