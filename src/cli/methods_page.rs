@@ -111,7 +111,10 @@ fn equations(entry: &Entry) -> String {
 /// Returns what stays on the device.
 fn private(placement: Placement, kept: Option<Vec<Kept>>) -> String {
     match placement {
-        Placement::Central => "the times of ratings".to_owned(),
+        Placement::Central => {
+            "the times of ratings, but for weights by them that a method sends to train with"
+                .to_owned()
+        }
         Placement::Untrained => "nothing".to_owned(),
         Placement::Federated | Placement::Assisted => match kept {
             None => "the ratings, and what else the method keeps".to_owned(),

@@ -96,6 +96,10 @@ pub trait Central: Send + Sync + Sized + 'static {
         Self::Memory::default()
     }
 
+    /// Forgets what the server remembers of the ratings of a run that is over. The default forgets
+    /// nothing.
+    fn begin_anew(&self, _memory: &mut Self::Memory) {}
+
     /// Makes one pass over the ratings.
     ///
     /// # Errors
@@ -190,7 +194,7 @@ impl<M: Central> Declare for AtServer<M> {
         }
     }
 
-    /// A device sends a rating for each item that it has rated.
+    /// A device sends a number for each item that it sends, a rating or a weight.
     fn blocks(&self, size: ProblemSize) -> Vec<Block> {
         let model = self.method.blocks(size).into_iter();
         let ratings = item_table("ratings", size.items, 1).upload_only();
@@ -274,6 +278,7 @@ impl<M: Central> Server for CentralServer<M> {
 
     fn begin_anew(&mut self) {
         self.ratings.clear();
+        self.method.begin_anew(&mut self.memory);
     }
 }
 

@@ -82,7 +82,7 @@ impl Declare for Fcf {
                            everybody, Adam on the server";
     const SOURCE: &str = "Ammad-ud-din et al., Federated Collaborative Filtering, arXiv 1901.09888";
     const FORMULA: &[&str] = &[
-        "s_i = x · Y_i,  x = (Yᵀ C Y + λ I)⁻¹ Yᵀ C y,  C = diag(c_i),  c_i = 1 + α y_i",
+        "s_i = x · Y_i,  x = (Yᵀ C Y + λ I)⁻¹ Yᵀ C y,  C = diag(c_i),  c_i = 1 + α y_i, or 1 + α w_i y_i by time",
         "L = Σ_u (Σ_i c_ui (y_ui − x_u · Y_i)² + λ ‖x_u‖²) + λ Σ_i ‖Y_i‖²   (Eq. 1)",
         "Y_i by Adam, along Σ_u c_ui (x_u · Y_i − y_ui) x_u + λ Y_i",
     ];

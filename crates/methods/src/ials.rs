@@ -37,7 +37,7 @@ parameters! {
     pub(crate) struct IalsParameters {
         /// Latent dimension k.
         latent_dimension: u32 = FedGramParameters::default().latent_dimension, >= 1, <= MAX_DIMENSION;
-        /// Weight a0 of every pair of a user and an item as a negative; that of a positive is 1.
+        /// Weight a0 of every pair of a user and an item as a negative; that of a positive is 1, or w_i if recency counts in training.
         unobserved_weight: f64 = FedGramParameters::default().unobserved_weight, > 0.0;
         /// Weight lambda of the regulariser.
         regularization: f64 = FedGramParameters::default().regularization, > 0.0;
@@ -171,6 +171,7 @@ impl Central for Ials {
         "s_i = x · Y_i,  with the x that minimises the user's part of L",
         "L = Σ_u (Σ_{i∈I_u} (1 − x_u · Y_i)² + a₀ Σ_i (x_u · Y_i)² + λ (n_u + a₀ m)^ν ‖x_u‖²) + λ Σ_i (n_i + a₀ n)^ν ‖Y_i‖²",
         "a pass solves for all x_u, then for all Y_i",
+        "trained by time, a positive counts w_ui times in L's first term",
     ];
     const DRAWS_NEGATIVES: bool = false;
 

@@ -28,8 +28,10 @@ pub(crate) struct Recency {
     /// age counts from the user's own last training rating. Every rating needs a timestamp.
     #[schemars(extend("exclusiveMinimum" = 0.0))]
     pub half_life_days: Option<f64>,
-    /// Whether the weights w_i count in training too. They are not scaled there, so that a user who
-    /// has been away counts less than one of yesterday.
+    /// Whether the weights w_i count in training too, where they are not scaled. By age under
+    /// `global-time`, a user who has been away then counts less than one of yesterday. What is trained
+    /// and sent so tells of times; a method at the server is sent the weights. FedSpec and PriviRec do
+    /// not train with them.
     pub in_training: bool,
 }
 

@@ -223,8 +223,8 @@ impl<'a> OpenStudy<'a> {
                 "{taken} of {all} runs are taken from other studies"
             ));
         }
-        if let Some(power) = self.power()
-            && !self.left_of(&runs)?.is_empty()
+        if !self.left_of(&runs)?.is_empty()
+            && let Some(power) = self.power()
         {
             self.session.note(&power);
         }

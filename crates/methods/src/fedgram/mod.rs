@@ -85,8 +85,9 @@ parameters! {
         /// there the age counts from the user's own last training rating. Every rating needs a
         /// timestamp.
         half_life_days: Option<f64> = None, > 0.0;
-        /// Whether the weights count in training too. They are not scaled there, so that a user who
-        /// has been away counts less than one of yesterday.
+        /// Whether the weights w_i count in training too, where they are not scaled. By age under
+        /// `global-time`, a user who has been away then counts less than one of yesterday. The
+        /// gradients that are sent so tell of times.
         in_training: bool = false;
         /// What the weight among all items pulls an old positive to.
         background: Background = Background::PositivesAtOne;
@@ -270,6 +271,7 @@ impl Declare for FedGram {
         "L = Σ_u (Σ_{i∈I_u} (1 − x_u · Y_i)² + a₀ Σ_i (x_u · Y_i)² + λ (n_u + a₀ m) ‖x_u‖²) + λ Σ_i (n_i + a₀ n) ‖Y_i‖²",
         "Y_i ← Y_i − η ((a₀ + n_i / n) G + ρ_i I)⁻¹ (g_i + a₀ G Y_i + ρ_i Y_i),  ρ_i = λ (n_i + a₀ n)",
         "g_i = Σ_u (x_u · Y_i − 1) x_u over the users of i,  G = Σ_u x_u x_uᵀ",
+        "trained by time, a term of L's first sum and of g_i counts w_ui times",
     ];
     const DRAWS_NEGATIVES: bool = false;
     const WITHOUT_CONTROLS: Option<&str> =
@@ -316,8 +318,8 @@ impl Declare for FedGram {
         let table = table_of(task.model, TABLE);
         let gradients = row_gradients(&vector, table, (&positives, &of_positives));
         task.check_magnitude("gradient", largest_magnitude(&gradients))?;
-        // A gradient is an error times x, so that its squared length divided by that of x is the
-        // squared error.
+        // A gradient is a weight times an error times x, so that its squared length divided by that of
+        // x is the square of the weighted error.
         let squares = gradients.iter().map(|value| f64::from(*value).powi(2));
         let length: f64 = vector.iter().map(|value| value * value).sum();
         let (count, shape) = (positives.len(), table.shape());

@@ -83,7 +83,7 @@ per_instruction_set! {
 /// ```
 ///
 /// `rate` is eta, 1 for a whole Newton step. The inverted matrix approximates the Hessian of row i:
-/// the sum of x_u x_u^T over the users with i among their positives is replaced by n_i / n times G,
+/// the sum of x_u x_u^T over the users with i among their positives, weighted or not, is replaced by n_i / n times G,
 /// so that one eigendecomposition of G serves all rows. Without participants nothing moves. With
 /// noise on the sums, a negative n_i counts as 0, and all eigenvalues of G are raised by the
 /// magnitude of its most negative one. This ridge follows the noise, in the spirit of AdaSSP for

@@ -33,6 +33,7 @@ impl ByMatrix for Ease {
     const FORMULA: &[&str] = &[
         "s_ui = Σ_{j∈I_u} B_ji",
         "B minimises ‖X − X B‖² + λ ‖B‖² with a diagonal of zeros:  B_ji = −P_ji / P_ii,  P = (XᵀX + λ I)⁻¹",
+        "trained by time, X has w_ui in place of ones",
     ];
     const MATRIX: &str = "B";
 

@@ -41,6 +41,7 @@ impl ByMatrix for ItemKnn {
     const FORMULA: &[&str] = &[
         "s_ui = Σ S_ji over those j of I_u that have i among their k nearest items",
         "S_ji = c_ji / (√(n_j n_i) + h),  with the c_ji users of both and a shrinkage h",
+        "trained by time, c_ji = Σ_u w_uj w_ui",
     ];
     const MATRIX: &str = "S";
 

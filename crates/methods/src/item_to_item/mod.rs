@@ -77,6 +77,11 @@ impl<M: ByMatrix> Central for M {
         Ok((positives, single_precision(&weights)))
     }
 
+    /// Another run may have other parameters, for which the matrix is made again.
+    fn begin_anew(&self, memory: &mut Remembered<usize>) {
+        memory.0 = 0;
+    }
+
     /// Makes the matrix, unless there are no more ratings than before.
     fn pass(&self, pass: Pass<'_, Remembered<usize>>) -> Result<StepReport> {
         if pass.ratings.len() == pass.memory.0 {

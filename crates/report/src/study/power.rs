@@ -87,6 +87,11 @@ impl Plan {
                  {OF_USERS} over users and by {OF_SEEDS} over seeds; the tables say what it really was.",
                 shown.join(", ")
             );
+            let is_cut =
+                |arm: &PlannedArm| matches!(arm.scenario.dataset.split, SplitSpec::GlobalTime(_));
+            if self.arms.iter().any(is_cut) {
+                text += " Under `global-time` these are the users with something on both sides of the cut.";
+            }
         }
         text
     }
