@@ -116,6 +116,22 @@ fn the_matrix_is_made_again_for_new_ratings_alone() {
     assert_ne!(one.model, model);
 }
 
+/// If this fails, a run that starts from another one scores with the matrix of the other's
+/// parameters.
+#[test]
+fn another_run_makes_the_matrix_again() {
+    let with = |regularization| Ease {
+        regularization,
+        ..Ease::default()
+    };
+    let mut one = AtWork::new(with(2.0), problem_of(6, ITEMS));
+    one.pass(&ratings(), 0);
+    one.method = with(50.0);
+    Central::begin_anew(&one.method, &mut one.memory);
+    one.pass(&ratings(), 0);
+    assert_eq!(*one.model.table(0), matrix_of(with(50.0)).into());
+}
+
 /// If this fails, a device scores with other rows than those of its positives, or without their
 /// weights.
 #[test]
