@@ -58,7 +58,7 @@ pub(crate) fn events(arguments: &EventsArgs, session: &Session) -> Result<Finish
     };
     let (file, sink, place): (_, Sink, _) = match &arguments.out {
         Some(path) => {
-            // It tells of each user when and with how many bytes it takes part.
+            // The lines tell when each user takes part, and with how many bytes.
             let (file, sink) = OutputFile::create(path, arguments.overwrite, true)?;
             (Some(file), Box::new(sink), path.as_path())
         }

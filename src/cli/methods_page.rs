@@ -60,8 +60,16 @@ fn section(entry: &Entry, (traffic, kept): (&Traffic, Option<Vec<Kept>>), keys: 
         Placement::Central => "at the server, which every user sends its ratings to",
         Placement::Untrained => "nowhere: it knows the ratings of all users, and no round is run",
     };
+    let prefix = format!("method.{}.", entry.name);
+    let own = keys.iter().filter_map(|key| key.path.strip_prefix(&prefix));
+    let own: Vec<String> = own.map(|key| format!("`{key}`")).collect();
+    let in_training = "`recency.in_training`".to_owned();
+    let mut private = private(entry.placement, kept);
+    if entry.placement == Placement::Central && own.contains(&in_training) {
+        private += &format!(", but for the weights of {in_training}, which are sent");
+    }
     let mut rows = vec![("trains", place.to_owned())];
-    rows.push(("private", private(entry.placement, kept)));
+    rows.push(("private", private));
     if matches!(entry.placement, Placement::Federated | Placement::Assisted) {
         rows.push(("sent up", blocks(traffic, true)));
         rows.push(("sent down", blocks(traffic, false)));
@@ -79,9 +87,6 @@ fn section(entry: &Entry, (traffic, kept): (&Traffic, Option<Vec<Kept>>), keys: 
         "none"
     };
     rows.push(("negatives", drawn.to_owned()));
-    let prefix = format!("method.{}.", entry.name);
-    let own = keys.iter().filter_map(|key| key.path.strip_prefix(&prefix));
-    let own: Vec<String> = own.map(|key| format!("`{key}`")).collect();
     if !own.is_empty() {
         rows.push(("[parameters](keys.md#method)", own.join(", ")));
     }
@@ -111,10 +116,7 @@ fn equations(entry: &Entry) -> String {
 /// Returns what stays on the device.
 fn private(placement: Placement, kept: Option<Vec<Kept>>) -> String {
     match placement {
-        Placement::Central => {
-            "the times of ratings, but for weights by them that a method sends to train with"
-                .to_owned()
-        }
+        Placement::Central => "the times of ratings".to_owned(),
         Placement::Untrained => "nothing".to_owned(),
         Placement::Federated | Placement::Assisted => match kept {
             None => "the ratings, and what else the method keeps".to_owned(),

@@ -105,7 +105,7 @@ fn a_disk_without_room_is_said_before_the_run_and_keeps_nothing() {
     let words = ["run".as_ref(), &*scenario, "--out".as_ref(), &*report];
     let (status, said) = on_a_full_disk(&words);
     assert_eq!(status, Some(2), "{said}");
-    // It would be the missing data set that is told if the folder were not tried first.
+    // If the folder were not tried first, the message would name the missing data set.
     assert!(said.contains("the report cannot be written to"), "{said}");
     assert!(!report.exists());
 }

@@ -22,7 +22,7 @@ use rayon::prelude::*;
 use super::fedgram::numerics::Constants;
 use super::fedgram::{self, Background, ByDensity, FedGram, FedGramParameters, TABLE};
 use super::prelude::*;
-use super::recency::{Recency, training_weights};
+use super::recency::{Recency, sent_weights};
 use super::user_vector::single_precision;
 use fedrecsim_core::UserId;
 use fedrecsim_data::dataset::OwnData;
@@ -194,8 +194,7 @@ impl Central for Ials {
     fn sent(&self, own: (&OwnData<'_>, UserId)) -> Result<(Vec<u32>, Vec<f32>)> {
         let recency = self.0.parameters.recency.as_ref();
         let recency = recency.map(fedgram::Recency::weighting);
-        let (positives, weights) = training_weights(own, recency.as_ref())?;
-        Ok((positives, single_precision(&weights)))
+        sent_weights(own, recency.as_ref())
     }
 
     fn initial(&self, drawn: Model) -> Model {

@@ -6,7 +6,7 @@ use std::f64::consts::LN_2;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::user_vector::{DistinctPositives, latest_positives};
+use super::user_vector::{DistinctPositives, latest_positives, single_precision};
 use fedrecsim_core::{Error, ErrorKind, Result, UserId, math};
 use fedrecsim_data::dataset::OwnData;
 use fedrecsim_scenario::ParameterFault;
@@ -144,6 +144,19 @@ pub(super) fn training_weights(
     };
     let (items, decays) = recency.decays((own, user), Since::Present)?;
     Ok((items, recency.weights(&decays)))
+}
+
+/// Returns what a device sends to a server that trains on positives: these, and the weight of each in
+/// training.
+///
+/// # Errors
+/// Those of [`training_weights`].
+pub(super) fn sent_weights(
+    own: (&OwnData<'_>, UserId),
+    recency: Option<&Recency>,
+) -> Result<(Vec<u32>, Vec<f32>)> {
+    let (positives, weights) = training_weights(own, recency)?;
+    Ok((positives, single_precision(&weights)))
 }
 
 /// Warns of a `tau` that `half_life_days` leaves without an effect.

@@ -41,8 +41,7 @@ impl MadeFolders {
 impl Drop for MadeFolders {
     fn drop(&mut self) {
         for folder in self.0.iter().rev() {
-            // It fails on a folder with anything in it, and the loop ends with the first one that
-            // stays.
+            // A folder with anything in it cannot be removed, and those around it hold it.
             if fs::remove_dir(folder).is_err() {
                 break;
             }

@@ -9,8 +9,7 @@ use ndarray::Array2;
 
 use super::Parameters;
 use super::prelude::*;
-use super::recency::{self, Recency, training_weights, weighted_positives};
-use super::user_vector::single_precision;
+use super::recency::{self, Recency, sent_weights, weighted_positives};
 use fedrecsim_core::UserId;
 use fedrecsim_data::dataset::OwnData;
 
@@ -73,8 +72,7 @@ impl<M: ByMatrix> Central for M {
 
     /// A user sends the positives with their weights in training.
     fn sent(&self, own: (&OwnData<'_>, UserId)) -> Result<(Vec<u32>, Vec<f32>)> {
-        let (positives, weights) = training_weights(own, self.recency())?;
-        Ok((positives, single_precision(&weights)))
+        sent_weights(own, self.recency())
     }
 
     /// Another run may have other parameters, for which the matrix is made again.

@@ -347,7 +347,7 @@ fn every_wrong_line_of_a_trace_of_links_is_named() {
             "0,0,-1,5\n",
             "l.csv:2: expected 0 or a number from 1e-6 to 1e9 in column `down_mbit_per_s`, found \"-1\"",
         ),
-        // It would be raised to 1 bit/s.
+        // The simulation has no rate between 0 and 1 bit/s.
         (
             "0,0,5,9.9e-7\n",
             "l.csv:2: expected 0 or a number from 1e-6 to 1e9 in column `up_mbit_per_s`, found \"9.9e-7\"",
