@@ -17,6 +17,10 @@ use crate::cli::{Session, memory};
 use crate::{Bytes, Error, Result};
 use fedrecsim_report::study::{RunId, StudyRecord};
 
+/// The time that a run takes beside its rounds, to start, read the ratings and write its report: the
+/// least of the runs of this repository's studies.
+const BESIDE_ROUNDS_S: f64 = 0.2;
+
 /// The time between two looks at the runs.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -86,7 +90,10 @@ pub(super) fn execute(
         waiting.sort_by(|one, other| other.weight.total_cmp(&one.weight));
     }
     let weights = waiting.iter().map(|run| run.weight).sum();
-    let mut progress = StudyProgress::new(waiting.len(), weights, arguments.progress, session);
+    let at_once = jobs.min(waiting.len()).max(1);
+    let pace_s = has_times.then(|| 1.0 / at_once as f64);
+    let work_of_all = (weights, pace_s);
+    let mut progress = StudyProgress::new(waiting.len(), work_of_all, arguments.progress, session);
     if work.is_search {
         progress.hide_results();
     }
@@ -163,7 +170,10 @@ fn waiting(
         start: work.start(run, to_do, 1),
         memory_bytes: known.memory_bytes.unwrap_or(0),
         // Weights are comparable only if all arms have an estimate.
-        weight: f64::from(rounds) * known.round_s.filter(|_| has_times).unwrap_or(1.0),
+        weight: match known.round_s.filter(|_| has_times) {
+            Some(round_s) => f64::from(rounds) * round_s + BESIDE_ROUNDS_S,
+            None => f64::from(rounds),
+        },
         serial_share: serial.map_or(0.0, |(serial, round)| serial / round),
     }
 }

@@ -24,6 +24,10 @@ const TAIL_BYTES: u64 = 4096;
 /// The length of the bar in thousandths of all work.
 const WHOLE: u64 = 1000;
 
+/// The share of all work that has to be done until its pace counts as much as the expected one.
+/// The first runs say little of the others where arms differ in work.
+const TRUST_IN_ESTIMATES: f64 = 0.1;
+
 /// The progress over all runs.
 pub(crate) struct StudyProgress<'a> {
     session: &'a Session<'a>,
@@ -32,6 +36,8 @@ pub(crate) struct StudyProgress<'a> {
     failed: usize,
     weight: f64,
     done_weight: f64,
+    /// The wall-clock seconds that a unit of weight is expected to take; `None` if nobody knows.
+    pace_s: Option<f64>,
     began: Instant,
     looked: Instant,
     bar: Option<ProgressBar>,
@@ -41,10 +47,11 @@ pub(crate) struct StudyProgress<'a> {
 }
 
 impl<'a> StudyProgress<'a> {
-    /// Begins to show the progress of this many runs, which together have this weight.
+    /// Begins to show the progress of this many runs, which together have this weight. A unit of it
+    /// is expected to take `pace_s` seconds.
     pub(crate) fn new(
         runs: usize,
-        weight: f64,
+        (weight, pace_s): (f64, Option<f64>),
         asked: ProgressArg,
         session: &'a Session<'a>,
     ) -> Self {
@@ -66,6 +73,7 @@ impl<'a> StudyProgress<'a> {
             failed: 0,
             weight,
             done_weight: 0.0,
+            pace_s,
             began: now,
             looked: now,
             bar,
@@ -152,11 +160,25 @@ impl<'a> StudyProgress<'a> {
         }
     }
 
-    /// Returns the time that is left in words; `None` if nothing is done yet, or everything.
+    /// Returns the time that is left in words; `None` if nobody knows, or nothing is.
     fn left(&self, part: f64) -> Option<String> {
+        let left = self.left_s(self.began.elapsed().as_secs_f64(), part)?;
+        (self.over < self.runs).then(|| words::duration(left))
+    }
+
+    /// Returns the seconds that are left this long after the beginning, if so much of the runs under
+    /// way is done: what is left by the pace so far, which counts more and more beside the expected
+    /// one.
+    fn left_s(&self, elapsed_s: f64, part: f64) -> Option<f64> {
         let share = self.share(part);
-        let left = self.began.elapsed().as_secs_f64() * (1.0 - share) / share;
-        (share > 0.0 && self.over < self.runs).then(|| words::duration(left))
+        let (done, trust) = match self.pace_s {
+            Some(pace_s) => (
+                elapsed_s + pace_s * TRUST_IN_ESTIMATES * self.weight,
+                TRUST_IN_ESTIMATES,
+            ),
+            None => (elapsed_s, 0.0),
+        };
+        (share + trust > 0.0).then(|| done / (share + trust) * (1.0 - share))
     }
 }
 
@@ -229,7 +251,7 @@ mod tests {
     #[test]
     fn the_share_of_the_work_counts_runs_by_their_weight() {
         let session = Session::new(&[]);
-        let mut progress = StudyProgress::new(3, 10.0, ProgressArg::Off, &session);
+        let mut progress = StudyProgress::new(3, (10.0, None), ProgressArg::Off, &session);
         assert_eq!((progress.share(0.0), progress.left(0.0)), (0.0, None));
         progress.ended(
             "a",
@@ -240,5 +262,18 @@ mod tests {
         );
         assert_eq!(progress.share(2.5), 0.75);
         assert!(progress.left(0.0).is_some());
+    }
+    /// If this fails, a study whose first runs are short says days that are left of minutes.
+    #[test]
+    fn first_runs_that_are_slower_than_expected_do_not_decide_what_is_left() {
+        let session = Session::new(&[]);
+        let mut progress = StudyProgress::new(9, (300.0, Some(0.5)), ProgressArg::Off, &session);
+        assert_eq!(progress.left_s(0.0, 0.0), Some(150.0));
+        progress.done_weight = 0.01;
+        let left_s = progress.left_s(5.0, 0.0).unwrap_or(0.0);
+        assert!((150.0..250.0).contains(&left_s), "{left_s} s");
+        // At the end the pace so far has decided.
+        progress.done_weight = 270.0;
+        assert_eq!(progress.left_s(585.0, 0.0).map(f64::round), Some(60.0));
     }
 }
