@@ -27,9 +27,8 @@ pub(super) struct Times {
     largest: Option<f64>,
     /// The first and the last timestamp: dates in nanoseconds, numbers as they are written.
     span: Option<(f64, f64)>,
-    /// Whether some number had a fraction. All of them are then kept as the bits of reals; whole
-    /// numbers of nanoseconds have more digits than those.
-    is_real: bool,
+    /// How the numbers are kept until their unit is known.
+    kept: Kept,
     /// Whether some number was no date without hyphens, as in `20001231235959`, and none with its year
     /// last, as in `31122000`.
     has_plain_number: bool,
@@ -41,6 +40,32 @@ pub(super) struct Times {
     /// How many numbers were 0 or -1, which many programs write for a missing time.
     blank: u64,
 }
+
+/// How numbers are kept in the rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kept {
+    /// As they are: all are whole. Nanoseconds have more digits than a real has.
+    #[default]
+    Whole,
+    /// In thousand millionths, which keeps nine decimals of seconds.
+    Billionths,
+    /// As the bits of a real.
+    Real,
+}
+
+impl Kept {
+    /// Returns what a number that is kept so becomes if it is kept in another way.
+    fn turned(self, number: i64, into: Self) -> i64 {
+        match (self, into) {
+            (Self::Whole, Self::Billionths) => number.saturating_mul(BILLION),
+            (Self::Whole, Self::Real) => (number as f64).to_bits() as i64,
+            (Self::Billionths, Self::Real) => (number as f64 / BILLION as f64).to_bits() as i64,
+            _ => number,
+        }
+    }
+}
+
+const BILLION: i64 = 1_000_000_000;
 
 /// The size from which numbers count seconds since 1970, and not the rows: it is March 1973.
 pub(super) const FEWEST_SECONDS: f64 = 1e8;
@@ -127,21 +152,34 @@ impl Times {
         self.rounded += u64::from(is_rounded(text));
         let largest = self.largest.get_or_insert_default();
         *largest = largest.max(real.abs());
-        let is_whole = real.fract() == 0.0 && real.abs() < 9e15;
+        let exact = billionths(text);
+        // A real does not tell nine decimals of seconds from none.
+        let has_none = exact.is_none_or(|exact| exact % BILLION == 0);
+        let is_whole = has_none && real.fract() == 0.0 && real.abs() < 9e15;
         let whole: Option<i64> = text.parse().ok().or(is_whole.then_some(real as i64));
         if !is_blank {
             self.has_plain_number =
                 self.has_plain_number || whole.and_then(calendar_date).is_none();
             self.has_no_last_year = self.has_no_last_year || !whole.is_some_and(has_last_year);
         }
-        if whole.is_none() && !self.is_real {
-            self.is_real = true;
+        // Whole numbers that were read before become billionths too.
+        let fits = *largest < (i64::MAX / BILLION) as f64;
+        let billionths = exact.or_else(|| whole?.checked_mul(BILLION));
+        let billionths = billionths.filter(|_| fits);
+        let kept = match (self.kept, whole, billionths) {
+            (Kept::Whole, Some(_), _) => Kept::Whole,
+            (Kept::Whole | Kept::Billionths, _, Some(_)) => Kept::Billionths,
+            _ => Kept::Real,
+        };
+        if kept != self.kept {
             for row in with_instant(before) {
-                row.instant.0 = (row.instant.0 as f64).to_bits() as i64;
+                row.instant.0 = self.kept.turned(row.instant.0, kept);
             }
+            self.kept = kept;
         }
-        match whole {
-            Some(whole) if !self.is_real => whole,
+        match (kept, whole, billionths) {
+            (Kept::Whole, Some(whole), _) => whole,
+            (Kept::Billionths, _, Some(billionths)) => billionths,
             // Adding zero makes -0 equal to 0.
             _ => (real + 0.0).to_bits() as i64,
         }
@@ -252,12 +290,16 @@ impl Times {
             });
         }
         for row in with_instant(rows) {
-            let real = f64::from_bits(row.instant.0 as u64);
-            let time = match (format, self.is_real) {
-                (Some(_), true) => (real * unit_ns as f64).round() as i64,
-                (Some(_), false) => row.instant.0 * unit_ns,
-                (None, true) => order_of(real),
-                (None, false) => row.instant.0,
+            let (kept, real) = (row.instant.0, f64::from_bits(row.instant.0 as u64));
+            let time = match (format, self.kept) {
+                (Some(_), Kept::Real) => {
+                    // A product of all digits would be rounded.
+                    real.trunc() as i64 * unit_ns + (real.fract() * unit_ns as f64).round() as i64
+                }
+                (Some(_), Kept::Billionths) => in_nanoseconds(kept, unit_ns),
+                (Some(_), Kept::Whole) => kept * unit_ns,
+                (None, Kept::Real) => order_of(real),
+                (None, _) => kept,
             };
             row.instant = format.map_or(Timestamp::UNKNOWN, |_| Timestamp(time));
             if !self.is_ordered {
@@ -292,6 +334,33 @@ fn unit_of(largest: f64) -> Option<TimestampFormat> {
         ..9.2e18 => Some(TimestampFormat::Nanoseconds),
         _ => None,
     }
+}
+
+/// Returns a number without an exponent in thousand millionths; `None` if it has more decimals, or is
+/// too large.
+fn billionths(text: &str) -> Option<i64> {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => (-1, digits),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let (whole, decimals) = digits.split_once('.').unwrap_or((digits, ""));
+    let decimals = decimals.trim_end_matches('0');
+    let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    if decimals.len() > 9 || !is_digits(whole) || !is_digits(decimals) {
+        return None;
+    }
+    let whole: i64 = if whole.is_empty() { "0" } else { whole }.parse().ok()?;
+    let decimals: i64 = format!("{decimals:0<9}").parse().ok()?;
+    Some(sign * whole.checked_mul(BILLION)?.checked_add(decimals)?)
+}
+
+/// Returns the nanoseconds of a number in thousand millionths of this unit, rounded to the nearest.
+fn in_nanoseconds(billionths: i64, unit_ns: i64) -> i64 {
+    // A product of two numbers of 63 bits has 126 bits.
+    let product = i128::from(billionths) * i128::from(unit_ns);
+    let half = i128::from(BILLION / 2) * product.signum();
+    // The largest number has been held against the end of time.
+    i64::try_from((product + half) / i128::from(BILLION)).unwrap_or(i64::MAX)
 }
 
 /// Returns the rows that have a timestamp.

@@ -176,3 +176,50 @@ fn what_stands_for_no_time_is_missing() {
         ["-".into()]
     );
 }
+
+/// If this fails, ratings within a microsecond have one time, or a number with a fraction changes the others.
+#[test]
+fn nine_decimals_of_seconds_keep_their_order() {
+    let times = |written: &[&str]| -> Vec<i64> {
+        let rows: String = written
+            .iter()
+            .map(|time| format!("a,x,1,{time}\n"))
+            .collect();
+        let read = read_text(rows, &four_columns(",")).unwrap();
+        read.interactions.iter().map(|row| row.instant.0).collect()
+    };
+    let from = 1_300_000_000_000_000_000;
+    assert_eq!(
+        times(&[
+            "1300000000",
+            "1300000000.000000003",
+            "1300000000.25",
+            "1300000001.000000000",
+            "-3.5"
+        ]),
+        [
+            from,
+            from + 3,
+            from + 250_000_000,
+            from + 1_000_000_000,
+            -3_500_000_000
+        ]
+    );
+    // More decimals, and numbers of another unit, are reals.
+    assert_eq!(
+        times(&["1300000000.00000000012", "1300000001"]),
+        [from, from + 1_000_000_000]
+    );
+    assert_eq!(
+        times(&["1300000000000.5", "1300000000001"]),
+        [from + 500_000, from + 1_000_000]
+    );
+    assert_eq!(
+        times(&["1300000000.5", "1300000001.5e0"]),
+        [from + 500_000_000, from + 1_500_000_000]
+    );
+    // Without a clock there is an order alone.
+    let order = read_text("a,x,1,0.1\na,y,1,0.3\na,z,1,-0.2\n", &four_columns(",")).unwrap();
+    let found: Vec<i64> = order.interactions.iter().map(|row| row.time).collect();
+    assert!(found[2] < found[0] && found[0] < found[1], "{found:?}");
+}
