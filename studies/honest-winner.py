@@ -149,8 +149,8 @@ def take_studies(folders):
 
 
 def take_more(folders):
-    """Puts what the page shows of further arms into the tables. Their differences are corrected for the comparisons of
-    their own study alone."""
+    """Puts what the page shows of further arms into the tables. Their differences are corrected by the number of all
+    methods (Bonferroni), since Holm's correction would need the figures of all studies at once."""
     for folder in map(Path, folders):
         for name in TABLES:
             rows = read(folder / name) if (folder / name).exists() else []
@@ -160,6 +160,11 @@ def take_more(folders):
                 known = {(row["arm"], row["figure"]): row for row in read(REPORTS / data / name)}
                 new = {key: row for key, row in new.items() if key not in known or parts(key[0])[1] not in REFERENCES}
                 order = names()
+                for row in new.values():
+                    if row["difference_p"]:
+                        row["difference_p_holm"] = min(1.0, float(row["difference_p"]) * (len(order) - 1))
+                        if row["difference_p_holm"] > 0.05:
+                            row["difference_shown"] = "none shown"
                 merged = (known | new).values()
                 write(REPORTS / data / name, KEPT, sorted(merged, key=lambda row: order.index(parts(row["arm"])[1])))
 
