@@ -1,11 +1,12 @@
 //! Carries out `recommend`, which prints what a trained run would show a user.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Session;
 use super::args::{InputArgs, ProgressArg, RecommendArgs};
 use super::inputs::{Inputs, threads_of};
+use super::resume::placed;
 use super::screen::in_column;
 use super::task::Task;
 use super::watch::Watch;
@@ -46,7 +47,21 @@ pub(crate) fn recommend(arguments: &RecommendArgs, session: &Session) -> Result<
         threads: arguments.threads,
         ..InputArgs::default()
     };
-    let task = Task::of(&input, Strictness::Lenient, session)?;
+    let mut task = Task::of(&input, Strictness::Lenient, session)?;
+    let is_elsewhere = |path: &PathBuf| path.is_relative() && !path.exists();
+    if task
+        .scenario
+        .dataset
+        .path
+        .as_ref()
+        .is_some_and(is_elsewhere)
+    {
+        // The run began in another folder: in that of its checkpoint, or mostly in that of the report.
+        let parent = arguments.report.join("..");
+        let began =
+            checkpoint::find(&arguments.report).map(|found| found.checkpoint.header.directory);
+        task.placed = placed(&task.scenario, &began.unwrap_or(parent), &task.directories);
+    }
     let inputs = task.inputs(None, session.methods)?;
     let user = inputs
         .world

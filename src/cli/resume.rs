@@ -182,7 +182,11 @@ fn check_rounds(
 /// began in `directory`, and this process may be in another one: a relative path is tried from
 /// `directory`, then below each of `data_directories`. A path that is not found any more stays as
 /// it is.
-fn placed(scenario: &Scenario, directory: &Path, data_directories: &[PathBuf]) -> Scenario {
+pub(super) fn placed(
+    scenario: &Scenario,
+    directory: &Path,
+    data_directories: &[PathBuf],
+) -> Scenario {
     let mut placed = scenario.clone();
     let mut paths: Vec<&mut PathBuf> = placed.dataset.path.as_mut().into_iter().collect();
     paths.extend(&mut placed.training.start);

@@ -161,9 +161,11 @@ pub(super) fn bounds(form: &Json, number: f64, written: &str, name: &str) -> Opt
     let is_lost = number != 0.0 && number.abs() < smallest;
     broken.or_else(|| {
         let smallest = decimal(smallest);
+        let may_be_0 = form.get("exclusiveMinimum").and_then(Json::as_f64) != Some(0.0);
+        let zero = if may_be_0 { "0 or " } else { "" };
         is_lost.then(|| {
             format!(
-                "`{name}` is {written}, which is taken for 0: write 0 or at least {smallest}{unit}"
+                "`{name}` is {written}, which is taken for 0: write {zero}at least {smallest}{unit}"
             )
         })
     })

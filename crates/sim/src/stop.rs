@@ -78,8 +78,8 @@ pub enum Stop {
     },
     /// A round without anybody to invite.
     #[error(
-        "nobody can be invited to round {}: the server has waited since {:.0} s, and no user whom it may pick becomes available within {:.0} s of virtual time (training.waiting_limit_s){}",
-        round.0 + 1, at.as_secs_f64(), limit.as_secs_f64(), who_rests(*resting)
+        "nobody can be invited to round {}: the server has waited since {:.0} s, and {}{}",
+        round.0 + 1, at.as_secs_f64(), who_comes(*limit, *comes), who_rests(*resting)
     )]
     NobodyAvailable {
         /// The round, numbered from zero.
@@ -88,6 +88,8 @@ pub enum Stop {
         at: SimTime,
         /// The time that the server may wait.
         limit: SimDuration,
+        /// Whether somebody whom it may pick comes later.
+        comes: bool,
         /// Users who may not be picked because they were invited to this round or the last one.
         resting: u32,
     },
@@ -156,6 +158,19 @@ fn way_on(path: &Path, left: Option<u32>) -> String {
         ),
         None => {
             "there is none before it: remove the cause, then begin anew with --overwrite".to_owned()
+        }
+    }
+}
+
+/// Returns in words that nobody comes in time, or ever.
+fn who_comes(limit: SimDuration, comes: bool) -> String {
+    let limit = limit.as_secs_f64();
+    match comes {
+        true => format!(
+            "no user whom it may pick becomes available within {limit:.0} s of virtual time (training.waiting_limit_s)"
+        ),
+        false => {
+            "no user whom it may pick is ever available again: look at `availability`".to_owned()
         }
     }
 }

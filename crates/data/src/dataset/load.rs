@@ -119,7 +119,7 @@ pub fn with_reason(mut error: Error, scenario: &Scenario, data_directories: &[Pa
         && let Ok(Some(key)) = left_out_by(scenario, name, data_directories)
     {
         *remark = format!(
-            "the ratings file has one, whom dataset.{key} leaves out; name another user, or run the scenario without it"
+            "the ratings file has one, whom dataset.{key} leaves out: name another user, or run a scenario whose dataset.{key} keeps this one"
         );
     }
     error

@@ -54,15 +54,15 @@ impl ReportFolder {
         let path = path.into();
         // `exists` would not do, as it returns false for a dangling link.
         match fs::symlink_metadata(&path) {
-            Ok(_) if !overwrite && !is_free_folder(&path) => {
-                return Err(Error::Usage(format!(
-                    "the report folder {} is there already; name another one with --out, or replace the report in it with --overwrite",
-                    path.display()
-                )));
-            }
             Ok(_) if !path.is_dir() => {
                 return Err(Error::Usage(format!(
                     "the report cannot go to {}, which is not a folder; name another one with --out",
+                    path.display()
+                )));
+            }
+            Ok(_) if !overwrite && !is_free_folder(&path) => {
+                return Err(Error::Usage(format!(
+                    "the report folder {} is there already; name another one with --out, or replace the report in it with --overwrite",
                     path.display()
                 )));
             }

@@ -257,6 +257,7 @@ impl ServerActor {
                     round,
                     at: since,
                     limit,
+                    comes: next.is_some() || resting > 0,
                     resting,
                 }
                 .into());
