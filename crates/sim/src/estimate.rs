@@ -56,7 +56,8 @@ pub struct Estimate {
 pub struct MemoryEstimate {
     /// The bytes that the devices of all users keep who take part.
     pub devices_bytes: u64,
-    /// The bytes of the uploads that are on their way or with the server at the same time.
+    /// The bytes of the uploads that are on their way or with the server at the same time, and of a
+    /// third party's replies to those who make them.
     pub uploads_bytes: u64,
 }
 
@@ -284,6 +285,16 @@ impl Shown {
         }
     }
 
+    /// Returns the bytes that a participant has from a third party, which come in one round with the
+    /// uploads: those of the round with the longest replies, as the first ones know of nobody.
+    fn most_of_a_reply(&self) -> f64 {
+        let of_a_round = |round: &RoundRecord| {
+            let bytes = round.third_party_bytes.map_or(0, |bytes| bytes.down.sent);
+            bytes as f64 / f64::from(round.invited.max(1))
+        };
+        self.rounds.iter().map(of_a_round).fold(0.0, f64::max)
+    }
+
     /// Returns the bytes that are sent down in a round. Where downloads are the differences since
     /// the version that a user has, they are the shorter the more users have a version, which is a
     /// matter of more rounds than were rehearsed.
@@ -323,6 +334,7 @@ impl Shown {
             .held_upload_bytes
             .checked_div(self.rehearsed.trainings)
             .unwrap_or(0);
+        let held = (upload as f64 + self.most_of_a_reply()) * f64::from(uploads_at_once);
         let parallel = self.parallel.as_secs_f64() / threads as f64;
         let rest = self.rest.as_secs_f64();
         Estimate {
@@ -335,7 +347,7 @@ impl Shown {
             serial_time_per_round_s: rest / self.timed_rounds as f64,
             memory: MemoryEstimate {
                 devices_bytes: (share * users) as u64 * device,
-                uploads_bytes: u64::from(uploads_at_once) * upload,
+                uploads_bytes: held as u64,
             },
             invited_per_round,
         }
@@ -378,7 +390,10 @@ mod tests {
             rounds: vec![
                 round(1000, 500, 10.0, 21),
                 round(400, 100, 2.0, 7),
-                round(600, 100, 4.0, 7),
+                RoundRecord {
+                    third_party_bytes: Some(round(0, 700, 4.0, 7).bytes),
+                    ..round(600, 100, 4.0, 7)
+                },
             ],
             parallel: Duration::from_secs(9),
             rest: Duration::from_secs(1),
@@ -407,10 +422,10 @@ mod tests {
             (2.75, 0.5)
         );
         // Of 21 users 9.8 are invited at a time: after five rounds 20 of them have taken part. 21
-        // uploads of 1000 bytes are held at the same time.
+        // uploads of 1000 bytes are held at the same time, with replies of 100 bytes.
         let memory = MemoryEstimate {
             devices_bytes: 20 * (1050 + 256),
-            uploads_bytes: 21 * 1000,
+            uploads_bytes: 21 * 1100,
         };
         assert_eq!(estimate.memory, memory);
         assert_eq!(
