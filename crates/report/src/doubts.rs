@@ -138,7 +138,11 @@ fn endless_link<S>(run: &RunRecord<S>) -> Option<Doubt> {
 
 fn short_training<S>(run: &RunRecord<S>) -> Option<Doubt> {
     let training = run.durations.get("compute")?;
-    let is_short = training.count > 0 && training.p50_s < PLAUSIBLE_TRAINING_S;
+    let work = &run.work;
+    let rows = work.finished + work.lost;
+    // Devices of a method that is trained at the server send what it trains on, and train nothing.
+    let trains = rows + work.finished_multiply_adds + work.lost_multiply_adds > 0;
+    let is_short = trains && training.count > 0 && training.p50_s < PLAUSIBLE_TRAINING_S;
     is_short.then_some(Doubt::ShortTraining {
         median_s: training.p50_s,
     })
@@ -221,6 +225,7 @@ mod tests {
     use super::*;
     use crate::record::Distribution;
     use crate::tests::records as sample;
+    use fedrecsim_sim::outcome::WorkTotals;
 
     fn course(values: &[f64]) -> Course {
         let mut frame = Frame::default();
@@ -287,6 +292,12 @@ mod tests {
                 "no {part} in {told:?}"
             );
         }
+        run.work = WorkTotals::default();
+        let is_short = |of: &Doubt| matches!(of, Doubt::ShortTraining { .. });
+        assert!(
+            !doubts(&run).iter().any(is_short),
+            "devices that train nothing train too fast"
+        );
         network.up.mean_share = Some(0.9);
         network.down.mean_share = Some(0.9);
         run.network = Some(network);

@@ -46,6 +46,7 @@ pub mod plot;
 pub mod progress;
 pub(crate) mod read;
 pub(crate) mod record;
+mod reference;
 pub(crate) mod rounds;
 mod run;
 pub(crate) mod setup;

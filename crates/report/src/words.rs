@@ -202,6 +202,13 @@ pub(crate) fn name_of<T: Serialize>(value: &T) -> String {
     }
 }
 
+/// Returns a text with a capital at its beginning.
+pub(crate) fn first_large(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string());
+    first.unwrap_or_default() + letters.as_str()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -169,7 +169,8 @@ const drawing = (() => {
       // Both ends of a name stay, since names differ in either.
       const [head, tail] = [Math.ceil((letters - 1) / 2), Math.floor((letters - 1) / 2)];
       const name = curve.label.length > letters ? `${curve.label.slice(0, head)}…${curve.label.slice(-tail)}` : curve.label;
-      return `<text class="end" ${ink(curve.style)} x="${place}" y="${y + 4}">${escaped(name)} ${number}</text>`;
+      // A name that is written from the right would turn the number round.
+      return `<text class="end" ${ink(curve.style)} x="${place}" y="${y + 4}">\u2068${escaped(name)}\u2069 ${number}</text>`;
     }).join("");
   }
 

@@ -206,6 +206,8 @@
   }
 
   function prepareBar() {
+    // A page without a chart has none.
+    if (!bar) return;
     const drawn = charts.filter((chart) => !chart.bars.length);
     const metrics = distinct(drawn.flatMap((chart) => chart.choices.map((of) => of.metric))).filter((name) => name);
     const axes = distinct(drawn.filter((chart) => chart.across.length > 1).flatMap((chart) => chart.across.map((axis) => axis.name)));

@@ -5,12 +5,10 @@ use crate::document::{Block, Fact};
 use crate::doubts::{self, Doubt};
 use crate::frame::Frame;
 use crate::record::{RunRecord, SplitAccuracy};
-use crate::words::{self, counted, short, thousands};
+use crate::reference::{POPULARITY, in_words, reference};
+use crate::words::{self, counted, first_large, short, thousands};
 use crate::{metrics, rounds, setup};
 use fedrecsim_core::metric::{Better, Metric};
-
-/// The baseline that every result is held against.
-const POPULARITY: &str = "popularity";
 
 /// Returns the result in a sentence. A protocol that leaks is named before it.
 pub(crate) fn answer(record: &RunRecord) -> String {
@@ -37,7 +35,7 @@ pub(crate) fn answer(record: &RunRecord) -> String {
     let leak = leak.map_or_else(String::new, |why| {
         format!("By a protocol that leaks ({why}): ")
     });
-    let beside = against_popularity(record, &headline);
+    let beside = against_reference(record, &headline);
     let beside = beside.map_or_else(String::new, |beside| format!(", {beside}"));
     let label = headline.label();
     format!(
@@ -46,26 +44,26 @@ pub(crate) fn answer(record: &RunRecord) -> String {
     )
 }
 
-/// Returns how the result stands beside popularity; `None` where that has no such metric.
-fn against_popularity(record: &RunRecord, metric: &Metric) -> Option<String> {
+/// Returns how the result stands beside the baseline; `None` where that has no such metric.
+fn against_reference(record: &RunRecord, metric: &Metric) -> Option<String> {
     if record.scenario.method.name == POPULARITY {
         return None;
     }
     let value = record.accuracy.test.get(&metric.name())?;
-    let popularity = record.baselines.get(POPULARITY)?;
-    let popularity = popularity.test.get(&metric.name())?;
-    let more = value - popularity;
-    let beside = short(*popularity);
+    let name = reference([&record.baselines], &metric.name())?;
+    let level = record.baselines.get(name)?.test.get(&metric.name())?;
+    let more = value - level;
+    let beside = format!("{} ({})", in_words(name), short(*level));
     Some(match (metric.better(), more) {
-        _ if short(more.abs()) == ".000" => format!("as much as popularity ({beside})"),
+        _ if short(more.abs()) == ".000" => format!("as much as {beside}"),
         (Better::Higher, more) if more < 0.0 => {
-            format!("{} less than popularity ({beside})", short(-more))
+            format!("{} less than {beside}", short(-more))
         }
         (Better::Lower, more) if more > 0.0 => {
-            format!("{} worse than popularity ({beside})", short(more))
+            format!("{} worse than {beside}", short(more))
         }
-        (Better::Lower, more) => format!("{} better than popularity ({beside})", short(-more)),
-        (_, more) => format!("{} more than popularity ({beside})", short(more)),
+        (Better::Lower, more) => format!("{} better than {beside}", short(-more)),
+        (_, more) => format!("{} more than {beside}", short(more)),
     })
 }
 
@@ -111,7 +109,7 @@ pub(super) fn facts(record: &RunRecord, rounds: &Frame) -> Vec<Fact> {
             let value = words::accuracy(*accuracy.test.get(&name)?);
             (*last != round).then(|| format!(" After round {last} it was {value}."))
         });
-        let beside = against_popularity(record, &metric);
+        let beside = against_reference(record, &metric);
         let beside = beside.map_or_else(String::new, |beside| format!("{beside}. "));
         let remark = format!(
             "{}Round {round}, {}.{}",
@@ -168,11 +166,4 @@ pub(super) fn last_evaluated(record: &RunRecord, rounds: &Frame) -> Option<(u32,
     let row = rounds.get(&headline).iter().rposition(Option::is_some)?;
     let number = rounds.at(rounds::ROUND, row)?;
     Some((number as u32, metrics::accuracy_at(rounds, row)))
-}
-
-/// Returns a text with a capital at its beginning.
-fn first_large(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string());
-    first.unwrap_or_default() + letters.as_str()
 }

@@ -7,6 +7,7 @@ use super::names::Names;
 use super::results::Results;
 use super::sentence;
 use super::standing::{Question, Standing};
+use crate::reference::POPULARITY;
 
 /// The answer for one metric.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -31,10 +32,11 @@ impl Results {
 }
 
 impl Results {
-    /// Returns the mean of popularity beside all arms.
-    pub(crate) fn popularity_in(&self, metric: &str) -> Option<f64> {
+    /// Returns the baseline that all arms are held against, and its mean beside them.
+    pub(crate) fn reference_in<'a>(&'a self, metric: &'a str) -> Option<(&'a str, f64)> {
         let question = Question::of(self, metric, &[], &[])?;
-        question.popularity_mean(&(0..self.arms.len()).collect::<Vec<_>>())
+        let mean = question.reference_mean(&(0..self.arms.len()).collect::<Vec<_>>())?;
+        Some((question.reference.unwrap_or(POPULARITY), mean))
     }
 }
 
@@ -164,8 +166,7 @@ mod tests {
         assert!(
             said_of_methods.starts_with(
                 "dense and int8 cannot be told apart: HR@10 .500 and .450; the first has .200 more than popularity ("
-            ) && said_of_methods.contains(" over seeds).")
-                && said_of_methods.contains("over users and seeds. A difference of up to "),
+            ) && said_of_methods.contains("over users and seeds. A difference of up to "),
             "{said_of_methods}"
         );
         with_popularity(&mut results, true, 0.3);
@@ -181,7 +182,7 @@ mod tests {
     fn every_arm_that_cannot_be_told_apart_is_named() {
         let value = |_: usize, _: u64, user: usize| if user.is_multiple_of(2) { 0.7 } else { 0.3 };
         let mut results = with_users(value, 60);
-        with_popularity(&mut results, false, 0.45);
+        with_popularity(&mut results, false, 0.5);
         let other = results.arms[1].clone();
         let named = |count: usize| {
             (0..count).map(|number| {
@@ -237,6 +238,38 @@ mod tests {
             told.starts_with("The arms are judged in 2 ways,")
                 && told.contains("full catalogue, last round: int8: HR@10 .450"),
             "{told}"
+        );
+    }
+
+    /// If this fails, an accuracy over five users is ranked beside one over all, or an error is called
+    /// good that a mean of ratings does better.
+    #[test]
+    fn other_users_are_another_way_to_judge_and_errors_are_held_against_a_mean() {
+        let mut results = sample::results();
+        with_popularity(&mut results, false, 0.3);
+        for run in &mut results.arms[1].runs {
+            let run = &mut run.report.as_mut().unwrap().run;
+            run.scenario["evaluation"]["users"] = 5.into();
+        }
+        let told = said(&results);
+        assert!(
+            told.starts_with("The arms are judged in 2 ways,") && told.contains("5 users tested"),
+            "{told}"
+        );
+        let mut results = sample::results();
+        results.metrics = vec!["rmse".to_owned()];
+        results.arms.truncate(1);
+        for run in &mut results.arms[0].runs {
+            let run = &mut run.report.as_mut().unwrap().run;
+            run.accuracy.test.insert("rmse".to_owned(), 0.836);
+            let baseline = run.baselines.entry("global-mean".to_owned()).or_default();
+            baseline.test.insert("rmse".to_owned(), 0.75);
+        }
+        assert!(
+            said(&results)
+                .starts_with("The mean of all ratings is ahead of every arm: RMSE .750; "),
+            "{}",
+            said(&results)
         );
     }
 

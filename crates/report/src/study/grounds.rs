@@ -30,6 +30,8 @@ pub(crate) struct Grounds {
     pub leak: Option<&'static str>,
     /// The users and the data set.
     population: (u64, Value),
+    /// The split, which says who is tested on what.
+    split: Value,
 }
 
 impl Grounds {
@@ -43,6 +45,11 @@ impl Grounds {
         // The choice of the round comes last.
         let selection = judged.pop_if(|last| last.ends_with(" round"));
         let selection = selection.filter(|_| !is_flat(report)).map(str::to_owned);
+        let drawn_users = run.scenario["evaluation"]["users"]
+            .as_u64()
+            .filter(|users| *users > 0);
+        let drawn_users = drawn_users.map(|users| format!("{} tested", counted(users, "user")));
+        judged.extend(drawn_users.as_deref());
         let drawn = pools.into_iter().find(|pool| *pool != NO_NEGATIVES);
         let dataset = &run.scenario["dataset"];
         let title = match &dataset["path"] {
@@ -66,6 +73,7 @@ impl Grounds {
             leak: leak_of(&run.protocol),
             negatives: drawn.map(str::to_owned),
             population: population(run),
+            split: dataset["split"].clone(),
         })
     }
 
@@ -75,7 +83,8 @@ impl Grounds {
             (Some(own), Some(other)) => own == other,
             _ => true,
         };
-        is_chosen_alike && self.judged == other.judged && self.population == other.population
+        let is_tested_alike = self.judged == other.judged && self.split == other.split;
+        is_chosen_alike && is_tested_alike && self.population == other.population
     }
 
     /// Returns how the arm is judged.
@@ -140,10 +149,15 @@ pub(crate) fn class_name(
     };
     let has_data = all().any(|other| other.data != own.data);
     let has_judged = all().any(|other| other.in_words() != own.in_words());
+    let is_like = |other: &&Grounds| other.data == own.data && other.in_words() == own.in_words();
+    let split = match all().filter(is_like).any(|other| other.split != own.split) {
+        true => format!(", `split = {}`", own.split),
+        false => String::new(),
+    };
     match (has_data, has_judged) {
-        (true, false) => own.data.clone(),
-        (false, true) => own.in_words(),
-        _ => format!("{}, {}", own.data, own.in_words()),
+        (true, false) => own.data.clone() + &split,
+        (false, true) => own.in_words() + &split,
+        _ => format!("{}, {}{split}", own.data, own.in_words()),
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::results::ArmResults;
 use crate::read::SavedRun;
+use crate::reference::POPULARITY;
 
 /// What joins the values of axes in the name of an arm.
 pub(super) const JOINT: &str = ", ";
@@ -125,9 +126,6 @@ impl Names {
         (is_whole && axes.iter().all(|other| *other == axis)).then_some((axis, values))
     }
 }
-
-/// The method that everything is held against.
-pub(crate) const POPULARITY: &str = "popularity";
 
 /// Returns the method of an arm; `None` if no run of it has been read.
 pub(crate) fn method_of(arm: &ArmResults) -> Option<&str> {

@@ -2,9 +2,10 @@
 
 use super::grounds;
 use super::names::JOINT;
-use super::standing::{Figure, Over, Question};
+use super::standing::{Figure, Question};
 use crate::metrics;
-use crate::words::short;
+use crate::reference::{POPULARITY, in_words};
+use crate::words::{first_large, short};
 use fedrecsim_core::metric::{Better, Metric, Needs};
 
 /// The most names that a sentence has. The others of a list stand below it.
@@ -22,6 +23,7 @@ pub(super) fn of(question: &Question<'_>, classes: &[Vec<usize>]) -> Option<(Str
     let (sentence, mut more) = question.of_class(first);
     if others.is_empty() {
         more.extend(question.intervals(first));
+        more.extend(question.left_out());
         return Some((sentence, vec![more.join(" ")]));
     }
     let count = classes.len();
@@ -42,6 +44,7 @@ pub(super) fn of(question: &Question<'_>, classes: &[Vec<usize>]) -> Option<(Str
         ));
     }
     more.extend(question.intervals(first));
+    more.extend(question.left_out());
     let sentence = format!(
         "The arms are judged in {count} ways, and only those that are judged alike can be compared."
     );
@@ -68,8 +71,8 @@ impl Question<'_> {
         let value = self.value(leaking[0]).map(|value| range(&value));
         let told = self.told(&honest);
         // It stands within a sentence here.
-        let told = match told.strip_prefix("Popularity") {
-            Some(rest) => format!("popularity{rest}"),
+        let told = match told.strip_prefix(&first_large(self.whom())) {
+            Some(rest) => format!("{}{rest}", self.whom()),
             None => told,
         };
         let sentence = format!(
@@ -80,6 +83,21 @@ impl Question<'_> {
             told
         );
         (sentence, self.besides(&honest))
+    }
+
+    /// Returns the arms that have no place beside the others, and why.
+    fn left_out(&self) -> Vec<String> {
+        let arms = 0..self.results.arms.len();
+        let without_value = arms.filter(|arm| self.value(*arm).is_none());
+        let (unfinished, others): (Vec<usize>, Vec<usize>) =
+            without_value.partition(|arm| self.results.arms[*arm].reports().next().is_none());
+        let told = |arms: &[usize], what: String| {
+            let verb = if arms.len() == 1 { "has" } else { "have" };
+            (!arms.is_empty()).then(|| format!("{} {verb} {what}.", self.all(arms)))
+        };
+        let unfinished = told(&unfinished, "no finished run".to_owned());
+        let others = told(&others, format!("no {}", self.label()));
+        unfinished.into_iter().chain(others).collect()
     }
 
     /// Returns what the sentence on these arms leaves to be said of single ones.
@@ -106,7 +124,7 @@ impl Question<'_> {
     fn unnamed(&self, ranked: &[usize]) -> Vec<String> {
         let more = ranked
             .first()
-            .and_then(|top| self.more_than_popularity(*top, ranked));
+            .and_then(|top| self.more_than_reference(*top, ranked));
         if more.is_some_and(|of| self.better().compare(of.mean, 0.0).is_lt()) {
             return Vec::new();
         }
@@ -135,11 +153,11 @@ impl Question<'_> {
             said.extend(rivals);
         }
         let is_like = |arm: &&usize| {
-            let more = self.more_than_popularity(**arm, ranked);
+            let more = self.more_than_reference(**arm, ranked);
             !said.contains(arm) && more.is_some_and(|of| of.may_be_none())
         };
         let like: Vec<usize> = ranked.iter().filter(is_like).copied().collect();
-        let told = format!("{} cannot be told from popularity.", self.all(&like));
+        let told = format!("{} cannot be told from {}.", self.all(&like), self.whom());
         (!like.is_empty()).then_some(told).into_iter().collect()
     }
 
@@ -158,7 +176,7 @@ impl Question<'_> {
             return match (&rivals[..], others) {
                 ([], []) => format!("Popularity alone: {label} {shown}."),
                 ([], [second, ..]) => {
-                    let next = self.more_than_popularity(*second, ranked);
+                    let next = self.more_than_reference(*second, ranked);
                     let next = next.map_or_else(String::new, |of| self.beside(&of, "popularity"));
                     format!(
                         "Popularity is ahead of every arm: {label} {shown}; {} comes next{next}.",
@@ -171,12 +189,13 @@ impl Question<'_> {
                 ),
             };
         }
-        let more = self.more_than_popularity(*top, ranked);
+        let more = self.more_than_reference(*top, ranked);
         let is_behind = more.is_some_and(|of| self.better().compare(of.mean, 0.0).is_lt());
-        if let (true, Some(more), Some(mean)) = (is_behind, &more, self.popularity_mean(ranked)) {
+        if let (true, Some(more), Some(mean)) = (is_behind, &more, self.reference_mean(ranked)) {
+            let whom = self.whom();
             let is_ahead = match more.may_be_none() {
-                true => "No arm is shown to beat popularity",
-                false => "Popularity is ahead of every arm",
+                true => format!("No arm is shown to beat {whom}"),
+                false => format!("{} is ahead of every arm", first_large(whom)),
             };
             let gap = self.gap(more, "it");
             let mean = short(mean);
@@ -184,7 +203,7 @@ impl Question<'_> {
         }
         let has_popularity = popularity.is_some_and(|arm| rivals.contains(&arm));
         let beside = more.filter(|_| !has_popularity);
-        let beside = beside.map_or_else(String::new, |of| self.beside(&of, "popularity"));
+        let beside = beside.map_or_else(String::new, |of| self.beside(&of, self.whom()));
         if !rivals.is_empty() {
             let mut all = vec![*top];
             all.extend(&rivals);
@@ -192,11 +211,12 @@ impl Question<'_> {
             let means: Vec<String> = means
                 .filter_map(|arm| Some(short(self.value(*arm)?.mean)))
                 .collect();
-            let of_first = match (beside.is_empty(), self.popularity_mean(ranked)) {
+            let of_first = match (beside.is_empty(), self.reference_mean(ranked)) {
                 (true, _) | (_, None) => String::new(),
                 (false, Some(mean)) if more.is_some_and(|of| of.may_be_none()) => {
                     format!(
-                        "; nor can the first be told from popularity ({})",
+                        "; nor can the first be told from {} ({})",
+                        self.whom(),
                         short(mean)
                     )
                 }
@@ -219,7 +239,7 @@ impl Question<'_> {
     /// Returns that arms are below popularity, if some are.
     fn below(&self, ranked: &[usize]) -> Vec<String> {
         let is_below = |arm: &&usize| {
-            let more = self.more_than_popularity(**arm, ranked);
+            let more = self.more_than_reference(**arm, ranked);
             more.is_some_and(|of| of.is_shown() && self.better().compare(of.mean, 0.0).is_lt())
         };
         // The sentence has said it of all.
@@ -229,7 +249,7 @@ impl Question<'_> {
         }
         let below: Vec<usize> = ranked.iter().filter(is_below).copied().collect();
         let verb = if below.len() == 1 { "is" } else { "are" };
-        let told = format!("{} {verb} behind popularity.", self.all(&below));
+        let told = format!("{} {verb} behind {}.", self.all(&below), self.whom());
         (!below.is_empty()).then_some(told).into_iter().collect()
     }
 
@@ -285,11 +305,7 @@ impl Question<'_> {
                 true => [-high, -low],
                 false => [low, high],
             };
-            let over = match (more.over, self.over) {
-                (Over::Seeds, Some(Over::Users | Over::UsersAndSeeds)) => " over seeds",
-                _ => "",
-            };
-            format!(" ({} to {}{over})", short(from), short(to))
+            format!(" ({} to {})", short(from), short(to))
         });
         let mean = short(more.mean.abs());
         if mean == ".000" {
@@ -297,6 +313,11 @@ impl Question<'_> {
         }
         let words = if is_less { "less than" } else { "more than" };
         format!("{mean} {words} {whom}{between}")
+    }
+
+    /// Returns the baseline that all is held against, in words.
+    fn whom(&self) -> &'_ str {
+        in_words(self.reference.unwrap_or(POPULARITY))
     }
 
     fn label(&self) -> String {

@@ -10,12 +10,13 @@ use serde::Serialize;
 
 use super::columns::RunColumn;
 use super::grounds::Grounds;
-use super::names::{POPULARITY, is_popularity};
+use super::names::is_popularity;
 use super::results::{ArmResults, Results};
 use super::statistics::Summary;
 use super::values::of_differences;
 use crate::metrics;
 use crate::read::SavedReport;
+use crate::reference::reference;
 use fedrecsim_core::metric::Better;
 
 /// Where an arm stands.
@@ -31,9 +32,9 @@ pub(crate) struct Standing {
     pub name: String,
     /// The mean with its interval.
     pub value: Figure,
-    /// How much more it has than popularity.
+    /// How much more it has than the baseline.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub more_than_popularity: Option<Figure>,
+    pub more_than_reference: Option<Figure>,
     /// The arm that it is held against: the one that the study says, or the best one.
     #[serde(skip)]
     pub other: Option<usize>,
@@ -107,8 +108,8 @@ pub(super) struct Question<'a> {
     pub metric: &'a str,
     pub labels: &'a [String],
     pub grounds: &'a [Option<Grounds>],
-    /// What intervals are over where the users of some arm are known.
-    pub over: Option<Over>,
+    /// The baseline that all is held against.
+    pub reference: Option<&'a str>,
     column: RunColumn<'a>,
     /// What is known already of an arm, and of an arm beside another one: a bootstrap takes its time.
     values: RefCell<BTreeMap<usize, Option<Figure>>>,
@@ -123,13 +124,9 @@ impl<'a> Question<'a> {
         labels: &'a [String],
         grounds: &'a [Option<Grounds>],
     ) -> Option<Self> {
-        let mut arms = 0..results.arms.len();
-        let of_users = arms.find_map(|arm| {
-            let _ = results.estimate(arm, metric)?;
-            Some(Over::of_users(results.arms[arm].reports().count()))
-        });
+        let reports = results.arms.iter().flat_map(ArmResults::reports);
         Some(Self {
-            over: of_users,
+            reference: reference(reports.map(|report| &report.run.baselines), metric),
             results,
             metric,
             labels,
@@ -162,7 +159,7 @@ impl<'a> Question<'a> {
             class,
             name: self.labels[arm].clone(),
             value: self.value(arm)?,
-            more_than_popularity: self.more_than_popularity(arm, members),
+            more_than_reference: self.more_than_reference(arm, members),
             other,
             more_than_compared: other.and_then(|other| self.more_than(other, arm)),
         })
@@ -221,37 +218,51 @@ impl<'a> Question<'a> {
         arms.iter().copied().find(is_it)
     }
 
-    /// Returns the mean of popularity over the runs of these arms, or of the arm that ranks by it.
-    pub(super) fn popularity_mean(&self, arms: &[usize]) -> Option<f64> {
+    /// Returns the mean of the baseline over the runs of these arms, or of the arm that ranks by
+    /// popularity.
+    pub(super) fn reference_mean(&self, arms: &[usize]) -> Option<f64> {
         if let Some(arm) = self.popularity(arms) {
             return self.value(arm).map(|value| value.mean);
         }
         let runs = arms
             .iter()
             .flat_map(|arm| self.results.arms[*arm].reports());
-        let own = |report: &_| self.own_popularity(report);
+        let own = |report: &_| self.own_reference(report);
         let values: Vec<f64> = runs.filter_map(own).collect();
         Summary::of(&values).map(|of| of.mean)
     }
 
-    /// Returns the popularity on the split and candidates of a run.
-    fn own_popularity(&self, report: &SavedReport) -> Option<f64> {
-        let baseline = report.run.baselines.get(POPULARITY)?;
+    /// Returns the accuracy of the baseline on the split and candidates of a run.
+    fn own_reference(&self, report: &SavedReport) -> Option<f64> {
+        let baseline = report.run.baselines.get(self.reference?)?;
         baseline.test.get(self.metric).copied()
     }
 
-    /// Returns how much more an arm has than popularity: than the arm among `members` that ranks by it,
-    /// or than what each of its runs was held against.
-    pub(super) fn more_than_popularity(&self, arm: usize, members: &[usize]) -> Option<Figure> {
+    /// Returns how much more an arm has than the baseline: than the arm among `members` that ranks by
+    /// popularity, or than what each of its runs was held against.
+    pub(super) fn more_than_reference(&self, arm: usize, members: &[usize]) -> Option<Figure> {
         match self.popularity(members) {
             Some(other) if other == arm => return None,
             Some(other) => return self.more_than(other, arm),
             None => {}
         }
         let own: &ArmResults = &self.results.arms[arm];
+        if let (Some(value), Some(level)) = (self.value(arm), self.reference_mean(&[arm])) {
+            // The baseline's values of single users are not kept, so that it counts as known. Users who
+            // are hard for a method are mostly hard for the baseline, which makes the interval too wide.
+            if let (Some([low, high]), Over::Users | Over::UsersAndSeeds) =
+                (value.interval, value.over)
+            {
+                return Some(Figure {
+                    mean: value.mean - level,
+                    interval: Some([low - level, high - level]),
+                    over: value.over,
+                });
+            }
+        }
         let difference = |report: &SavedReport| {
             let value = report.run.accuracy.test.get(self.metric)?;
-            Some(value - self.own_popularity(report)?)
+            Some(value - self.own_reference(report)?)
         };
         let differences: Vec<f64> = own.reports().filter_map(difference).collect();
         let range = of_differences(metrics::range(self.metric));

@@ -7,6 +7,7 @@ use crate::document::{Block, Board, BoardArm, BoardRow, Columns, Table};
 use crate::doubts::Course;
 use crate::metrics;
 use crate::read::SavedReport;
+use crate::reference::in_words;
 use crate::study::answer::Answer;
 use crate::study::grounds;
 use crate::study::names::{Names, axes_of, is_popularity};
@@ -152,11 +153,13 @@ pub(super) fn board(
         "Arms, the best first: an arm is one setting, run with every seed.{pools} Bytes are those of the whole run, and \
          virtual time is what the simulated devices and links take."
     );
-    let popularity = pooled.map_or(results, |(of_pools, _)| of_pools);
-    let popularity = popularity
-        .popularity_in(&answer.metric)
+    let reference = pooled.map_or(results, |(of_pools, _)| of_pools);
+    let reference = reference
+        .reference_in(&answer.metric)
         .filter(|_| is_one_class);
-    let line = popularity.map_or("", |_| "; dashed: popularity");
+    let line = reference.map_or_else(String::new, |(name, _)| {
+        format!("; dashed: {}", in_words(name))
+    });
     let names = Names::of_arms(&results.arms);
     let keys = differing(results);
     let arm = |place: usize| BoardArm {
@@ -180,7 +183,7 @@ pub(super) fn board(
             is_sortable: true,
             ..table.table(&caption, &rows)
         },
-        reference: popularity,
+        reference: reference.map(|(_, value)| value),
     }))
 }
 

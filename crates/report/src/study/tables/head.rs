@@ -98,7 +98,8 @@ pub(super) fn shared(results: &Results, names: &Names) -> Block {
     let pools = grounds::pools(&all);
     match protocol(results) {
         Some(protocol) => terms.push((PROTOCOL.to_owned(), protocol)),
-        None => differs.push("how they are judged".to_owned()),
+        None if all.iter().any(Option::is_some) => differs.push("how they are judged".to_owned()),
+        None => {}
     }
     if pools.len() > 1 {
         let pools: Vec<String> = pools

@@ -6,8 +6,8 @@ use super::{Whole, state_name};
 use crate::chart::{Chart, Cost, Series, Stroke};
 use crate::column::{Cell, Place};
 use crate::document::{Block, Columns, Document, Table};
+use crate::reference::in_words;
 use crate::study::grounds;
-use crate::study::names::POPULARITY;
 use crate::study::names::{Names, is_popularity};
 use crate::study::results::{ArmResults, Results, RunResult};
 
@@ -59,7 +59,7 @@ fn charts(results: &Results) -> Vec<Chart> {
             };
             courses.series.extend(arms.iter().flat_map(seeds));
         }
-        courses.series.extend(popularity(results, metric));
+        courses.series.extend(reference(results, metric));
         let mut front = front(results, metric, &arms, "arm");
         front.series.iter_mut().for_each(|point| {
             // The leaderboard has the same intervals.
@@ -77,15 +77,13 @@ fn charts(results: &Results) -> Vec<Chart> {
     charts
 }
 
-/// Returns the level of popularity, if no arm ranks by it and all arms can be compared with it.
-fn popularity(results: &Results, metric: &str) -> Option<Series> {
+/// Returns the level of the baseline, if no arm ranks by it and all arms can be compared with it.
+fn reference(results: &Results, metric: &str) -> Option<Series> {
     let is_arm = results.arms.iter().any(is_popularity);
     let is_one = grounds::classes(&results.grounds()).len() == 1;
-    let value = results
-        .popularity_in(metric)
-        .filter(|_| is_one && !is_arm)?;
+    let (name, value) = results.reference_in(metric).filter(|_| is_one && !is_arm)?;
     Some(Series {
-        name: POPULARITY.to_owned(),
+        name: in_words(name).to_owned(),
         stroke: Stroke::Dash,
         y: vec![value],
         ..Series::default()
