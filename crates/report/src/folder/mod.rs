@@ -54,7 +54,7 @@ impl ReportFolder {
         let path = path.into();
         // `exists` would not do, as it returns false for a dangling link.
         match fs::symlink_metadata(&path) {
-            Ok(_) if !path.is_dir() => {
+            Ok(_) if (overwrite || path.is_file()) && !path.is_dir() => {
                 return Err(Error::Usage(format!(
                     "the report cannot go to {}, which is not a folder; name another one with --out",
                     path.display()
