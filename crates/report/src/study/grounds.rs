@@ -1,6 +1,8 @@
 //! Says what makes the accuracies of arms comparable: the same data, split, candidates and choice of
 //! the round. Training negatives are a matter of the method, but some tell it the held-out item.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -87,6 +89,25 @@ impl Grounds {
         is_chosen_alike && is_tested_alike && self.population == other.population
     }
 
+    /// Returns the keys of the data set and of its split that another arm has otherwise, as they are
+    /// here.
+    fn differing_keys(&self, other: &Self) -> Vec<String> {
+        let of = |grounds: &Self| -> BTreeMap<String, Value> {
+            let dataset = grounds
+                .population
+                .1
+                .as_object()
+                .cloned()
+                .unwrap_or_default();
+            let split = ("split".to_owned(), grounds.split.clone());
+            dataset.into_iter().chain([split]).collect()
+        };
+        let others = of(other);
+        let is_other = |(key, value): &(String, Value)| others.get(key) != Some(value);
+        let told = |(key, value): (String, Value)| format!("`{key} = {value}`");
+        of(self).into_iter().filter(is_other).map(told).collect()
+    }
+
     /// Returns how the arm is judged.
     pub(crate) fn in_words(&self) -> String {
         let selection = self.selection.iter().map(String::as_str);
@@ -150,14 +171,17 @@ pub(crate) fn class_name(
     let has_data = all().any(|other| other.data != own.data);
     let has_judged = all().any(|other| other.in_words() != own.in_words());
     let is_like = |other: &&Grounds| other.data == own.data && other.in_words() == own.in_words();
-    let split = match all().filter(is_like).any(|other| other.split != own.split) {
-        true => format!(", `split = {}`", own.split),
-        false => String::new(),
-    };
+    // What tells classes apart whose words are the same.
+    let keys = all()
+        .filter(is_like)
+        .flat_map(|other| own.differing_keys(other));
+    let keys: BTreeSet<String> = keys.collect();
+    let keys: String = keys.iter().map(|key| format!(", {key}")).collect();
     match (has_data, has_judged) {
-        (true, false) => own.data.clone() + &split,
-        (false, true) => own.in_words() + &split,
-        _ => format!("{}, {}{split}", own.data, own.in_words()),
+        (true, false) => own.data.clone() + &keys,
+        (false, true) => own.in_words() + &keys,
+        (false, false) if !keys.is_empty() => own.in_words() + &keys,
+        _ => format!("{}, {}{keys}", own.data, own.in_words()),
     }
 }
 
@@ -209,5 +233,22 @@ mod tests {
         let leaks = draws.replace("not-in-train", "unrated");
         let grounds = with_protocols([&leaks, &best]);
         assert!(grounds.iter().all(|of| of.as_ref().unwrap().leak.is_some()));
+    }
+
+    /// If this fails, users of one window are ranked beside those of another one, or under the same
+    /// heading.
+    #[test]
+    fn another_split_of_the_same_words_is_another_class_with_its_key() {
+        let protocol = "global time, full catalogue, no negatives, last round";
+        let mut grounds = with_protocols([protocol, protocol]);
+        grounds[1].as_mut().unwrap().split = serde_json::json!({ "window_share": 0.05 });
+        let classes = classes(&grounds);
+        assert_eq!(classes, [[0], [1]]);
+        let name = class_name(&grounds, &classes[1], &classes);
+        assert!(
+            name.ends_with(", `split = {\"window_share\":0.05}`"),
+            "{name}"
+        );
+        assert_ne!(name, class_name(&grounds, &classes[0], &classes));
     }
 }
