@@ -3,6 +3,7 @@
 use csv::ByteRecord;
 
 use super::columns::Columns;
+use super::source::names_without_types;
 use super::times::FEWEST_SECONDS;
 use super::{listed, number, trimmed};
 use fedrecsim_core::Timestamp;
@@ -121,6 +122,137 @@ fn are_numbers_of_columns(columns: &Columns, first: &ByteRecord, second: &ByteRe
         && columns
             .timestamp
             .is_some_and(|place| is_time(second, place))
+}
+
+/// Returns why a row is no rating, if it says what the header says, as where files with headers were put
+/// together.
+pub(super) fn again(columns: &Columns, header: &ByteRecord, row: &ByteRecord) -> Option<String> {
+    let is_like = |row: &ByteRecord| {
+        let mut places = (0..header.len()).filter(|place| columns.is_used(*place));
+        row.len() == header.len()
+            && places.all(|place| trimmed(header, place) == trimmed(row, place))
+    };
+    let may_be = trimmed(row, columns.user).starts_with(trimmed(header, columns.user));
+    let is_again =
+        may_be && (is_like(row) || names_without_types(row).is_some_and(|row| is_like(&row)));
+    is_again.then(|| {
+        "this line says what the first one says, which names the columns: if files with headers were put together, \
+         leave out all but the first, as with `awk 'NR == 1 { first = $0; print } $0 != first' FILE > mended.csv`; if \
+         both are ratings, say `header = false`"
+            .to_owned()
+    })
+}
+
+/// Words that name a column of users, and one of items. Somebody may be called so.
+const WORDS: [&[&str]; 2] = [
+    &[
+        "account",
+        "author",
+        "client",
+        "cliente",
+        "customer",
+        "gebruiker",
+        "klant",
+        "kunde",
+        "kunden",
+        "member",
+        "nutzer",
+        "benutzer",
+        "people",
+        "person",
+        "reader",
+        "reviewer",
+        "source",
+        "subject",
+        "user_name",
+        "username",
+        "usuario",
+        "utente",
+        "utilisateur",
+        "viewer",
+        "visitor",
+        "who",
+        "пользователь",
+        "用户",
+        "ユーザー",
+    ],
+    &[
+        "album",
+        "article",
+        "artikel",
+        "artist",
+        "asin",
+        "book",
+        "buch",
+        "film",
+        "game",
+        "isbn",
+        "item",
+        "item_id",
+        "itemid",
+        "libro",
+        "livre",
+        "movie",
+        "movie_id",
+        "movieid",
+        "object",
+        "place",
+        "producto",
+        "product",
+        "product_id",
+        "produkt",
+        "prodotto",
+        "produit",
+        "song",
+        "target",
+        "title",
+        "titel",
+        "titre",
+        "track",
+        "url",
+        "venue",
+        "what",
+        "товар",
+        "商品",
+    ],
+];
+
+/// What is known of the names of all rows, the first of which may be a header.
+pub(super) struct Occurrences {
+    /// The number of rows.
+    pub rows: u64,
+    /// How many rows have a user that no other has, and how many such an item.
+    pub single: [u64; 2],
+    /// How many rows have both.
+    pub alone: u64,
+}
+
+impl Occurrences {
+    /// Returns whether a first row whose user and item no other row has is probably no rating: as many
+    /// ratings are alone as one in a hundred at most, and by chance both were so in one file of a thousand.
+    fn are_rare(&self) -> bool {
+        let [users, items] = self.single;
+        100 * self.alone <= self.rows
+            && 1000.0 * users as f64 * items as f64 <= (self.rows as f64).powi(2)
+    }
+}
+
+/// Returns a warning of a first row that probably names the columns, although it is taken for a rating. No
+/// other row has its user or its item.
+pub(super) fn may_be_names(pair: [&str; 2], occurrences: &Occurrences) -> Option<String> {
+    let is_number = |name: &&str| name.parse::<f64>().is_ok();
+    let are_words = || {
+        let mut both = pair.iter().zip(WORDS);
+        both.all(|(name, words)| words.contains(&&*name.to_lowercase()))
+    };
+    let is_told = !pair.iter().any(is_number) && (are_words() || occurrences.are_rare());
+    let [user, item] = pair;
+    is_told.then(|| {
+        format!(
+            "the first line counts as a rating, but no other one has its user {user:?} or its item {item:?}: if it \
+             names the columns, say `dataset.columns.header = true`"
+        )
+    })
 }
 
 /// Returns whether a line has a number.

@@ -146,6 +146,12 @@ fn parse_rows<'a>(
         {
             return Err(malformed(path, line_of(&first), fault.to_owned()));
         }
+        if source.has_header
+            && !source.has_types()
+            && let Some(fault) = header::again(&columns, &first, &record)
+        {
+            return Err(malformed(path, line_of(&record), fault));
+        }
         let is_first = rows.count == 0;
         if let Err(fault) = rows.push(&columns, &record, keep) {
             let may_be_header = is_first && !source.has_header && !header::has_number(&record);
@@ -172,8 +178,14 @@ fn parse_rows<'a>(
         }
         if rows.count >= most || !source.read(&mut record)? {
             let last = line_of(&record);
+            // By their names, columns are found in a header alone.
+            let [user, item] = [columns.user, columns.item].map(|place| trimmed(&first, place));
+            if source.has_header && !source.has_names() && rows.have(user, item) {
+                let fault = header::rating_as_header(&first);
+                return Err(malformed(path, line_of(&first), fault));
+            }
             let mut ratings = rows
-                .finish()
+                .finish(&columns)
                 .map_err(|fault| malformed(path, last, fault))?;
             add_remarks(&mut ratings, &source, path);
             return Ok(ratings);

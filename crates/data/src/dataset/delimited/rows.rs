@@ -3,6 +3,7 @@
 use csv::ByteRecord;
 
 use super::columns::Columns;
+use super::header::{self, Occurrences};
 use super::lists::Lists;
 use super::names::{self, Names};
 use super::noticed::{Counted, Noticed};
@@ -173,6 +174,54 @@ impl Rows {
         Ok(())
     }
 
+    /// Returns whether some row has this user, and some row this item.
+    pub(super) fn have(&self, user: &[u8], item: &[u8]) -> bool {
+        self.users.has(user) && self.items.has(item)
+    }
+
+    /// Returns a warning of a first row that may name the columns. It is not told from a part of the rows.
+    fn first_may_be_names(&self) -> Option<String> {
+        let Ratings {
+            users,
+            interactions,
+            user_names,
+            item_names,
+            ..
+        } = &self.ratings;
+        if users.len() != self.count {
+            return None;
+        }
+        let count = |names: &[Box<str>], numbers: &mut dyn Iterator<Item = u32>| {
+            let mut counts = vec![0_u32; names.len()];
+            numbers.for_each(|number| counts[number as usize] += 1);
+            counts
+        };
+        let rows = || users.iter().zip(interactions);
+        let of_user = count(user_names, &mut users.iter().copied());
+        let of_item = count(item_names, &mut interactions.iter().map(|row| row.item));
+        let is_single = |(user, row): (&u32, &Interaction)| {
+            [
+                of_user[*user as usize] == 1,
+                of_item[row.item as usize] == 1,
+            ]
+        };
+        let first = rows().next().map(is_single)?;
+        let mut occurrences = Occurrences {
+            rows: self.count as u64,
+            single: [0; 2],
+            alone: 0,
+        };
+        for [user, item] in rows().map(is_single) {
+            occurrences.single[0] += u64::from(user);
+            occurrences.single[1] += u64::from(item);
+            occurrences.alone += u64::from(user && item);
+        }
+        let pair = [&*user_names[0], &*item_names[0]];
+        (first == [true; 2])
+            .then(|| header::may_be_names(pair, &occurrences))
+            .flatten()
+    }
+
     /// Notes names that look like others and are not.
     fn look_at(&mut self, record: &ByteRecord, names: [&[u8]; 2]) {
         let pairs = [&self.users, &self.items].into_iter().zip(names);
@@ -183,7 +232,7 @@ impl Rows {
     }
 
     /// Returns what is kept of all rows, with their times in nanoseconds, and what was noticed.
-    pub(super) fn finish(mut self) -> Result<Ratings, String> {
+    pub(super) fn finish(mut self, columns: &Columns) -> Result<Ratings, String> {
         if self.lists > 0 && 2 * self.lists >= self.count {
             return Err(LISTS.to_owned());
         }
@@ -192,6 +241,10 @@ impl Rows {
         }
         if let Some(fault) = self.noticed.refusal(self.unit) {
             return Err(fault);
+        }
+        if !columns.has_header && columns.numbers().next().is_none() {
+            let told = self.first_may_be_names();
+            self.ratings.warnings.extend(told);
         }
         self.ratings.warnings.extend(self.times.warnings());
         let Ratings {

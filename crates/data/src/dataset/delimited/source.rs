@@ -57,6 +57,8 @@ pub(super) struct Source<'a> {
     names: Vec<String>,
     /// A comment that names the columns.
     commented_header: Option<ByteRecord>,
+    /// Whether the first row names the types of columns beside them.
+    has_type_names: bool,
     /// What separates the columns.
     pub separator: String,
     /// Whether the first row names the columns.
@@ -86,6 +88,7 @@ impl<'a> Source<'a> {
                     rows: Rows::Given(rows, 0),
                     names: Vec::new(),
                     commented_header: None,
+                    has_type_names: false,
                     separator: String::new(),
                     has_header: true,
                     told: Vec::new(),
@@ -101,6 +104,7 @@ impl<'a> Source<'a> {
                 rows: Rows::Json(JsonLines::new(lines, path, keys(layout, path)?)),
                 names: Vec::new(),
                 commented_header: None,
+                has_type_names: false,
                 separator: String::new(),
                 has_header: true,
                 told: vec!["each line is a JSON object".to_owned()],
@@ -149,6 +153,7 @@ impl<'a> Source<'a> {
             names: names.into_iter().map(str::to_owned).collect(),
             rows: Rows::Delimited(Records::of(lines, &separator, is_comment)?),
             commented_header,
+            has_type_names: false,
             separator,
             told,
         })
@@ -180,7 +185,7 @@ impl<'a> Source<'a> {
             if !record.iter().any(is_asked) {
                 *record = names;
             }
-            self.has_header = true;
+            (self.has_header, self.has_type_names) = (true, true);
             self.told
                 .push("the first line names columns and their types, as RecBole has it".to_owned());
         }
@@ -236,6 +241,11 @@ impl<'a> Source<'a> {
     /// Returns whether all columns are found by their names.
     pub(super) fn is_all_named(&self, layout: &DelimitedSpec) -> bool {
         columns_of(layout).count() == self.names.len()
+    }
+
+    /// Returns whether some first line must name the columns: it has types, or a column is found by its name.
+    pub(super) fn has_names(&self) -> bool {
+        self.has_types() || self.has_type_names || !self.names.is_empty()
     }
 
     /// Returns how many lines were no rows, before the first row and after it.
@@ -309,7 +319,7 @@ fn fields_of(comment: &[u8], separator: &str) -> ByteRecord {
 }
 
 /// Returns the names of a header with types, as in `user_id:token`; `None` if it has none.
-fn names_without_types(header: &ByteRecord) -> Option<ByteRecord> {
+pub(super) fn names_without_types(header: &ByteRecord) -> Option<ByteRecord> {
     let name = |field: &[u8]| {
         let field = field.trim_ascii();
         let types: [&[u8]; 4] = [b":token", b":float", b":token_seq", b":float_seq"];

@@ -513,3 +513,84 @@ fn compressed_files_are_read_whatever_they_are_called() {
         );
     }
 }
+
+/// If this fails, the first rating of a file of names is lost, or the names of its columns are a user and an
+/// item, and nobody is told.
+#[test]
+fn a_header_is_told_from_a_rating_where_all_are_names() {
+    let pairs = |header| DelimitedSpec {
+        header,
+        rating: None,
+        timestamp: None,
+        ..four_columns(",")
+    };
+    let rows: String = (0..120)
+        .map(|row| format!("user{},Film {}\n", row / 4, (row * 7 + row / 4) % 20))
+        .collect();
+    let told = fault(&rows, &pairs(Some(true)));
+    assert!(
+        told.starts_with("ratings:1: `header = true` says") && told.contains("`header = false`"),
+        "{told}"
+    );
+    let plain = read_text(&rows, &pairs(None)).unwrap();
+    assert_eq!((plain.users.len(), plain.warnings.len()), (120, 0));
+    let named = format!("kunde,film\n{rows}");
+    let read = read_text(&named, &pairs(Some(true))).unwrap();
+    assert_eq!((read.users.len(), read.warnings.len()), (120, 0));
+    for names in ["kunde,film\n", "osoba,dzielo\n"] {
+        let read = read_text(format!("{names}{rows}"), &pairs(None)).unwrap();
+        let [warning] = &read.warnings[..] else {
+            panic!("{names}: {:?}", read.warnings)
+        };
+        assert!(
+            warning.contains("say `dataset.columns.header = true`"),
+            "{warning}"
+        );
+    }
+    // A first user with one item is nothing odd where others have one, too, or where there are few rows.
+    let rare = "zoe,Metropolis\nian,Nosferatu\n";
+    for text in [
+        format!("{rare}{rows}"),
+        "zoe,Metropolis\nann,Alien\nann,Up\nben,Alien\nben,Up\n".to_owned(),
+        format!("zoe,Film 3\n{rows}"),
+        format!("user7,Metropolis\n{rows}"),
+    ] {
+        let read = read_text(&text, &pairs(None)).unwrap();
+        assert_eq!(read.warnings, [""; 0], "{text}");
+    }
+}
+
+/// If this fails, files that were put together have a user called `user`, or a message that does not say why.
+#[test]
+fn a_header_within_the_file_is_named() {
+    let by_name = DelimitedSpec {
+        header: None,
+        user: named("user"),
+        item: named("item"),
+        rating: Some(named("rating")),
+        timestamp: None,
+        ..four_columns(",")
+    };
+    let pairs = DelimitedSpec {
+        rating: None,
+        ..by_name.clone()
+    };
+    let inter = "user:token,item:token,rating:float\n";
+    for (header, layout) in [
+        ("user,item,rating\n", &by_name),
+        ("user,item\n", &pairs),
+        (inter, &by_name),
+    ] {
+        let columns = header.matches(',').count() + 1;
+        let rows = ["a,x,5\n", "b,x,4\n"].map(|row| match columns {
+            2 => row[..3].to_owned() + "\n",
+            _ => row.to_owned(),
+        });
+        let text = format!("{header}{}{header}{}", rows[0], rows[1]);
+        let told = fault(&text, layout);
+        assert!(
+            told.starts_with("ratings:3: this line says what the first one says"),
+            "{told}"
+        );
+    }
+}
