@@ -13,6 +13,7 @@ mod encoding;
 mod header;
 mod json_lines;
 mod lists;
+mod matrix;
 mod names;
 mod noticed;
 mod own;
@@ -112,6 +113,10 @@ fn parse_rows<'a>(
         return Err(Error::read(path, &*nothing_in(&source)));
     }
     let mut columns = Columns::resolve(layout, path, (&record, &source))?;
+    let lists = source.refusal_of_lists(|place| columns.is_used(place), record.len());
+    if let Some(fault) = lists {
+        return Err(malformed(path, line_of(&record), fault));
+    }
     let wrong_header = header::refusal(layout, &columns, (&record, source.has_header));
     if let Some(fault) = wrong_header.filter(|_| !source.has_types()) {
         return Err(malformed(path, line_of(&record), fault));

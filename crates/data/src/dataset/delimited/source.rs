@@ -7,7 +7,7 @@ use std::sync::Arc;
 use csv::{ByteRecord, Position};
 
 use super::json_lines::JsonLines;
-use super::trimmed;
+use super::{matrix, trimmed};
 use crate::dataset::form::{Form, form_of, is_comment, separator_of, without_mark};
 use crate::dataset::given::{self, GivenRows};
 use crate::lines::Lines;
@@ -57,8 +57,9 @@ pub(super) struct Source<'a> {
     names: Vec<String>,
     /// A comment that names the columns.
     commented_header: Option<ByteRecord>,
-    /// Whether the first row names the types of columns beside them.
+    /// Whether the first row names the types of columns beside them, and the columns whose type is a list.
     has_type_names: bool,
+    lists: Vec<usize>,
     /// What separates the columns.
     pub separator: String,
     /// Whether the first row names the columns.
@@ -89,6 +90,7 @@ impl<'a> Source<'a> {
                     names: Vec::new(),
                     commented_header: None,
                     has_type_names: false,
+                    lists: Vec::new(),
                     separator: String::new(),
                     has_header: true,
                     told: Vec::new(),
@@ -105,6 +107,7 @@ impl<'a> Source<'a> {
                 names: Vec::new(),
                 commented_header: None,
                 has_type_names: false,
+                lists: Vec::new(),
                 separator: String::new(),
                 has_header: true,
                 told: vec!["each line is a JSON object".to_owned()],
@@ -138,6 +141,12 @@ impl<'a> Source<'a> {
             }
         };
         let names: Vec<&str> = columns_of(layout).filter_map(name_of).collect();
+        if names.is_empty() && layout.header != Some(true) {
+            let rows = lines.first().filter(is_row);
+            if let Some(fault) = matrix::refusal(rows, &separator) {
+                return Err(Error::read(path, fault));
+            }
+        }
         let comments = lines
             .first()
             .take_while(|line| line.is_empty() || is_comment(line, separator.as_bytes()));
@@ -154,6 +163,7 @@ impl<'a> Source<'a> {
             rows: Rows::Delimited(Records::of(lines, &separator, is_comment)?),
             commented_header,
             has_type_names: false,
+            lists: Vec::new(),
             separator,
             told,
         })
@@ -176,6 +186,8 @@ impl<'a> Source<'a> {
             return Ok(false);
         }
         if let Some(names) = names_without_types(record) {
+            let is_list = |place: &usize| trimmed(record, *place).ends_with(b"_seq");
+            self.lists = (0..record.len()).filter(is_list).collect();
             // A name in the scenario such as `user_id:token` has the type in it, so that this header is meant as it stands.
             let is_asked = |field: &[u8]| {
                 self.names
@@ -246,6 +258,26 @@ impl<'a> Source<'a> {
     /// Returns whether some first line must name the columns: it has types, or a column is found by its name.
     pub(super) fn has_names(&self) -> bool {
         self.has_types() || self.has_type_names || !self.names.is_empty()
+    }
+
+    /// Returns what to do about a column that is read, and has lists by its type.
+    pub(super) fn refusal_of_lists(
+        &self,
+        is_used: impl Fn(usize) -> bool,
+        count: usize,
+    ) -> Option<String> {
+        let at = self.lists.iter().find(|place| is_used(**place))? + 1;
+        let separator = self.separator.escape_default();
+        Some(format!(
+            "column {at} has a list in each row, for its type is one (`_seq`): write one of the list in a row, as with \
+             `awk -F'{separator}' -v OFS='{separator}' '{{ sub(/\\r$/, \"\") }} NR == 1 {{ sub(/_seq$/, \"\", ${at}); \
+             print; next }} {{ n = split(${at}, all, \" \"); for (i = 1; i <= n; i++) {{ ${at} = all[i]; print }} }}' \
+             FILE > mended.inter`{}",
+            match count {
+                2 => "",
+                _ => "; the other columns are repeated",
+            }
+        ))
     }
 
     /// Returns how many lines were no rows, before the first row and after it.

@@ -481,3 +481,87 @@ fn ids_that_a_spreadsheet_has_rounded_are_refused() {
         rounded.warnings
     );
 }
+
+/// If this fails, the items of a list are one item, as RecBole's files have them.
+#[test]
+fn a_column_of_lists_by_its_type_reads_after_its_command() {
+    let layout = DelimitedSpec {
+        rating: None,
+        ..three(true)
+    };
+    let text = "user:token\titem:token_seq\tmood:float\r\na\tx y\t1\r\nb\ty\t2\r\n";
+    let told = fault(text, &layout);
+    assert!(told.starts_with("ratings:1: column 2 has a list"), "{told}");
+    if let Some(written) = applied(&told, text.as_bytes()) {
+        let read = read_text(&written, &layout).unwrap();
+        let expected = [("a", "x", 1.0), ("a", "y", 1.0), ("b", "y", 1.0)];
+        assert_eq!(named_triples(&read), expected);
+    }
+    let unused = "user:token\titem:token\thistory:token_seq\na\tx\tx y\n";
+    assert!(read_text(unused, &layout).is_ok());
+}
+
+/// If this fails, three columns of a matrix are ratings, and the others are lost without a word.
+#[test]
+fn a_matrix_of_numbers_reads_as_ratings_after_its_command() {
+    let layout = three(false);
+    let row = |user: usize, separator: &str, missing: &str| {
+        let rating = |item: usize| match (user + item) % 3 {
+            0 => missing.to_owned(),
+            rating => format!("{rating}.5"),
+        };
+        (0..25).map(rating).collect::<Vec<_>>().join(separator)
+    };
+    let expected: Vec<_> = (0..4)
+        .flat_map(|user| (0..25).map(move |item| (user, item, (user + item) % 3)))
+        .filter(|(.., rating)| *rating > 0)
+        .map(|(user, item, rating)| {
+            (
+                (user + 1).to_string(),
+                (item + 1).to_string(),
+                rating as f32 + 0.5,
+            )
+        })
+        .collect();
+    for (separator, missing) in [(",", "0"), (";", ""), ("\t", "0"), (" ", "0.0"), ("|", "")] {
+        for is_counted in [false, true] {
+            let line = |user: usize| match is_counted {
+                true => format!(
+                    "{}{separator}{}\r\n",
+                    user + 1,
+                    row(user, separator, missing)
+                ),
+                false => row(user, separator, missing) + "\r\n",
+            };
+            let text: String = (0..4).map(line).collect();
+            let told = fault(&text, &layout);
+            assert!(told.contains("(a matrix)"), "{told}");
+            let Some(written) = applied(&told, text.as_bytes()) else {
+                return;
+            };
+            let read = read_text(&written, &layout).unwrap();
+            let found: Vec<_> = named_triples(&read)
+                .into_iter()
+                .map(|(user, item, rating)| (user.to_owned(), item.to_owned(), rating))
+                .collect();
+            assert_eq!(found, expected, "{separator:?}");
+            // A first line with names makes columns of them.
+            let names =
+                vec!["n"; text.lines().next().unwrap().split(separator).count()].join(separator);
+            let header = DelimitedSpec {
+                header: Some(true),
+                rating: None,
+                ..layout.clone()
+            };
+            let is_complete = !missing.is_empty();
+            assert_eq!(
+                read_text(format!("{names}\n{text}"), &header).is_ok(),
+                is_complete
+            );
+        }
+    }
+    // A line with many words is none, and neither are different numbers.
+    let words = vec!["so"; 25].join(" ");
+    let text = format!("a x 5 {words}\nb y 4 {words}\n");
+    assert!(read_text(text, &layout).is_ok());
+}
