@@ -65,7 +65,7 @@ impl Noticed {
         let marks = name.iter().filter(|byte| **byte == b'"').count();
         if name.starts_with(b"\"") && marks % 2 == 1 {
             self.open.add(record);
-        } else if text.chars().any(is_hidden) {
+        } else if has_hidden(text) {
             if self.hidden.lines == 0 {
                 self.first_hidden = shown(name);
             }
@@ -128,9 +128,32 @@ fn has_point_or_sign(name: &[u8]) -> bool {
     name.iter().any(|byte| b"+.,".contains(byte))
 }
 
-/// Returns whether a character cannot be seen, such as a blank that does not break or one without width.
+/// Returns whether a text has a character that cannot be seen, such as a blank that does not break or one
+/// without width.
+pub(super) fn has_hidden(text: &str) -> bool {
+    let before = std::iter::once(' ').chain(text.chars());
+    before
+        .zip(text.chars())
+        .any(|(before, character)| is_hidden(character) && !changes(character, before))
+}
+
 fn is_hidden(character: char) -> bool {
-    matches!(character, '\u{a0}' | '\u{ad}' | '\u{2000}'..='\u{200f}' | '\u{2028}'..='\u{202f}'
-        | '\u{205f}'..='\u{2064}' | '\u{3000}' | '\u{feff}')
+    matches!(character, '\u{a0}' | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{1680}'
+        | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{2000}'..='\u{200f}' | '\u{2028}'..='\u{202f}'
+        | '\u{205f}'..='\u{206f}' | '\u{2800}' | '\u{3000}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+        | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}')
         || character.is_control()
+}
+
+/// Returns whether a character changes how the one before it looks: a variant of an emoji or of a Chinese
+/// letter, or a part of a flag.
+fn changes(character: char, before: char) -> bool {
+    let is_tag = |character: char| matches!(character, '\u{e0020}'..='\u{e007f}');
+    match character {
+        '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' => {
+            before >= '\u{203c}' && !is_hidden(before)
+        }
+        _ => is_tag(character) && (before == '\u{1f3f4}' || is_tag(before)),
+    }
 }

@@ -17,6 +17,29 @@ fn blanks_that_cannot_be_seen_are_told() {
     );
 }
 
+/// If this fails, a character without width makes two users of one, or an emoji is called one.
+#[test]
+fn every_character_that_cannot_be_seen_is_told() {
+    for hidden in [
+        '\u{34f}',
+        '\u{61c}',
+        '\u{115f}',
+        '\u{180e}',
+        '\u{2066}',
+        '\u{2800}',
+        '\u{3164}',
+        '\u{fe0f}',
+        '\u{ffa0}',
+        '\u{e0020}',
+        '\u{e0100}',
+    ] {
+        let told = warnings(&format!("ann,x,5,1\nann{hidden},x,5,2\n")).concat();
+        assert!(told.contains("cannot be seen: 1"), "{hidden:?}: {told}");
+    }
+    let seen = "\u{2764}\u{fe0f},\u{1f3f4}\u{e0067}\u{e0062}\u{e007f},5,1\n\u{845b}\u{e0100},z\u{f6}e,5,1\n";
+    assert_eq!(warnings(seen), [""; 0]);
+}
+
 /// If this fails, a stray quotation mark is a user, and nobody can see why.
 #[test]
 fn a_quotation_mark_that_is_never_closed_is_told() {
