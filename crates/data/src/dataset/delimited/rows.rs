@@ -8,7 +8,7 @@ use super::lists::Lists;
 use super::names::{self, Names};
 use super::noticed::{Counted, Noticed};
 use super::source::Unit;
-use super::times::Times;
+use super::times::{self, Times};
 use super::values::{Fault, NOTHING, wrong};
 use super::{number, trimmed};
 use crate::dataset::ratings::{Interaction, Part, Ratings};
@@ -258,6 +258,8 @@ impl Rows {
         self.ratings
             .told
             .extend(self.times.finish(&mut self.ratings.interactions)?);
+        let of_the_future = times::of_the_future(&self.ratings.interactions);
+        self.ratings.warnings.extend(of_the_future);
         let Counted { lines, first } = self.incomplete;
         let first = self.unit.at(first);
         if self.count == 0 && lines > 0 {

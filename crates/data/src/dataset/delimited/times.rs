@@ -73,6 +73,10 @@ pub(super) const FEWEST_SECONDS: f64 = 1e8;
 /// The beginning of 1995, before which nobody rated anything online.
 const FIRST_RATINGS_NS: f64 = 788_918_400e9;
 
+/// The beginning of 2040, after which nobody has rated anything yet. From 1900 to 1970 it is as long as from there.
+const AFTER_LAST_RATINGS_NS: i64 = SECONDS_OF_70_YEARS * BILLION;
+const SECONDS_OF_70_YEARS: i64 = 2_208_988_800;
+
 const A_DATE: &str = "a date, as in \"2000-12-31 23:59:59\"";
 
 impl Times {
@@ -321,6 +325,29 @@ impl Times {
         let (first, last) = self.span.unwrap_or((number, number));
         self.span = Some((first.min(number), last.max(number)));
     }
+}
+
+/// Returns a warning of instants that have not been yet, which have probably another unit or another beginning.
+pub(super) fn of_the_future(rows: &[Interaction]) -> Option<String> {
+    let instants = || rows.iter().filter_map(|row| row.instant.known());
+    let late = instants().filter(|instant| instant.0 >= AFTER_LAST_RATINGS_NS);
+    let latest = instants().max()?;
+    let since_1900 = Timestamp(latest.0.checked_sub(AFTER_LAST_RATINGS_NS)?);
+    let count = late.count();
+    let epoch = match since_1900.0 as f64 >= FIRST_RATINGS_NS
+        && since_1900.0 < AFTER_LAST_RATINGS_NS
+    {
+        true => format!(
+            "; seconds since 1900, as NTP has them, would end at {since_1900}: take {SECONDS_OF_70_YEARS} from each"
+        ),
+        false => String::new(),
+    };
+    (count > 0).then(|| {
+        format!(
+            "timestamps from 2040 on: {count}, up to {latest}; if that is not meant, their unit is another one \
+             (`dataset.columns.timestamp_format`), or they count from another year than 1970{epoch}"
+        )
+    })
 }
 
 /// Returns the unit of numbers of which the largest has this size; `None` if they only order rows.

@@ -223,3 +223,48 @@ fn nine_decimals_of_seconds_keep_their_order() {
     let found: Vec<i64> = order.interactions.iter().map(|row| row.time).collect();
     assert!(found[2] < found[0] && found[0] < found[1], "{found:?}");
 }
+
+/// If this fails, times of another clock move a cut in time by decades without a word.
+#[test]
+fn times_that_have_not_been_yet_are_told() {
+    let warnings = |time: &str| {
+        let rows = format!("a,x,1,{time}\na,y,1,{time}\n");
+        read_text(rows, &four_columns(",")).unwrap().warnings
+    };
+    for (time, latest, since_1900) in [
+        (
+            "3526393753",
+            "2081-09-29 17:49:13",
+            Some("2011-09-30 17:49:13"),
+        ),
+        (
+            "4317404953",
+            "2106-10-24 23:09:13",
+            Some("2036-10-23 23:09:13"),
+        ),
+        ("2208988800", "2040-01-01 00:00:00", None),
+        (
+            "2099-12-31",
+            "2099-12-31 00:00:00",
+            Some("2029-12-31 00:00:00"),
+        ),
+    ] {
+        let told = warnings(time);
+        let [told] = &told[..] else {
+            panic!("{time}: {told:?}")
+        };
+        assert!(
+            told.contains(&format!("from 2040 on: 2, up to {latest};")),
+            "{told}"
+        );
+        let remedy =
+            since_1900.map(|until| format!("would end at {until}: take 2208988800 from each"));
+        match remedy {
+            Some(remedy) => assert!(told.contains(&remedy), "{told}"),
+            None => assert!(!told.contains("NTP"), "{told}"),
+        }
+    }
+    for time in ["2208988799", "1300000000000", "2039-12-31", "7"] {
+        assert_eq!(warnings(time), [""; 0], "{time}");
+    }
+}
