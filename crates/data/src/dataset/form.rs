@@ -113,14 +113,24 @@ fn wide_encoding(head: &[u8]) -> Option<&'static str> {
         let mut bytes = head.iter().skip(from).step_by(step).take(32);
         head.len() >= 4 && bytes.all(|byte| *byte == 0)
     };
-    let is_utf32 = zeros(1, 4) && zeros(2, 4) && zeros(0, 4) != zeros(3, 4);
     // The mark of UTF-32 begins with that of UTF-16.
-    if is_utf32 || marked([b"\xff\xfe\0\0", b"\0\0\xfe\xff"]) {
-        Some("UTF-32")
-    } else if zeros(0, 2) != zeros(1, 2) || marked([b"\xff\xfe", b"\xfe\xff"]) {
-        Some("UTF-16")
-    } else {
-        None
+    if marked([b"\xff\xfe\0\0", b"\0\0\xfe\xff"]) {
+        return Some("UTF-32");
+    }
+    let is_utf32 = zeros(1, 4) && zeros(2, 4);
+    match (zeros(0, 4), zeros(3, 4)) {
+        (true, false) if is_utf32 => return Some("UTF-32BE"),
+        (false, true) if is_utf32 => return Some("UTF-32LE"),
+        _ => {}
+    }
+    if marked([b"\xff\xfe", b"\xfe\xff"]) {
+        return Some("UTF-16");
+    }
+    // Without a mark, programs differ in which byte they take for the first one.
+    match (zeros(0, 2), zeros(1, 2)) {
+        (true, false) => Some("UTF-16BE"),
+        (false, true) => Some("UTF-16LE"),
+        _ => None,
     }
 }
 

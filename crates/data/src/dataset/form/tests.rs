@@ -38,10 +38,14 @@ fn what_is_no_table_is_refused_by_name_with_a_remedy() {
         (b"BZh91AY&SY\xd3\x17", "a bzip2 archive", "unpack"),
         (b"\x80\x04\x95....", "a pickle", "to_csv"),
         (&tar, "a tar archive", "unpack"),
-        (&[b"\xff\xfe", &utf16[..]].concat(), "UTF-16", "iconv"),
-        (&utf16, "UTF-16", "iconv"),
-        (&big, "UTF-16", "iconv"),
-        (&utf32, "UTF-32", "iconv -f UTF-32 "),
+        (
+            &[b"\xff\xfe", &utf16[..]].concat(),
+            "UTF-16",
+            "iconv -f UTF-16 ",
+        ),
+        (&utf16, "UTF-16LE", "iconv -f UTF-16LE "),
+        (&big, "UTF-16BE", "iconv -f UTF-16BE "),
+        (&utf32, "UTF-32LE", "iconv -f UTF-32LE "),
         (
             &[b"\0\0\xfe\xff", &b"\0\0\x001"[..]].concat(),
             "UTF-32",
