@@ -4,6 +4,7 @@ use std::path::Path;
 
 use csv::ByteRecord;
 
+use super::noticed::has_hidden;
 use super::source::Source;
 use super::{dates, encoding};
 use super::{listed, trimmed};
@@ -252,7 +253,13 @@ fn remedy(first: &ByteRecord, (role, name): (&str, &str), separator: &str) -> St
         return format!("; this line is not UTF-8: {}", encoding::advice(&line));
     }
     if let Some(found) = names().find(|found| letters(found) == letters(name)) {
-        return format!("; did you mean `{role} = {:?}`?", found.trim());
+        let (found, hidden) = in_toml(found.trim_matches(|c: char| c.is_ascii_whitespace()));
+        let hidden = if hidden {
+            "; that name has characters that cannot be seen"
+        } else {
+            ""
+        };
+        return format!("; did you mean `{role} = {found}`?{hidden}");
     }
     if first.len() > 20 {
         return "; if each column is an item (a matrix), write one rating in a line, as with \
@@ -260,6 +267,21 @@ fn remedy(first: &ByteRecord, (role, name): (&str, &str), separator: &str) -> St
             .to_owned();
     }
     other_separator(first, separator)
+}
+
+/// Returns a name as a scenario has to write it, and whether it has characters that cannot be seen.
+fn in_toml(name: &str) -> (String, bool) {
+    let is_hidden = |character: char| has_hidden(character.encode_utf8(&mut [0; 4]));
+    let written = name.chars().map(|character| match character {
+        '"' | '\\' => format!("\\{character}"),
+        hidden if is_hidden(hidden) => match u32::from(hidden) {
+            number @ ..=0xffff => format!("\\u{number:04x}"),
+            number => format!("\\U{number:08x}"),
+        },
+        seen => seen.to_string(),
+    });
+    let written: String = written.collect();
+    (format!("\"{written}\""), name.chars().any(is_hidden))
 }
 
 /// Returns advice to take another separator, if the whole first line is one field and has one.

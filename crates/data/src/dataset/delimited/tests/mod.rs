@@ -594,3 +594,34 @@ fn a_header_within_the_file_is_named() {
         );
     }
 }
+
+/// If this fails, the name that a message proposes is no TOML, or is not that of the column.
+#[test]
+fn a_proposed_name_with_hidden_characters_reads() {
+    for name in [
+        "\u{200b}user",
+        "user\u{a0}",
+        "us\u{e0020}er",
+        "\u{ad}user",
+        "User",
+        "us\"er",
+    ] {
+        let quoted = name.replace('"', "\"\"");
+        let text = format!("\"{quoted}\",item\na,x\n");
+        let layout = |user: &str| DelimitedSpec {
+            header: None,
+            user: named(user),
+            item: named("item"),
+            rating: None,
+            timestamp: None,
+            ..four_columns(",")
+        };
+        let told = fault(&text, &layout("user"));
+        let proposed = told.split('`').nth(1).unwrap();
+        let proposed: toml::Table = proposed.parse().unwrap();
+        assert_eq!(proposed["user"].as_str(), Some(name), "{told}");
+        assert!(read_text(&text, &layout(name)).is_ok(), "{name:?}");
+        let is_hidden = !name.is_ascii();
+        assert_eq!(told.contains("cannot be seen"), is_hidden, "{told}");
+    }
+}
