@@ -1,8 +1,10 @@
-//! Measures ranking in a whole catalogue and the inverse of a matrix: `cargo bench --bench dense`.
+//! Measures ranking in a whole catalogue, the products of all pairs of users' tables, and the inverse
+//! of a matrix: `cargo bench --bench dense`.
 //!
 //! `cargo bench --bench dense -- 11830 2` inverts a matrix of 11,830 rows by two threads, in place
-//! of 3,706 rows by one. Beside it `numpy.linalg.inv` is timed by turns, if `python3` has numpy
-//! (`PYTHON` names another interpreter). Machines are noisy, so compare figures of one run.
+//! of 3,706 rows by one; the products are by as many threads. Beside them numpy is timed by turns, if
+//! `python3` has it (`PYTHON` names another interpreter). Machines are noisy, so compare figures of
+//! one run.
 #![allow(clippy::unwrap_used)]
 
 use std::hint::black_box;
@@ -17,18 +19,38 @@ use common::median_ns;
 use fedrecsim_core::{PortableDraws, Purpose, Streams};
 use fedrecsim_data::dataset;
 use fedrecsim_methods::registry::vocabulary;
-use fedrecsim_model::algebra::{add_gram, invert};
+use fedrecsim_model::algebra::{
+    add_gram, add_pair_products, invert, mirror_upper, product_by_pool,
+};
 use fedrecsim_scenario as scenario;
 use fedrecsim_sim::World;
 use fedrecsim_sim::workers::{Pool, Scoring, Threads};
-use ndarray::Array2;
+use ndarray::{Array2, Axis};
 
 /// Users and items of the ranking.
 const USERS: usize = 8_072;
 const ITEMS: usize = 11_830;
 
+/// Users of MovieLens 100K, and the values of a table of 32 columns for its items.
+const TABLES: (usize, usize) = (943, 1_682 * 32);
+
+/// The columns that are multiplied at a time.
+const PART: usize = 4_096;
+
+/// Prints the seconds of what GPFedRec's server multiplies in a round. Small products before it start
+/// numpy's threads.
+const NUMPY_PRODUCTS: &str = "
+import sys, time, numpy
+draws = numpy.random.default_rng(0)
+x = draws.standard_normal([int(word) for word in sys.argv[1:]])
+x[:64] @ x[:64].T
+start = time.perf_counter()
+(x @ x.T) @ x
+print(time.perf_counter() - start)
+";
+
 /// Prints the seconds of an inverse. A small one before it starts numpy's threads.
-const NUMPY: &str = "
+const NUMPY_INVERSE: &str = "
 import sys, time, numpy
 x = numpy.random.default_rng(0).standard_normal((int(sys.argv[1]),) * 2)
 a = x @ x.T + len(x) * numpy.eye(len(x))
@@ -47,7 +69,30 @@ fn main() {
     for dimension in [32, 128] {
         ranking(dimension);
     }
+    products_of_pairs(threads);
     inverse(size, threads);
+}
+
+/// Multiplies all pairs of tables, and the tables by the result, as GPFedRec's server does.
+fn products_of_pairs(threads: usize) {
+    let mut stream = Streams::new(1).stream(Purpose::GlobalInit, 0, 0);
+    let tables = Array2::from_shape_simple_fn(TABLES, || stream.standard_normal());
+    let what = format!("products of {} tables of {} values", TABLES.0, TABLES.1);
+    beside_numpy(
+        &what,
+        threads,
+        (NUMPY_PRODUCTS, &[TABLES.0, TABLES.1]),
+        || {
+            let mut products = Array2::zeros((TABLES.0, TABLES.0));
+            for part in tables.axis_chunks_iter(Axis(1), PART) {
+                add_pair_products(&mut products, &part);
+            }
+            mirror_upper(&mut products);
+            for part in tables.axis_chunks_iter(Axis(1), PART) {
+                black_box(product_by_pool(&products.view(), &part));
+            }
+        },
+    );
 }
 
 /// Ranks the held-out items of all users among all items that they have not rated, on one thread.
@@ -95,31 +140,39 @@ fn inverse(size: usize, threads: usize) {
     let rows = Array2::from_shape_fn((64, size), |_| stream.standard_normal());
     let mut matrix = Array2::eye(size) * size as f64;
     add_gram(&mut matrix, &rows.view(), None);
+    let what = format!("inverse of {size} rows");
+    beside_numpy(&what, threads, (NUMPY_INVERSE, &[size]), || {
+        let mut copy = matrix.clone();
+        invert(&mut copy).unwrap();
+        black_box(copy);
+    });
+}
+
+/// Times `compute` on this many threads, by turns with a script of numpy.
+fn beside_numpy(what: &str, threads: usize, script: (&str, &[usize]), compute: impl Fn() + Sync) {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.unwrap();
     for _ in 0..3 {
-        let mut copy = matrix.clone();
         let start = Instant::now();
-        pool.install(|| invert(&mut copy)).unwrap();
+        pool.install(&compute);
         let seconds = start.elapsed().as_secs_f64();
-        black_box(copy);
-        match numpy(size, threads) {
+        match numpy(script, threads) {
             Some(other) => println!(
-                "inverse of {size} rows, {threads} threads: {seconds:.2} s, numpy {other:.2} s, \
-                 ratio {:.2}",
+                "{what}, {threads} threads: {seconds:.2} s, numpy {other:.2} s, ratio {:.2}",
                 seconds / other
             ),
-            None => println!("inverse of {size} rows, {threads} threads: {seconds:.2} s, no numpy"),
+            None => println!("{what}, {threads} threads: {seconds:.2} s, no numpy"),
         }
     }
 }
 
 /// Returns the seconds that numpy takes, if it is there.
-fn numpy(size: usize, threads: usize) -> Option<f64> {
+fn numpy((script, sizes): (&str, &[usize]), threads: usize) -> Option<f64> {
     let interpreter = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
     // These variables would choose kernels for another processor.
     let output = Command::new(interpreter)
-        .args(["-c", NUMPY, &size.to_string()])
+        .args(["-c", script])
+        .args(sizes.iter().map(usize::to_string))
         .env_remove("OPENBLAS_CORETYPE")
         .env_remove("OPENBLAS_L2_SIZE")
         .env("OPENBLAS_NUM_THREADS", threads.to_string())

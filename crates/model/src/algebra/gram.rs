@@ -14,6 +14,26 @@ use super::blocked::{Factors, Part, Threads, whole_columns};
 /// If the rows do not have k elements, or if there are not as many weights as rows. Both are defects
 /// of the caller.
 pub fn add_gram(matrix: &mut Array2<f64>, rows: &ArrayView2<'_, f64>, weights: Option<&[f64]>) {
+    add(matrix, rows, weights, Threads::One);
+}
+
+/// Adds the scalar product of each pair of rows of `vectors` (n x k) to the upper triangle of
+/// `matrix` (n x n), by all threads of the caller's pool. The bits are those of one thread.
+///
+/// The caller's thread may do other work of the pool meanwhile, for which it must not hold memory.
+///
+/// # Panics
+/// If `matrix` has another shape, a defect of the caller.
+pub fn add_pair_products(matrix: &mut Array2<f64>, vectors: &ArrayView2<'_, f64>) {
+    add(matrix, &vectors.t(), None, Threads::Pool);
+}
+
+fn add(
+    matrix: &mut Array2<f64>,
+    rows: &ArrayView2<'_, f64>,
+    weights: Option<&[f64]>,
+    threads: Threads,
+) {
     let count = weights.map_or(rows.nrows(), <[f64]>::len);
     let shape = (count, matrix.ncols());
     assert_eq!(rows.dim(), shape, "the shape of the rows");
@@ -27,7 +47,7 @@ pub fn add_gram(matrix: &mut Array2<f64>, rows: &ArrayView2<'_, f64>, weights: O
         right: *rows,
         first: whole_columns,
     }
-    .add_to(matrix.view_mut(), Part::Upper, Threads::One);
+    .add_to(matrix.view_mut(), Part::Upper, threads);
 }
 
 /// Copies the upper triangle of a square matrix to the lower one.

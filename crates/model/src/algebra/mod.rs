@@ -32,9 +32,9 @@ mod vector;
 pub use {
     cholesky::invert,
     eigen::{SymmetricEigen, symmetric_eigen},
-    gram::{add_gram, mirror_upper},
+    gram::{add_gram, add_pair_products, mirror_upper},
     nystroem::{Spectrum, nystroem},
-    product::product,
+    product::{product, product_by_pool},
     qr::{ThinQr, thin_qr},
     triangle::{packed_triangle, triangle_values, upper_triangular},
 };

@@ -339,15 +339,23 @@ fn a_product_in_blocks_has_the_bits_of_running_sums() {
 #[test]
 fn threads_change_no_bit() {
     let matrix = positive_definite(400, 8);
+    let transposed = owned_transpose(&matrix);
     let computed = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         pool.unwrap().install(|| {
             let mut inverse = matrix.clone();
             invert(&mut inverse).unwrap();
-            bits(&inverse)
+            let mut of_pairs = Array2::zeros((400, 400));
+            add_pair_products(&mut of_pairs, &matrix.view());
+            mirror_upper(&mut of_pairs);
+            let product = product_by_pool(&matrix.view(), &transposed.view());
+            [inverse, of_pairs, product].map(|matrix| bits(&matrix))
         })
     };
-    assert_eq!(computed(1), computed(3));
+    let by_three = computed(3);
+    assert_eq!(computed(1), by_three);
+    let product = bits(&product(&matrix.view(), &transposed.view()));
+    assert_eq!(by_three[1..], [product.clone(), product]);
 }
 
 /// If this fails, a matrix that is divided has another factor or inverse than one that is not.
