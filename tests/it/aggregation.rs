@@ -15,7 +15,9 @@ const NONE: &str = "training.aggregation=\"none\"";
 const MEAN: &str = "training.aggregation=\"mean\"";
 
 /// The methods that can be run under both controls.
-const WITH_CONTROLS: [&str; 6] = ["fedrap", "pfedrec", "fedmf", "fedncf", "fedrecon", "fedbpr"];
+const WITH_CONTROLS: [&str; 7] = [
+    "fedrap", "pfedrec", "gpfedrec", "fedmf", "fedncf", "fedrecon", "fedbpr",
+];
 
 /// Returns user 0's scores of all items after this many participations of three users who train
 /// alone; the other two have the items `others`. Rates are made for one device.
@@ -36,6 +38,7 @@ fn scores_alone(method: &str, others: [u32; 3], rounds: u32) -> Vec<f32> {
         parameters: match method {
             "fedrap" => serde_json::json!({ "learning_rate_tables": 1.0 }),
             "pfedrec" => serde_json::json!({ "item_learning_rate_multiplier": 0.1 }),
+            "gpfedrec" => serde_json::json!({ "learning_rate_multiplier": 2.0 }),
             "fedmf" => {
                 serde_json::json!({ "learning_rate_items": 50.0, "learning_rate_user": 5.0 })
             }

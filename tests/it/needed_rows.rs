@@ -228,6 +228,10 @@ fn needed_rows_are_refused_where_training_or_an_upload_reads_others() {
         (&["method=\"pfedrec\"", ROWS_UP, NEEDED], &[others]),
         (&["method=\"fedgram\"", ROWS_UP, NEEDED], &[others]),
         (
+            &["method=\"gpfedrec\"", ROWS_UP, NEEDED],
+            &["a download per user"],
+        ),
+        (
             &["method=\"metamf\"", ROWS_UP, NEEDED],
             &["a download per user"],
         ),

@@ -66,6 +66,14 @@ const ARMS: &[(&str, &str, Data, Expected)] = &[
         WellAbove,
     ),
     ("pfedrec", "{}", Positives, WellAbove),
+    (
+        "gpfedrec",
+        "{}",
+        Positives,
+        Hardly(
+            "at the published rates it has only begun after so few rounds, as on MovieLens 100K",
+        ),
+    ),
     ("fedmf", "{}", Positives, WellAbove),
     (
         "fedmf",

@@ -91,6 +91,7 @@ mod fedrec;
 mod fedrecon;
 mod fedspec;
 mod fedtide;
+mod gpfedrec;
 mod ials;
 mod item_to_item;
 mod keys;

@@ -17,6 +17,7 @@ use fedrecsim_scenario::{MethodSpec, MethodVocabulary, Scenario};
 pub static METHODS: &[Entry] = &[
     super::fedrap::ENTRY,
     super::pfedrec::ENTRY,
+    super::gpfedrec::ENTRY,
     super::fedmf::ENTRY,
     super::fedncf::ENTRY,
     super::fedrecon::ENTRY,

@@ -26,6 +26,8 @@ pub struct Block {
     pub(crate) decay: f64,
     pub(crate) turn: u8,
     pub(crate) is_kept: bool,
+    /// The table that all rows are pulled to, and the weight of their distance.
+    pub(crate) pull: Option<(&'static str, f64)>,
     pub(crate) rule: ServerRule,
 }
 
@@ -187,6 +189,7 @@ impl Block {
             decay: 0.0,
             turn: 0,
             is_kept: false,
+            pull: None,
             rule: ServerRule::MEAN,
         }
     }
@@ -262,6 +265,14 @@ impl Block {
     pub fn kept_by_client(mut self, is_kept: bool) -> Self {
         (self.is_kept, self.turn) = (is_kept, u8::from(is_kept));
         self
+    }
+
+    /// Pulls every row of a shared item table that a network reads towards that of another table,
+    /// which devices receive: this weight times the mean squared distance over all values is added
+    /// to the loss of a batch. The table is sent whole.
+    pub(crate) fn pulled_to(self, table: &'static str, weight: f64) -> Self {
+        let pull = Some((table, weight));
+        Self { pull, ..self }
     }
 
     /// Sets the turn of the block in a batch. Blocks of one turn, which is 0 unless it is set, are

@@ -8,7 +8,7 @@ use crate::{
 };
 use fedrecsim_core::{Result, UserId};
 use fedrecsim_model::{
-    Layout, Model, ModelUpdate, Private, StateVisitor, Table, TableUpdate, ValueType,
+    BlockLayout, Layout, Model, ModelUpdate, Private, StateVisitor, Table, TableUpdate, ValueType,
 };
 use fedrecsim_scenario::Aggregation;
 
@@ -49,7 +49,12 @@ impl Method for Controlled {
 
     fn download_layout(&self, phase: Phase) -> Layout {
         let layout = self.unless_alone(|method| method.download_layout(phase));
-        layout.unwrap_or_else(Layout::none)
+        let model = self.initial();
+        // What a method's own server makes for each user, this one does not send.
+        let is_sent = |block: &&BlockLayout| model.layout().position(&block.name).is_some();
+        layout.map_or_else(Layout::none, |layout| {
+            Layout::new(layout.blocks().iter().filter(is_sent).cloned().collect())
+        })
     }
 
     fn upload_layout(&self, phase: Phase) -> Layout {

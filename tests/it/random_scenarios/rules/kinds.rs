@@ -23,6 +23,9 @@ const COUNT_SENDERS: [&str; 5] = [
 /// The methods whose server weights uploads, unless all are to weigh the same.
 const WEIGHT_UPLOADS: [&str; 3] = ["fedrecon", "metamf", "fedpergnn"];
 
+/// The methods whose server works with single uploads, whatever they say.
+const SINGLE_UPLOADS: [&str; 1] = ["gpfedrec"];
+
 impl Draft {
     /// Returns whether the method is one of `methods` without this option.
     fn is_without(&self, methods: &[&str], option: &str) -> bool {
@@ -34,7 +37,9 @@ impl Draft {
 
     /// Returns whether the server does more than add what it receives.
     pub(super) fn does_more_than_add(&self) -> bool {
-        self.counts_senders() || self.is_without(&WEIGHT_UPLOADS, "equal_weights")
+        self.counts_senders()
+            || self.is_without(&WEIGHT_UPLOADS, "equal_weights")
+            || self.is_one_of(&SINGLE_UPLOADS)
     }
 
     /// Returns whether the server counts who has sent which row.
@@ -64,7 +69,7 @@ impl Draft {
             Some("d-only") => !self.boolean("method.fedrap.aggregate_d", false),
             _ => self.is_one_of(&["fedrap"]),
         };
-        if !keeps_tuned_one && !keeps_d && !self.is_one_of(&["pfedrec"]) {
+        if !keeps_tuned_one && !keeps_d && !self.is_one_of(&["pfedrec", "gpfedrec"]) {
             self.0.remove("evaluation.item_table");
         }
     }

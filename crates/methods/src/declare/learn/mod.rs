@@ -19,6 +19,7 @@ use fedrecsim_model::{Table, TableUpdate};
 mod groups;
 mod network;
 mod product;
+mod pull;
 
 pub(crate) use groups::{Factors, groups_of};
 pub(crate) use network::{layer_updates, score_by_network};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::super::score::{Loss, Optimizer, Training};
 use super::super::{Block, Own, table_of};
+use super::pull::Pull;
 use super::{draw_rows, groups_of, keep, listed_update};
 use crate::{LocalTask, Scratch, Trained, largest_magnitude};
 use fedrecsim_core::work::Work;
@@ -116,6 +117,7 @@ pub(super) fn train<S>(
     let mut of_user = Group::of(plan.block(vector.unwrap_or(table)), user.len());
     let mut of_rows = Group::of(plan.block(table), rows.len());
     let mut of_weights = Group::of(plan.block(FIRST_LAYER), weights.len());
+    let pull = Pull::of(of_rows.block, task.model, &round_rows.rows);
     let mut turns = [&of_user, &of_rows, &of_weights].map(|group| group.block.turn);
     turns.sort_unstable();
     let (mut batch, mut buffers) = (BatchRows::default(), PerceptronBuffers::default());
@@ -136,6 +138,10 @@ pub(super) fn train<S>(
             buffers
                 .gradient
                 .scatter(batch.rows(), &mut of_rows.gradient);
+            if let Some(pull) = &pull {
+                pull.add_to(&mut of_rows.gradient, &rows);
+                work.row_visits += downloaded.shape().rows as u64;
+            }
             for (group, values) in [
                 (&mut of_user, &mut user),
                 (&mut of_weights, &mut weights),
@@ -171,7 +177,15 @@ pub(super) fn train<S>(
         task.check_magnitude(NETWORK, largest_magnitude(&weights))?;
         (rows, weights) = (of_rows.gradient, of_weights.gradient);
     }
-    let mut blocks = vec![listed_update(task, table, &round_rows.rows, &rows)?];
+    let listed = &round_rows.rows;
+    let mut blocks = vec![match pull {
+        Some(pull) => {
+            let update = pull.whole((downloaded, listed), &rows, step);
+            task.check_magnitude(table, largest_magnitude(&rows))?;
+            update
+        }
+        None => listed_update(task, table, listed, &rows)?,
+    }];
     task.check_magnitude(NETWORK, largest_magnitude(&weights))?;
     match own.has(FIRST_LAYER) {
         true => own
