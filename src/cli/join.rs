@@ -37,6 +37,7 @@ pub(crate) fn join(arguments: &JoinArgs, session: &Session) -> Result<Finished> 
         threads: threads_of(arguments.threads),
         interrupted: Arc::clone(&session.interrupted),
         world: &world,
+        keep: arguments.keep.clone(),
         attempts: ATTEMPTS.0,
         retry: ATTEMPTS.1,
     };

@@ -119,7 +119,7 @@ impl Keeping {
 }
 
 /// Takes the folder of a stopped run of these inputs, with its newest sound checkpoint.
-fn reopened(path: &Path, inputs: &Inputs) -> Result<(ReportFolder, checkpoint::Found)> {
+pub(super) fn reopened(path: &Path, inputs: &Inputs) -> Result<(ReportFolder, checkpoint::Found)> {
     let world = &inputs.world;
     let folder = ReportFolder::reopen(path)?;
     let found = checkpoint::find(path)?;

@@ -6,7 +6,7 @@ use super::args::ResumeArgs;
 use super::carry_out::{Job, carry_out};
 use super::inputs::threads_of;
 use super::task::Task;
-use super::{Finished, Session, leftovers};
+use super::{Finished, Session, leftovers, serve};
 use crate::{Error, Result};
 use fedrecsim_ranks::Crew;
 use fedrecsim_report::{EarlierReport, ReportFolder};
@@ -41,6 +41,7 @@ pub(crate) fn resume(
         ));
     }
     header.check_folder(folder.path())?;
+    serve::check_is_here(&header)?;
     let complete = leftovers::complete_run_in(&folder, &header);
     if complete.is_some() && arguments.rounds.is_none() {
         // It may have been killed before it removed its checkpoints.

@@ -1,23 +1,26 @@
 //! Carries out `serve`: a run in real time, whose devices are in other processes.
 
-use std::io::BufWriter;
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 
 use super::args::{Pretend, ProgressArg, RunArgs, RunOptions, ServeArgs};
 use super::carry_out::{Job, conclude};
-use super::inputs::{strictness, threads_of};
-use super::run::{claim, reproducing};
+use super::inputs::{Inputs, strictness, threads_of};
+use super::keeping::{header, reopened};
+use super::run::{claim, folder_of, reproducing};
 use super::task::Task;
 use super::watch::Watch;
 use super::{Finished, Session};
 use crate::{Error, Result};
-use fedrecsim_core::begin_file;
+use fedrecsim_core::{begin_file, shell_word};
 use fedrecsim_deploy::{self as deploy, News, OpenArrivals, Serving};
-use fedrecsim_sim::RoundObserver;
-use fedrecsim_sim::checkpoint::Build;
+use fedrecsim_report::ReportFolder;
+use fedrecsim_sim::checkpoint::{self, Build, Header, Keeper};
 use fedrecsim_sim::deployment::{ARRIVALS_FILE, Arrivals};
+use fedrecsim_sim::{Checkpoints, RoundObserver};
 
 /// Runs a scenario with the devices of other processes, and writes its report.
 ///
@@ -25,9 +28,12 @@ use fedrecsim_sim::deployment::{ARRIVALS_FILE, Arrivals};
 /// As `run`, and an error for an address that cannot be listened on.
 pub(crate) fn serve(arguments: ServeArgs, session: &Session) -> Result<Finished> {
     session.listen()?;
-    let (listen, insecure) = (arguments.listen, arguments.insecure);
+    let (resume, every) = (arguments.resume, arguments.checkpoint_every);
     let [shape, pace] =
         [arguments.shape, arguments.pace].map(|pretend| pretend == Pretend::Scenario);
+    let listener = bind(arguments.listen, arguments.insecure)?;
+    // Port 0 stands for one that the system picks.
+    let listen = listener.local_addr().unwrap_or(arguments.listen);
     let arguments = RunArgs {
         input: arguments.input,
         out: arguments.out,
@@ -35,18 +41,21 @@ pub(crate) fn serve(arguments: ServeArgs, session: &Session) -> Result<Finished>
         options: RunOptions {
             json: arguments.json,
             progress: ProgressArg::Rounds,
+            checkpoint_every: every,
             ..RunOptions::default()
         },
         ..RunArgs::default()
     };
-    let listener = bind(listen, insecure)?;
     let mut task = Task::of(&arguments.input, strictness(false), session)?;
-    let folder = claim(&arguments, &task.scenario)?;
+    let is_new = !resume || !checkpoint::is_in(&folder_of(&arguments, &task.scenario));
+    let claimed = is_new.then(|| claim(&arguments, &task.scenario));
+    let claimed = claimed.transpose()?;
     let inputs = task.inputs(None, session.methods)?;
     let [told, warnings] = inputs.remarks();
     told.iter().for_each(|text| session.note(text));
     task.warnings.extend(warnings);
     task.warnings.iter().for_each(|text| session.warn(text));
+    let (folder, checkpoints) = keeping(claimed, (&arguments, listen), (&task, &inputs), session)?;
     let threads = threads_of(arguments.input.threads);
     let scenario = task.scenario.to_toml()?;
     let serving = Serving {
@@ -57,18 +66,26 @@ pub(crate) fn serve(arguments: ServeArgs, session: &Session) -> Result<Finished>
         threads,
         interrupted: Arc::clone(&session.interrupted),
         arrivals: Some(arrivals(folder.path(), scenario)),
+        checkpoints,
         shape,
         pace,
     };
     let mut watch = Watch::new(&task.scenario, arguments.options.progress, session);
     watch.begin(&task.scenario, Some(folder.path()), session);
-    let outcome = deploy::serve(serving, listener, &mut |news| match news {
+    let outcome = deploy::serve(serving, listener, &mut |news| {
+        match news {
         News::WaitsFor(users) => session.note(&format!(
             "waits for the users {users} (fedrecsim join {listen} --users FIRST..LAST)"
         )),
         News::Complete => session.note("all users are there"),
         News::CutOff(reason) => session.warn(&format!("a process was cut off: {reason}")),
+        News::BeginsAnew(users) => session.warn(&format!(
+            "the devices of the users {}..{} begin anew, since their process has not kept what they learned",
+            users.start,
+            users.end - 1
+        )),
         News::Round(record, total) => watch.round_finished(record, *total),
+    }
     })?;
     let job = Job {
         control: None,
@@ -87,15 +104,118 @@ pub(crate) fn serve(arguments: ServeArgs, session: &Session) -> Result<Finished>
     conclude(task.scenario, (outcome, Vec::new()), watch, job, session)
 }
 
+/// Returns the folder of the report, the checkpoint to go on from if the folder was not claimed for a
+/// new run, and the place for checkpoints.
+fn keeping(
+    claimed: Option<ReportFolder>,
+    (arguments, listen): (&RunArgs, SocketAddr),
+    (task, inputs): (&Task, &Inputs),
+    session: &Session,
+) -> Result<(ReportFolder, Checkpoints)> {
+    let path = folder_of(arguments, &task.scenario);
+    let (folder, found) = match claimed {
+        Some(folder) => {
+            checkpoint::remove_all(folder.path())?;
+            (folder, None)
+        }
+        None => {
+            let (folder, found) = reopened(&path, inputs)?;
+            (folder, Some(found))
+        }
+    };
+    let mut command = reproducing(&arguments.input);
+    command[1] = SERVE.to_owned();
+    let out = path.to_string_lossy().into_owned();
+    let listen = listen.to_string();
+    command.extend(["--listen", &listen, "--out", &out, "--resume"].map(str::to_owned));
+    let of_scenario = (&task.warnings[..], &task.directories[..]);
+    let mut header = header(inputs, of_scenario, command)?;
+    header.every = arguments.options.checkpoint_every.unwrap_or(0);
+    header.replaces = folder.earlier_report().map(|report| report.digest);
+    let mut resumed = None;
+    if let Some(found) = found {
+        let left = found.checkpoint.header;
+        let on = format!("going on from the checkpoint after round {}", left.rounds);
+        for reason in found.passed_over {
+            session.warn(&format!("{reason}; {on}"));
+        }
+        session.note(&on);
+        (header.rounds, header.replaces) = (left.rounds, left.replaces);
+        resumed = Some(found.checkpoint.world);
+    }
+    let store = Box::new(Keeper::new(path, header, task.scenario.training.rounds));
+    Ok((folder, Checkpoints { resumed, store }))
+}
+
+/// The name of this command.
+const SERVE: &str = "serve";
+
+/// Refuses to go on from a checkpoint without the processes that have its devices.
+///
+/// # Errors
+/// [`Error::Usage`], with the command that goes on.
+pub(super) fn check_is_here(header: &Header) -> Result<()> {
+    if header.command.get(1).is_none_or(|name| name != SERVE) {
+        return Ok(());
+    }
+    let words: Vec<String> = header.command.iter().map(|word| shell_word(word)).collect();
+    Err(Error::Usage(format!(
+        "the devices of this run are in other processes; go on with it by `{}`",
+        words.join(" ")
+    )))
+}
+
+/// A file that is on the disk once it is flushed.
+struct Synced(BufWriter<File>);
+
+impl Write for Synced {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()?;
+        self.0.get_ref().sync_data()
+    }
+}
+
 /// Opens the file of what arrives, in the folder of the report.
 fn arrivals(folder: &Path, scenario: String) -> OpenArrivals {
     let path = folder.join(ARRIVALS_FILE);
-    Box::new(move || {
+    Box::new(move |kept| {
+        if kept > 0 {
+            return go_on(&path, kept);
+        }
         let begun = begin_file(&path, true);
         let (file, name) = begun.map_err(|reason| Error::write(&path, reason))?;
         // What has arrived is what is left of a server that is killed, so that it keeps its name.
         name.keep();
-        Arrivals::begin(Box::new(BufWriter::new(file)), &scenario)
+        Arrivals::begin(Box::new(Synced(BufWriter::new(file))), &scenario)
+    })
+}
+
+/// Goes on with the file of a server that was killed, after its first `kept` bytes.
+fn go_on(path: &Path, kept: u64) -> Result<Arrivals> {
+    let open = || {
+        // A link is not followed, as the file behind it is somebody else's.
+        if !path.symlink_metadata()?.is_file() {
+            return Err(io::Error::other("it is not a file"));
+        }
+        let file = File::options().read(true).write(true).open(path)?;
+        let lines = file.try_clone()?.take(kept);
+        let to = Box::new(Synced(BufWriter::new(file.try_clone()?)));
+        let arrivals = Arrivals::go_on(to, lines)?;
+        if arrivals.bytes() < kept {
+            return Err(io::Error::other("it has lost lines since the checkpoint"));
+        }
+        file.set_len(kept)?;
+        Ok(arrivals)
+    };
+    open().map_err(|reason| {
+        Error::Unrestorable(format!(
+            "{}: {reason}; put the file back as it was, or begin anew with --overwrite",
+            path.display()
+        ))
     })
 }
 
@@ -160,7 +280,7 @@ mod tests {
         let [victim, path] = ["victim", ARRIVALS_FILE].map(|name| folder.path().join(name));
         std::fs::write(&victim, "secret").unwrap();
         symlink(&victim, &path).unwrap();
-        drop(arrivals(folder.path(), "seed = 1\n".to_owned())().unwrap());
+        drop(arrivals(folder.path(), "seed = 1\n".to_owned())(0).unwrap());
         assert_eq!(std::fs::read_to_string(&victim).unwrap(), "secret");
         let found = std::fs::symlink_metadata(&path).unwrap();
         assert!(found.is_file());

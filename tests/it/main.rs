@@ -31,6 +31,9 @@ mod contract_suite;
 /// half written.
 #[cfg(unix)]
 mod crashes;
+/// Processes that are killed in a run over sockets find together again.
+#[cfg(unix)]
+mod deploy;
 /// The result depends on the scenario and the seed, and on nothing else.
 mod determinism;
 /// A run that explodes names the round and the parameter and keeps the rounds before.

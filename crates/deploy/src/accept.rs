@@ -19,10 +19,17 @@ pub(crate) type Heard = UnboundedSender<(Instant, Incoming)>;
 
 /// What comes from connections and clocks.
 pub(crate) enum Incoming {
-    Joined(Range<u32>, ConnectionId, Writer),
+    Joined(Coming, ConnectionId, Writer),
     Said(ConnectionId, Message),
     Gone(ConnectionId, String),
     Alarm,
+}
+
+/// Who a process says that it is.
+pub(crate) struct Coming {
+    pub users: Range<u32>,
+    /// The run that its devices have been in; 0 for none.
+    pub run: u64,
 }
 
 /// What the server says in a greeting, and what it compares.
@@ -32,6 +39,7 @@ pub(crate) struct Greeting {
     pub data: Digest,
     pub largest: u32,
     pub pace: bool,
+    pub keeps: bool,
 }
 
 /// Accepts connections until the run is over.
@@ -69,11 +77,11 @@ fn listen(
 ) -> std::result::Result<(), String> {
     let in_words = |error: io::Error| error.to_string();
     let (mut reader, writer) = connection::open(stream, LARGEST_GREETING).map_err(in_words)?;
-    let users = greet(&mut reader, &writer, greeting).inspect_err(|reason| {
+    let coming = greet(&mut reader, &writer, greeting).inspect_err(|reason| {
         writer.send(Message::with(Head::Refusal, reason.clone().into_bytes()));
     })?;
     reader.allow(greeting.largest);
-    let joined = Incoming::Joined(users, id, writer.clone());
+    let joined = Incoming::Joined(coming, id, writer.clone());
     let _ = heard.send((Instant::now(), joined));
     let ended = loop {
         match reader.next() {
@@ -86,12 +94,12 @@ fn listen(
     ended
 }
 
-/// Greets a peer, and returns its users, or why it may not take part.
+/// Greets a peer, and returns who it is, or why it may not take part.
 fn greet(
     reader: &mut Reader,
     writer: &Writer,
     greeting: &Greeting,
-) -> std::result::Result<Range<u32>, String> {
+) -> std::result::Result<Coming, String> {
     let next = |reader: &mut Reader| reader.next().map_err(|error| error.to_string());
     match next(reader)?.head {
         Head::Hello { protocol, build } if protocol == PROTOCOL => {
@@ -108,9 +116,18 @@ fn greet(
         }
         _ => return Err("it did not begin with a greeting".to_owned()),
     }
-    let (largest, pace) = (greeting.largest, greeting.pace);
+    let Greeting {
+        largest,
+        pace,
+        keeps,
+        ..
+    } = *greeting;
     writer.send(Message::with(
-        Head::Offer { largest, pace },
+        Head::Offer {
+            largest,
+            pace,
+            keeps,
+        },
         greeting.scenario.clone().into_bytes(),
     ));
     let Head::Join {
@@ -118,6 +135,7 @@ fn greet(
         data,
         first,
         end,
+        run,
     } = next(reader)?.head
     else {
         return Err("it did not join".to_owned());
@@ -128,5 +146,6 @@ fn greet(
     if data != greeting.data {
         return Err("it has read other ratings than the server".to_owned());
     }
-    Ok(first..end)
+    let users = first..end;
+    Ok(Coming { users, run })
 }

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use tokio::sync::{Notify, oneshot};
 
+use super::accept::Coming;
 use super::connection::Writer;
 use super::message::{Head, Message, To};
 use fedrecsim_core::{Error, InvitationId, UserId};
@@ -29,10 +30,21 @@ pub(crate) struct Lost {
     pub invited: Vec<Participant>,
 }
 
+/// What a process that comes means for the run.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    /// What is lost with its connection before.
+    pub lost: Option<Lost>,
+    /// Whether its devices have lost what they learned in this run, and begin anew.
+    pub begins_anew: bool,
+}
+
 /// The processes, by the first of their users.
 #[derive(Default)]
 pub(crate) struct Connections {
     users: u32,
+    /// The number of the run.
+    run: u64,
     hosts: RefCell<BTreeMap<u32, Host>>,
     /// Whether the processes are settled, since the run has begun. Before that, one that goes away
     /// is forgotten.
@@ -48,6 +60,8 @@ struct Host {
     /// The questions that have no answer yet, in their order. One is asked again if its process
     /// goes away and comes back.
     questions: VecDeque<(Bytes, oneshot::Sender<Bytes>)>,
+    /// What it was asked as the run began. A process that has not been in the run is asked it again.
+    first_question: Option<Bytes>,
     /// The last invitation of each user that went over this connection.
     invited: BTreeMap<UserId, InvitationId>,
     /// The invitations that wait for the process to come back.
@@ -86,24 +100,27 @@ pub(crate) fn to((user, invitation): Participant) -> To {
 }
 
 impl Connections {
-    pub(crate) fn new(users: u32) -> Self {
+    /// Makes the processes of a run with this many users and this number.
+    pub(crate) fn new(users: u32, run: u64) -> Self {
         Self {
             users,
+            run,
             ..Self::default()
         }
     }
 
     /// Takes in a process that has come, or has come back. Its new connection takes the place of
-    /// the one before, and what is lost with that one is returned.
+    /// the one before.
     ///
     /// # Errors
     /// Why it may not take part.
     pub(crate) fn join(
         &self,
-        users: Range<u32>,
+        coming: &Coming,
         id: ConnectionId,
         writer: Writer,
-    ) -> Result<Option<Lost>, String> {
+    ) -> Result<Joined, String> {
+        let users = coming.users.clone();
         let (first, end) = (users.start, users.end);
         if first >= end || end > self.users {
             let last = self.users.saturating_sub(1);
@@ -130,11 +147,24 @@ impl Connections {
             users,
             connection: None,
             questions: VecDeque::new(),
+            first_question: None,
             invited: BTreeMap::new(),
             waiting: BTreeMap::new(),
             taken: BTreeMap::new(),
         });
         let lost = host.connection.is_some().then(|| host.lost());
+        let first = host.first_question.as_ref();
+        let first = first.filter(|_| coming.run != self.run).cloned();
+        let begins_anew = first.is_some();
+        if let Some(first) = first
+            && host
+                .questions
+                .front()
+                .is_none_or(|(asked, _)| *asked != first)
+        {
+            // Nobody waits for this answer: if the devices cannot begin, their process ends.
+            host.questions.push_front((first, oneshot::channel().0));
+        }
         writer.send(Message::new(Head::Welcome));
         // What is taken comes first, as scores depend on it.
         for taken in host.taken.iter() {
@@ -150,7 +180,7 @@ impl Connections {
         }
         host.connection = Some((id, writer));
         self.came.notify_one();
-        Ok(lost)
+        Ok(Joined { lost, begins_anew })
     }
 
     /// Takes note that a connection has ended, and returns what is lost with it; `None` if it was not
@@ -267,5 +297,16 @@ impl Hosts for Processes {
             host.questions.push_back((question, answer));
         }
         Box::pin(async { answered.await.map_err(|_| Error::Interrupted) })
+    }
+
+    fn ask_first(&self, place: usize, question: Bytes) -> Working<'_, Bytes> {
+        if let Some(host) = self.0.hosts.borrow_mut().values_mut().nth(place) {
+            host.first_question = Some(question.clone());
+        }
+        self.ask(place, question)
+    }
+
+    fn run(&self) -> u64 {
+        self.0.run
     }
 }

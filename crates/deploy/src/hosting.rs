@@ -56,6 +56,10 @@ impl AskPeers for Up {
         let (reply, replied) = channel();
         let to = to(participant);
         self.waiting().insert(to, reply);
+        if *self.has_ended.borrow() {
+            // Nobody would wake it, as whoever waited was told before.
+            return Err(Error::Interrupted);
+        }
         let sent = Sent {
             frame: request.frame.clone(),
             work: request.work,
@@ -162,8 +166,8 @@ pub(crate) async fn take_part(
     let mut trainings = Trainings::new();
     let obeyed = obey(&devices, &mut inbox, &up, &mut trainings).await;
     // Nothing comes any more.
-    up.waiting().clear();
     up.has_ended.send_replace(true);
+    up.waiting().clear();
     for training in trainings.into_values() {
         let _ = training.await;
     }
@@ -177,7 +181,7 @@ type Trainings = BTreeMap<To, tokio::task::JoinHandle<()>>;
 /// Obeys the server until nothing comes any more. Then some trainings may be under way.
 ///
 /// # Errors
-/// Defects of the simulator.
+/// Devices that cannot begin as the server wants, and defects of the simulator.
 async fn obey(
     devices: &Rc<Devices>,
     inbox: &mut UnboundedReceiver<Message>,
@@ -211,6 +215,11 @@ async fn obey(
             Head::Question => {
                 let answer = devices.answer(message.payload).await;
                 up.writer.send(Message::with(Head::Answer, answer));
+                if let Some(error) = devices.unfit() {
+                    // The server is to have the answer before the connection ends.
+                    up.writer.say_bye();
+                    return Err(error);
+                }
             }
             Head::Bye => break,
             _ => {}

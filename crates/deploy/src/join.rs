@@ -1,13 +1,14 @@
 //! A process with devices.
 
-use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
+use std::{fs, io};
 
 use tokio::task::LocalSet;
 
@@ -33,6 +34,8 @@ pub struct Joining<'m> {
     pub interrupted: Arc<AtomicBool>,
     /// Makes the world of the scenario that the server offers, and the digest of the ratings in it.
     pub world: &'m MakeWorld<'m>,
+    /// The folder where its devices are kept for a server that leaves checkpoints.
+    pub keep: Option<PathBuf>,
     /// How often it tries to connect again before it gives up.
     pub attempts: u32,
     /// The time between two attempts.
@@ -112,9 +115,20 @@ fn greet(
     let (protocol, build) = (PROTOCOL, joining.build);
     writer.send(Message::new(Head::Hello { protocol, build }));
     let offer = reader.next().map_err(Ended::Broken)?;
-    let Head::Offer { largest, pace } = offer.head else {
+    let Head::Offer {
+        largest,
+        pace,
+        keeps,
+    } = offer.head
+    else {
         return Err(refused(&offer));
     };
+    if keeps && joining.keep.is_none() {
+        return Err(Ended::Refused(Error::Usage(
+            "the server leaves checkpoints, and goes back to them with the devices: name a folder for these with --keep"
+                .to_owned(),
+        )));
+    }
     let hosted = match hosted {
         Some(hosted) => hosted,
         None => hosted.insert(made_of(joining, &offer).map_err(Ended::Refused)?),
@@ -131,6 +145,7 @@ fn greet(
         data: hosted.data,
         first: joining.users.start,
         end: joining.users.end,
+        run: hosted.devices.run(),
     }));
     let answer = reader.next().map_err(Ended::Broken)?;
     if answer.head != Head::Welcome {
@@ -147,7 +162,11 @@ fn made_of(joining: &Joining<'_>, offer: &Message) -> Result<Hosted> {
     let longest = u64::from(LARGEST_GREETING) + longest_question(&world);
     let largest_upload = u32::try_from(longest_frame(&world)).unwrap_or(u32::MAX);
     let flag = Arc::clone(&joining.interrupted);
+    if let Some(folder) = &joining.keep {
+        fs::create_dir_all(folder).map_err(|reason| Error::write(folder, reason))?;
+    }
     let devices = Devices::new(world, joining.threads, flag, joining.users.clone())?;
+    let devices = devices.keeping(joining.keep.clone());
     Ok(Hosted {
         devices: Rc::new(devices),
         longest: u32::try_from(longest).unwrap_or(u32::MAX),

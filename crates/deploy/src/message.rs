@@ -10,7 +10,7 @@ use fedrecsim_core::ErrorKind;
 use fedrecsim_core::legs::Peer;
 
 /// The version of the protocol.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// The bytes of the length before a message.
 pub(crate) const LENGTH_BYTES: usize = 4;
@@ -34,14 +34,20 @@ pub(crate) enum Head {
     /// A process says who it is.
     Hello { protocol: u32, build: Digest },
     /// The server offers a scenario, whose text is the payload, names the largest message, and says
-    /// whether trainings are paced.
-    Offer { largest: u32, pace: bool },
-    /// The process has read the scenario and its ratings, and has these users.
+    /// whether trainings are paced and checkpoints are left.
+    Offer {
+        largest: u32,
+        pace: bool,
+        keeps: bool,
+    },
+    /// The process has read the scenario and its ratings, and has these users, who have been in a run
+    /// of this number before.
     Join {
         scenario: Digest,
         data: Digest,
         first: u32,
         end: u32,
+        run: u64,
     },
     /// The process takes part.
     Welcome,

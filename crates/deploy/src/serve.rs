@@ -1,8 +1,10 @@
 //! The server's process.
 
 use std::collections::VecDeque;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::{TcpListener, TcpStream};
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,11 +20,12 @@ use super::connections::{Connections, Participant, Processes, to};
 use super::message::{Digest, Head, LARGEST_GREETING, Message};
 use super::sorting::{Happened, sort};
 use fedrecsim_core::{Error, Result, SimTime};
+use fedrecsim_model::ArchiveReader;
 use fedrecsim_sim::deployment::{
     Arrivals, Coordinator, Event, Invite, Order, Shaped, Told, longest_frame, remote_workers,
 };
 use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim_sim::{Outcome, World};
+use fedrecsim_sim::{CheckpointStore, Checkpoints, Outcome, World};
 
 /// What the server's process is given.
 pub struct Serving {
@@ -40,6 +43,8 @@ pub struct Serving {
     pub interrupted: Arc<AtomicBool>,
     /// Where what arrives is written, for a replay.
     pub arrivals: Option<OpenArrivals>,
+    /// The checkpoint that the run goes on from, and the place for its own.
+    pub checkpoints: Checkpoints,
     /// Whether frames take as long as the links of the scenario say.
     pub shape: bool,
     /// Whether a training takes as long as the device of the scenario needs, where the host is
@@ -47,8 +52,9 @@ pub struct Serving {
     pub pace: bool,
 }
 
-/// Opens the file of what arrives, once the run begins.
-pub type OpenArrivals = Box<dyn FnOnce() -> Result<Arrivals>>;
+/// Opens the file of what arrives, once the run begins. If it goes on from a checkpoint, the first
+/// bytes of the file, as many as this, stay.
+pub type OpenArrivals = Box<dyn FnOnce(u64) -> Result<Arrivals>>;
 
 /// What the owner of the server is told.
 pub enum News<'n> {
@@ -60,6 +66,8 @@ pub enum News<'n> {
     Round(&'n RoundRecord, &'n ByDirection<Flow>),
     /// A peer was refused or cut off, for this reason.
     CutOff(&'n str),
+    /// The devices of these users have lost what they learned.
+    BeginsAnew(Range<u32>),
 }
 
 /// Runs the server over the connections of `listener`, until the run is over, and returns its
@@ -90,6 +98,7 @@ pub fn serve(
         data: serving.data,
         largest: largest_message(&serving.world),
         pace: serving.pace,
+        keeps: keeps(&serving.checkpoints, &serving.world),
     });
     let (accepting, heard) = (Arc::clone(&over), incoming.clone());
     let acceptor = thread::Builder::new()
@@ -104,16 +113,21 @@ pub fn serve(
         .build()
         .map_err(refused)?;
     let (world, threads, interrupted) = (serving.world, serving.threads, serving.interrupted);
-    let (arrivals, shape) = (serving.arrivals, serving.shape);
+    let (arrivals, shape, checkpoints) = (serving.arrivals, serving.shape, serving.checkpoints);
     let outcome = System::with_tokio_rt(move || runtime).block_on(async {
-        let connections = Rc::new(Connections::new(world.dataset.users() as u32));
+        let connections = Rc::new(Connections::new(
+            world.dataset.users() as u32,
+            number_of_run(),
+        ));
         let (events, happened) = unbounded_channel();
         let sorted = sort(Rc::clone(&connections), inbox, events);
         actix::spawn(sorted);
         let run = Run {
             connections: Rc::clone(&connections),
             happened,
+            store: checkpoints.store,
             began: Instant::now(),
+            began_at: SimTime::ZERO,
             alarm,
             tell,
             missing: None,
@@ -124,6 +138,7 @@ pub fn serve(
             threads,
             interrupted,
             arrivals,
+            resumed: checkpoints.resumed,
             shape,
         };
         let outcome = run.carry_out(starting).await;
@@ -135,6 +150,21 @@ pub fn serve(
     let _ = TcpStream::connect(here);
     let _ = acceptor.join();
     outcome
+}
+
+/// Returns whether devices will be asked for their part of a checkpoint, or for one that they left.
+fn keeps(checkpoints: &Checkpoints, world: &World) -> bool {
+    let rounds = 1..world.scenario.training.rounds;
+    checkpoints.resumed.is_some()
+        || rounds
+            .into_iter()
+            .any(|round| checkpoints.store.is_due(round))
+}
+
+/// Returns a number that no other run has, so that a device never takes what it learned in another
+/// one for what it learned in this. No result depends on it.
+fn number_of_run() -> u64 {
+    RandomState::new().build_hasher().finish() | 1
 }
 
 /// Returns the length of the longest message that a device may send: an upload with the whole model
@@ -152,6 +182,7 @@ struct Starting {
     threads: usize,
     interrupted: Arc<AtomicBool>,
     arrivals: Option<OpenArrivals>,
+    resumed: Option<ArchiveReader>,
     shape: bool,
 }
 
@@ -159,7 +190,10 @@ struct Starting {
 struct Run<'t> {
     connections: Rc<Connections>,
     happened: UnboundedReceiver<Happened>,
+    store: Box<dyn CheckpointStore>,
+    /// When this process began with its rounds, and what time of the run that was.
     began: Instant,
+    began_at: SimTime,
     alarm: std::sync::mpsc::Sender<Instant>,
     tell: &'t mut dyn FnMut(News<'_>),
     /// The users whose processes are away, as it was said last.
@@ -175,10 +209,13 @@ impl Run<'_> {
         self.connections.settle();
         let workers = remote_workers(Processes(Rc::clone(&self.connections)));
         let (flag, threads) = (Arc::clone(&interrupted), starting.threads);
-        let mut coordinator = Coordinator::start(starting.world, threads, flag, workers).await?;
+        let (world, resumed) = (starting.world, starting.resumed);
+        let mut coordinator = Coordinator::start(world, threads, flag, workers, resumed).await?;
         if let Some(open) = starting.arrivals {
-            coordinator.record(open()?);
+            coordinator.record(open(coordinator.recorded_bytes())?);
         }
+        self.losses.extend(coordinator.under_way());
+        self.began_at = coordinator.now();
         let mut coordinator = Shaped::new(coordinator, starting.shape);
         self.forget_what_came();
         self.began = Instant::now();
@@ -186,6 +223,10 @@ impl Run<'_> {
         while !coordinator.is_over() && stopped_by.is_none() {
             let round = match self.wait_for_all(&interrupted).await {
                 Ok(()) => self.round(&mut coordinator).await,
+                Err(error) => Err(error),
+            };
+            let round = match round {
+                Ok(()) => self.leave_checkpoint(&mut coordinator).await,
                 Err(error) => Err(error),
             };
             if let Err(error) = round {
@@ -196,6 +237,19 @@ impl Run<'_> {
             }
         }
         coordinator.finish(self.now(), stopped_by).await
+    }
+
+    /// Leaves a checkpoint after a round, if one is due.
+    async fn leave_checkpoint(&mut self, coordinator: &mut Shaped) -> Result<()> {
+        let rounds = coordinator.rounds();
+        if coordinator.is_over() || !self.store.is_due(rounds) {
+            return Ok(());
+        }
+        let store = &mut self.store;
+        store.begin(rounds)?;
+        let saved = coordinator.save(&mut |piece| store.write(piece)).await;
+        saved.map_err(|error| store.part_unwritten(error))?;
+        store.commit()
     }
 
     /// Forgets what came before the run, when nobody was invited to anything.
@@ -212,8 +266,8 @@ impl Run<'_> {
     }
 
     fn instant(&self, at: Instant) -> SimTime {
-        let elapsed = at.saturating_duration_since(self.began);
-        SimTime::from_nanos(elapsed.as_nanos() as u64)
+        let elapsed = at.saturating_duration_since(self.began).as_nanos() as u64;
+        SimTime::from_nanos(self.began_at.as_nanos().saturating_add(elapsed))
     }
 
     /// Waits until the processes of all users are there.
@@ -258,6 +312,10 @@ impl Run<'_> {
                         (self.tell)(News::CutOff(&reason));
                         continue;
                     }
+                    Some(Happened::BeginsAnew(users)) => {
+                        (self.tell)(News::BeginsAnew(users));
+                        continue;
+                    }
                     None => return Err(Error::Interrupted),
                 },
             };
@@ -292,7 +350,7 @@ impl Run<'_> {
                     self.connections.tell(participant, message);
                 }
                 Order::WakeAt(at) => {
-                    let at = Duration::from_nanos(at.as_nanos());
+                    let at = Duration::from_nanos(at.since(self.began_at).as_nanos());
                     if let Some(at) = self.began.checked_add(at) {
                         // Its thread ends after this one.
                         let _ = self.alarm.send(at);

@@ -1,5 +1,6 @@
 //! Sorts what comes from connections: what is for the run, and what is not.
 
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -7,7 +8,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::accept::Incoming;
-use super::connections::{Connections, Lost};
+use super::connections::{Connections, Joined, Lost};
 use super::message::{Head, Made, Message};
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{Error, InvitationId, UserId};
@@ -22,6 +23,8 @@ pub(crate) enum Happened {
     Gone(Lost, String),
     /// A process was cut off, for this reason.
     CutOff(String),
+    /// The devices of these users begin anew, since their process has not kept them.
+    BeginsAnew(Range<u32>),
 }
 
 /// Sorts what comes: answers go to who has asked, and the rest to the run.
@@ -38,12 +41,18 @@ pub(crate) async fn sort(
                 connections.came.notify_one();
                 Happened::Event(at, Event::AlarmRings)
             }
-            Incoming::Joined(users, id, writer) => {
+            Incoming::Joined(coming, id, writer) => {
                 let answer = writer.clone();
-                match connections.join(users, id, writer) {
-                    Ok(None) => continue,
-                    Ok(Some(lost)) => {
-                        Happened::Gone(lost, "its process has connected again".to_owned())
+                match connections.join(&coming, id, writer) {
+                    Ok(Joined { lost, begins_anew }) => {
+                        let gone = lost.map(|lost| {
+                            Happened::Gone(lost, "its process has connected again".to_owned())
+                        });
+                        let anew = begins_anew.then(|| Happened::BeginsAnew(coming.users));
+                        // If this fails, so does the next one.
+                        let mut both = gone.into_iter().chain(anew);
+                        let _ = both.try_for_each(|happened| events.send(happened));
+                        continue;
                     }
                     Err(reason) => {
                         let refusal = reason.clone().into_bytes();

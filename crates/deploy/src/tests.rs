@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -17,11 +18,13 @@ use fedrecsim_core::legs::Peer;
 use fedrecsim_core::{Error, Result, Streams};
 use fedrecsim_data::dataset;
 use fedrecsim_methods::registry::vocabulary;
+use fedrecsim_model::ArchiveReader;
 use fedrecsim_scenario as scenario;
 use fedrecsim_sim::deployment::{Arrivals, Recorded, replay};
-use fedrecsim_sim::{self as sim, Outcome, RunControl, World};
+use fedrecsim_sim::{self as sim, CheckpointStore, Checkpoints, Outcome, RunControl, World};
 
 mod peers;
+mod restart;
 
 const SMALL: &str = r#"
 method = "fedmf"
@@ -68,6 +71,7 @@ fn world(text: &str) -> Result<(Arc<World>, Digest)> {
 struct Heard {
     cut_off: Vec<String>,
     waited_for: Vec<String>,
+    begun_anew: Vec<Range<u32>>,
     /// The file of arrivals.
     arrivals: String,
 }
@@ -88,22 +92,89 @@ impl Write for Written {
 
 /// Serves the scenario on a port that `with` is told of.
 fn served(text: &str, with: impl FnOnce(SocketAddr)) -> (Outcome, Heard) {
+    let (outcome, heard) = served_keeping(text, Kept::default(), with);
+    (outcome.unwrap(), heard)
+}
+
+/// What a server has left on the disk, and what is to become of it.
+#[derive(Clone, Default)]
+struct Kept {
+    /// The checkpoint, with the rounds before it.
+    checkpoint: Arc<Mutex<(u32, Vec<u8>)>>,
+    /// The file of arrivals.
+    arrivals: Written,
+    /// The number of rounds from one checkpoint to the next; 0 for none.
+    every: u32,
+    /// The number of rounds after which the server stops; 0 for one that does not.
+    stops_after: u32,
+    /// What is being written.
+    partial: Vec<u8>,
+}
+
+impl CheckpointStore for Kept {
+    fn is_due(&self, rounds: u32) -> bool {
+        self.every > 0 && rounds.is_multiple_of(self.every)
+    }
+
+    fn begin(&mut self, rounds: u32) -> Result<()> {
+        self.partial = rounds.to_le_bytes().to_vec();
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.partial.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        let (rounds, whole) = self.partial.split_at(4);
+        let rounds = u32::from_le_bytes(rounds.try_into().unwrap());
+        *self.checkpoint.lock().unwrap() = (rounds, whole.to_vec());
+        Ok(())
+    }
+}
+
+impl Kept {
+    fn checkpoints(self) -> Checkpoints {
+        let whole = self.checkpoint.lock().unwrap().1.clone();
+        let resumed = (!whole.is_empty()).then(|| ArchiveReader::of_bytes(whole, Vec::new()));
+        let store = Box::new(self);
+        Checkpoints { resumed, store }
+    }
+}
+
+/// Serves the scenario as [`served`] does, from what is kept on.
+fn served_keeping(
+    text: &str,
+    kept: Kept,
+    with: impl FnOnce(SocketAddr),
+) -> (Result<Outcome>, Heard) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let text = text.to_owned();
     let server = thread::spawn(move || {
-        let written = Written::default();
+        let written = kept.arrivals.clone();
+        let stops_after = kept.stops_after;
+        let interrupted = Arc::<AtomicBool>::default();
         let serving = Serving {
             world: world(&text).unwrap().0,
             scenario: text.clone(),
             build: BUILD,
             data: DATA,
             threads: 1,
-            interrupted: Arc::new(AtomicBool::default()),
+            interrupted: Arc::clone(&interrupted),
             arrivals: Some(Box::new({
-                let (to, text) = (Box::new(written.clone()), text.clone());
-                move || Arrivals::begin(to, &text)
+                let (to, text) = (written.clone(), text.clone());
+                move |bytes| {
+                    to.0.lock().unwrap().truncate(bytes as usize);
+                    let lines = to.0.lock().unwrap().clone();
+                    match bytes {
+                        0 => Arrivals::begin(Box::new(to), &text),
+                        _ => Ok(Arrivals::go_on(Box::new(to), &lines[..]).unwrap()),
+                    }
+                }
             })),
+            checkpoints: kept.checkpoints(),
             shape: false,
             pace: false,
         };
@@ -111,11 +182,15 @@ fn served(text: &str, with: impl FnOnce(SocketAddr)) -> (Outcome, Heard) {
         let outcome = serve(serving, listener, &mut |news| match news {
             News::CutOff(reason) => heard.cut_off.push(reason.to_owned()),
             News::WaitsFor(users) => heard.waited_for.push(users.to_owned()),
+            News::BeginsAnew(users) => heard.begun_anew.push(users),
+            News::Round(record, _) if record.round == stops_after => {
+                interrupted.store(true, Ordering::Relaxed);
+            }
             News::Complete | News::Round(..) => {}
         });
         let arrivals = written.0.lock().unwrap().clone();
         heard.arrivals = String::from_utf8(arrivals).unwrap();
-        (outcome.unwrap(), heard)
+        (outcome, heard)
     });
     with(address);
     server.join().unwrap()
@@ -123,16 +198,25 @@ fn served(text: &str, with: impl FnOnce(SocketAddr)) -> (Outcome, Heard) {
 
 /// Is a process with these users.
 fn device_process(address: SocketAddr, users: Range<u32>) -> Result<()> {
-    let joining = Joining {
+    keeping_process(address, users, None)
+}
+
+/// Is a process with these users, which keeps them in a folder.
+fn keeping_process(address: SocketAddr, users: Range<u32>, keep: Option<PathBuf>) -> Result<()> {
+    join(&joining(users, keep), address)
+}
+
+fn joining(users: Range<u32>, keep: Option<PathBuf>) -> Joining<'static> {
+    Joining {
         users,
         build: BUILD,
         threads: 1,
         interrupted: Arc::new(AtomicBool::default()),
         world: &world,
+        keep,
         attempts: 20,
         retry: RETRY,
-    };
-    join(&joining, address)
+    }
 }
 
 fn simulated(text: &str) -> Outcome {
@@ -267,6 +351,7 @@ fn a_process_that_does_not_fit_is_refused_with_the_reason() {
             threads: 1,
             interrupted: Arc::new(AtomicBool::default()),
             world,
+            keep: None,
             attempts: 0,
             retry: RETRY,
         };
@@ -305,6 +390,7 @@ fn greeted(reader: &mut Reader, writer: &connection::Writer, users: Range<u32>) 
         data: DATA,
         first: users.start,
         end: users.end,
+        run: 0,
     }));
     reader.next().unwrap()
 }
@@ -342,6 +428,7 @@ fn nonsense_cuts_the_peer_off_and_changes_nothing() {
                 Head::Offer {
                     largest: 9,
                     pace: false,
+                    keeps: false,
                 },
             ] {
                 let stream = TcpStream::connect(address).unwrap();
@@ -391,18 +478,22 @@ fn on_breaking_ways(address: SocketAddr, users: Range<u32>, after: [usize; 2]) {
                 if over.load(Ordering::Relaxed) {
                     return;
                 }
-                let server = TcpStream::connect(address).unwrap();
-                let (from, to) = (device.try_clone().unwrap(), server.try_clone().unwrap());
-                let most = after.next().unwrap_or(usize::MAX);
-                let up = thread::spawn(move || pass(from, to, most));
-                pass(server, device, usize::MAX);
-                up.join().unwrap();
+                relay(device, address, after.next().unwrap_or(usize::MAX));
             }
         });
         device_process(detour, users).unwrap();
         over.store(true, Ordering::Relaxed);
         TcpStream::connect(detour).unwrap();
     });
+}
+
+/// Connects a device process with the server, until so many bytes have come from it.
+fn relay(device: TcpStream, address: SocketAddr, most: usize) {
+    let server = TcpStream::connect(address).unwrap();
+    let (from, to) = (device.try_clone().unwrap(), server.try_clone().unwrap());
+    let up = thread::spawn(move || pass(from, to, most));
+    pass(server, device, usize::MAX);
+    up.join().unwrap();
 }
 
 /// Passes on bytes until there are no more or `most` were passed, and ends both connections.
@@ -555,6 +646,7 @@ fn no_mutated_message_ends_a_process_with_devices() {
             let offer = Head::Offer {
                 largest: LARGEST_GREETING,
                 pace: false,
+                keeps: false,
             };
             writer.send(Message::with(offer, "training.rounds=1"));
             assert!(matches!(reader.next().unwrap().head, Head::Join { .. }));

@@ -18,7 +18,7 @@ use fedrecsim_model::state::save_model;
 use fedrecsim_model::{Archive, ArchiveReader, Model};
 use fedrecsim_sim::World;
 use fedrecsim_sim::workers::{
-    Download, Effort, Invited, Keep, MakeWorkers, Pool, SavedPart, Scored, Threads, Upload,
+    Download, Effort, Flush, Invited, Keep, MakeWorkers, Pool, SavedPart, Scored, Threads, Upload,
     UserAccuracies, UserAccuracy, Workers, Working, own_downloads, put_device, take_devices,
 };
 
@@ -291,22 +291,24 @@ impl Workers for Ranks {
         })
     }
 
-    fn save(
-        &self,
+    fn save<'a>(
+        &'a self,
         rounds: u32,
-        archive: &mut Archive,
-        flush: &mut dyn FnMut(&mut Archive) -> Result<()>,
-    ) -> Result<()> {
-        let question = Question::Save { rounds };
-        self.others
-            .borrow_mut()
-            .ask_all(question, &mut |_, _| Ok(()))?;
-        // The other ranks write their parts meanwhile.
-        let own = self.own.save_devices(archive, flush);
-        let (_, answers) = self.heard(own)?;
-        let parts = answers.into_iter().map(|mut answer| answer.take());
-        archive.put(&parts.collect::<Result<Vec<SavedPart>>>()?);
-        Ok(())
+        archive: &'a mut Archive,
+        flush: &'a mut Flush<'_>,
+    ) -> Working<'a, ()> {
+        Box::pin(async move {
+            let question = Question::Save { rounds };
+            self.others
+                .borrow_mut()
+                .ask_all(question, &mut |_, _| Ok(()))?;
+            // The other ranks write their parts meanwhile.
+            let own = self.own.save_devices(archive, flush);
+            let (_, answers) = self.heard(own)?;
+            let parts = answers.into_iter().map(|mut answer| answer.take());
+            archive.put(&parts.collect::<Result<Vec<SavedPart>>>()?);
+            Ok(())
+        })
     }
 
     fn adopt_all(&self, read: &mut dyn FnMut(&mut Keep<'_>) -> Result<()>) -> Result<bool> {
@@ -332,19 +334,21 @@ impl Workers for Ranks {
         Ok(true)
     }
 
-    fn restore(&self, archive: &mut ArchiveReader) -> Result<()> {
-        self.adopt_all(&mut |adopt| take_devices(archive, &self.world, adopt))?;
-        let parts: Vec<SavedPart> = archive.take()?;
-        if parts.is_empty() {
-            return Ok(());
-        }
-        let others = &mut *self.others.borrow_mut();
-        others.ask_all(Question::AdoptParts, &mut |archive, _| {
-            archive.put(&parts);
-            Ok(())
-        })?;
-        let own = self.own.adopt_parts(&parts, archive);
-        let answers = others.answers(0..others.count());
-        own.and(answers.map(drop))
+    fn restore<'a>(&'a self, archive: &'a mut ArchiveReader) -> Working<'a, ()> {
+        Box::pin(async {
+            self.adopt_all(&mut |adopt| take_devices(archive, &self.world, adopt))?;
+            let parts: Vec<SavedPart> = archive.take()?;
+            if parts.is_empty() {
+                return Ok(());
+            }
+            let others = &mut *self.others.borrow_mut();
+            others.ask_all(Question::AdoptParts, &mut |archive, _| {
+                archive.put(&parts);
+                Ok(())
+            })?;
+            let own = self.own.adopt_parts(&parts, archive);
+            let answers = others.answers(0..others.count());
+            own.and(answers.map(drop))
+        })
     }
 }

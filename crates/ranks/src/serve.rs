@@ -16,9 +16,6 @@ use fedrecsim_sim::workers::{
 };
 use fedrecsim_sim::{CheckpointStore, Stop, World};
 
-/// The least number of bytes that are written to the store as a piece of a checkpoint.
-const WRITTEN_AT_ONCE: usize = 1 << 20;
-
 /// The least number of bytes of trained devices that are sent while training goes on. Sending takes
 /// some looks at what has come, which are a millisecond apart, so that shorter parcels would not
 /// all be across by the end of the trainings.
@@ -240,26 +237,10 @@ impl Serving {
 
     /// Writes a part of a checkpoint, and returns the report on it to rank 0.
     fn save(&mut self, rounds: u32) -> Result<SavedPart> {
-        let mut digest = blake3::Hasher::new();
-        let store = &mut self.store;
-        store.begin(rounds)?;
-        let mut archive = Archive::default();
-        let mut write = |archive: &mut Archive| {
-            let piece = archive.take()?;
-            digest.update(&piece);
-            store.write(&piece)
-        };
-        self.threads.save_devices(&mut archive, &mut |archive| {
-            if archive.pending() >= WRITTEN_AT_ONCE {
-                write(archive)
-            } else {
-                Ok(())
-            }
-        })?;
-        write(&mut archive)?;
-        store.commit()?;
+        let store = self.store.as_mut();
+        let digest = self.threads.save_part(rounds, store, &mut |_| {})?;
         Ok(SavedPart {
-            digest: *digest.finalize().as_bytes(),
+            digest,
             ..self.saved.clone()
         })
     }

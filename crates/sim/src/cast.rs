@@ -60,10 +60,13 @@ impl Cast {
         let mut begun = None;
         if let Some(archive) = archive {
             server.restore_learned(archive)?;
-            workers.restore(archive)?;
+            workers.restore(archive).await?;
             server.restore(archive, &mut downloads)?;
-        } else if let Some(start) = &world.start {
-            begun = begin(start, world, &mut server, &*workers).await?;
+        } else {
+            workers.begin().await?;
+            if let Some(start) = &world.start {
+                begun = begin(start, world, &mut server, &*workers).await?;
+            }
         }
         let mut baselines = baselines::accuracy(workers.baselines().await?, world);
         let mut third_party = ThirdPartyActor::new(Arc::clone(world))?;

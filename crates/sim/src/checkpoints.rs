@@ -12,6 +12,9 @@ use actix::prelude::*;
 use fedrecsim_core::{Error, Result};
 use fedrecsim_model::{Archive, ArchiveReader};
 
+/// The least number of bytes of a checkpoint that are written to its store as a piece.
+pub(crate) const WRITTEN_AT_ONCE: usize = 1 << 20;
+
 /// Network -> server, third party and metrics: append your state to this archive, and give it back.
 #[derive(Message)]
 #[rtype(result = "Result<Archive>")]

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use actix::Recipient;
 
-use super::checkpoints::Save;
+use super::checkpoints::{Save, SaveLearned, WRITTEN_AT_ONCE};
 use super::consultation::ReplySource;
 use super::durations::Durations;
 use super::invitation::Participant;
@@ -25,6 +25,7 @@ use super::workers::Workers;
 use super::world::World;
 use fedrecsim_core::legs::Peer;
 use fedrecsim_core::{Error, Result, Round, SimTime, Step, UserId};
+use fedrecsim_model::Archive;
 
 /// The actors that the owner of a clock talks to.
 pub(crate) struct Peers {
@@ -286,6 +287,30 @@ impl Rounds {
         third_party
             .map(|peer| peer.ask(ConsultThirdParty).map(ReplySource::ThirdParty))
             .transpose()
+    }
+
+    /// Gives the state of all actors to `write`, in pieces, and returns the last piece. The owner of
+    /// the clock appends its own.
+    ///
+    /// # Errors
+    /// Those of `write`, and defects of the simulator.
+    pub(crate) async fn saved(
+        &self,
+        write: &mut dyn FnMut(Vec<u8>) -> Result<()>,
+    ) -> Result<Archive> {
+        let peers = &self.peers;
+        let mut archive = peers.server.ask(SaveLearned)?;
+        let mut flush = |archive: &mut Archive| match archive.pending() >= WRITTEN_AT_ONCE {
+            true => write(archive.take()?),
+            false => Ok(()),
+        };
+        let devices = peers.workers.save(self.over, &mut archive, &mut flush);
+        devices.await?;
+        archive = peers.server.ask(Save(archive))?;
+        if let Some(third_party) = &peers.third_party {
+            archive = third_party.ask(Save(archive))?;
+        }
+        answer_of_metrics(peers.save_metrics.send(Save(archive))).await
     }
 
     /// Fails once the run is interrupted.

@@ -324,6 +324,14 @@ pub(crate) struct ServeArgs {
     /// Replace the files of an earlier report in the same folder.
     #[arg(long)]
     pub overwrite: bool,
+    /// Leave a checkpoint in the report folder after every N rounds. Devices leave their part of it
+    /// where they are (`join --keep`).
+    #[arg(long, value_name = "N", value_parser = from_one)]
+    pub checkpoint_every: Option<u32>,
+    /// Go on from the checkpoint in the report folder, if there is one, with the devices as they were
+    /// then.
+    #[arg(long, conflicts_with = "overwrite")]
+    pub resume: bool,
     /// Print one JSON object with the results on standard output, and nothing else there.
     #[arg(long)]
     pub json: bool,
@@ -338,6 +346,10 @@ pub(crate) struct JoinArgs {
     /// The first and the last of the users, by their numbers from 0.
     #[arg(long, value_name = "FIRST..LAST", allow_hyphen_values = true, value_parser = users)]
     pub users: (u32, u32),
+    /// Folder where the devices are kept for a server that leaves checkpoints. With it, this process
+    /// can be killed and started again together with the server.
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
     /// Folder with the data sets [default: $FEDRECSIM_DATA, then data, then ../shared/data].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,

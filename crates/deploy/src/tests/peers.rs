@@ -85,8 +85,11 @@ fn a_server_that_takes_too_short_messages_is_refused_at_the_greeting() {
             let (stream, _) = listener.accept().unwrap();
             let (mut reader, writer) = connection::open(stream, LARGEST_GREETING).unwrap();
             reader.next().unwrap();
-            let (largest, pace) = (1000, false);
-            let offer = Head::Offer { largest, pace };
+            let offer = Head::Offer {
+                largest: 1000,
+                pace: false,
+                keeps: false,
+            };
             writer.send(Message::with(offer, "training.rounds=1"));
             while reader.next().is_ok() {}
         });

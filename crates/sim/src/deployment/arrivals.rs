@@ -4,7 +4,7 @@
 //! file of another run, one that was cut off and one that was edited are told apart from a run
 //! that comes to something else.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, Read, Write};
 
 use serde::{Deserialize, Serialize};
 
@@ -161,6 +161,8 @@ impl Line {
 pub struct Arrivals {
     to: Box<dyn Write>,
     digest: blake3::Hasher,
+    /// The bytes that were written.
+    bytes: u64,
 }
 
 impl Arrivals {
@@ -170,12 +172,38 @@ impl Arrivals {
     /// Those of writing.
     pub fn begin(to: Box<dyn Write>, scenario: &str) -> Result<Self> {
         let digest = blake3::Hasher::new();
-        let mut begun = Self { to, digest };
+        let bytes = 0;
+        let mut begun = Self { to, digest, bytes };
         begun.put(&Line::Run {
             format: FORMAT,
             scenario: digest_of(scenario),
         })?;
         Ok(begun)
+    }
+
+    /// Goes on with a file that has these lines.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn go_on(to: Box<dyn Write>, lines: impl Read) -> io::Result<Self> {
+        let mut digest = blake3::Hasher::new();
+        digest.update_reader(lines)?;
+        let bytes = digest.count();
+        Ok(Self { to, digest, bytes })
+    }
+
+    /// Returns how long the file is, with what is not on the disk yet.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Returns how long the file is, with all of it written.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub(super) fn flush(&mut self) -> Result<u64> {
+        self.to.flush().map_err(|reason| unwritten(&reason))?;
+        Ok(self.bytes)
     }
 
     pub(super) fn round(&mut self, at: SimTime) -> Result<()> {
@@ -191,12 +219,13 @@ impl Arrivals {
         let digest = self.digest.finalize().to_hex().to_string();
         let at = at.as_nanos();
         self.put(&Line::End { at, digest })?;
-        self.to.flush().map_err(|reason| unwritten(&reason))
+        self.flush().map(drop)
     }
 
     fn put(&mut self, line: &Line) -> Result<()> {
         let text = serde_json::to_string(line).map_err(|reason| unwritten(&reason.into()))? + "\n";
         self.digest.update(text.as_bytes());
+        self.bytes += text.len() as u64;
         self.to
             .write_all(text.as_bytes())
             .map_err(|reason| unwritten(&reason))

@@ -1,6 +1,6 @@
 //! The server of a run in real time: it is told what has happened, and says what to send.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,6 +13,7 @@ use super::{Event, Order, Sent, Told};
 use crate::by_user::ByUser;
 use crate::cast::Cast;
 use crate::consultation::ReplySource;
+use crate::download::RestoredDownloads;
 use crate::invitation::{Invitation, Participant};
 use crate::messages::{Collect, News, Orders, RequestArrived};
 use crate::metrics::MetricsActor;
@@ -29,6 +30,7 @@ use crate::world::World;
 use fedrecsim_core::legs::{Peer, Route};
 use fedrecsim_core::{Error, Result, SimTime, UserId};
 use fedrecsim_methods::Placement;
+use fedrecsim_model::ArchiveReader;
 use fedrecsim_scenario::Stragglers;
 
 /// The server's actors, and the rounds that they are in. Its owner has the clock and the
@@ -46,21 +48,30 @@ pub struct Coordinator {
     arrivals: Option<Arrivals>,
     /// What has happened in the open round.
     bookings: Vec<Booking>,
+    /// The instants for which it has set its alarm.
+    alarms: BTreeSet<SimTime>,
+    /// Whether the alarms of a checkpoint have to be set again.
+    sets_alarms_again: bool,
+    /// The bytes of the file of arrivals up to the checkpoint that it goes on from.
+    recorded_bytes: u64,
     baselines: BTreeMap<String, SplitAccuracy>,
     is_settled: bool,
 }
 
 impl Coordinator {
     /// Starts the actors of `world`, with threads for the server's own work. `workers` score the
-    /// devices, wherever these are.
+    /// devices, wherever these are. If it goes on from a checkpoint, what was under way then is to
+    /// be lost ([`Self::under_way`]).
     ///
     /// # Errors
-    /// [`Error::Usage`] for a method that does not train on devices, and those of the workers.
+    /// [`Error::Usage`] for a method that does not train on devices, those of the workers, and
+    /// [`Error::Unrestorable`] for something else than a checkpoint of this run.
     pub async fn start(
         world: Arc<World>,
         threads: usize,
         interrupted: Arc<AtomicBool>,
         workers: impl FnOnce(Arc<World>, Pool) -> Rc<dyn Workers>,
+        mut resumed: Option<ArchiveReader>,
     ) -> Result<Self> {
         if !matches!(world.placement, Placement::Federated | Placement::Assisted) {
             let name = &world.scenario.method.name;
@@ -79,8 +90,8 @@ impl Coordinator {
                  cohort, or cancels the rest"
             )));
         }
-        let cast = Cast::start(&world, threads, workers, &mut None).await?;
-        Ok(Self {
+        let cast = Cast::start(&world, threads, workers, &mut resumed).await?;
+        let mut coordinator = Self {
             rounds: Rounds::new(Arc::clone(&world), cast.peers, interrupted),
             world,
             now: SimTime::ZERO,
@@ -88,9 +99,70 @@ impl Coordinator {
             taking_part: ByUser::default(),
             arrivals: None,
             bookings: Vec::new(),
+            alarms: BTreeSet::new(),
+            sets_alarms_again: false,
+            recorded_bytes: 0,
             baselines: cast.baselines,
             is_settled: cast.is_settled,
-        })
+        };
+        if let Some(mut archive) = resumed {
+            coordinator.restore(&mut archive, cast.downloads)?;
+        }
+        Ok(coordinator)
+    }
+
+    /// Writes a checkpoint of the state between two rounds, in pieces.
+    ///
+    /// # Errors
+    /// Those of `write` and of the devices' processes, and defects of the simulator.
+    pub async fn save(&mut self, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let recorded = self.arrivals.as_mut().map(Arrivals::flush);
+        let recorded_bytes = recorded.transpose()?.unwrap_or_default();
+        let mut write = |piece: Vec<u8>| write(&piece);
+        let mut archive = self.rounds.saved(&mut write).await?;
+        archive.put(&(self.rounds.over(), self.now, recorded_bytes, &self.alarms));
+        archive.put(&(self.taking_part.len() as u64));
+        for (_, participation) in self.taking_part.iter() {
+            participation.save(&mut archive)?;
+        }
+        write(archive.take()?)
+    }
+
+    /// Takes over what [`Self::save`] has appended.
+    fn restore(
+        &mut self,
+        archive: &mut ArchiveReader,
+        mut downloads: RestoredDownloads,
+    ) -> Result<()> {
+        let over: u32;
+        (over, self.now, self.recorded_bytes, self.alarms) = archive.take()?;
+        self.rounds.resume_after(over);
+        self.sets_alarms_again = true;
+        let count: u64 = archive.take()?;
+        for _ in 0..count {
+            let participation = Participation::restore(archive, &mut downloads, &self.world)?;
+            self.taking_part
+                .insert(participation.participant().0, participation);
+        }
+        Ok(())
+    }
+
+    /// Returns the instant of the last event.
+    pub fn now(&self) -> SimTime {
+        self.now
+    }
+
+    /// Returns the bytes of the file of arrivals up to the checkpoint that it went on from; 0 if it
+    /// did not.
+    pub fn recorded_bytes(&self) -> u64 {
+        self.recorded_bytes
+    }
+
+    /// Returns the participations that are under way.
+    pub fn under_way(&self) -> Vec<Participant> {
+        let all = self.taking_part.iter();
+        all.map(|(_, participation)| participation.participant())
+            .collect()
     }
 
     /// Writes what it is told from now on.
@@ -144,6 +216,9 @@ impl Coordinator {
         }
         self.rounds.open(now);
         let mut orders = Vec::new();
+        if std::mem::take(&mut self.sets_alarms_again) {
+            orders.extend(self.alarms.iter().map(|alarm| Order::WakeAt(*alarm)));
+        }
         self.go_on(now, Orders::default(), &mut orders)?;
         Ok(orders)
     }
@@ -180,7 +255,10 @@ impl Coordinator {
         }
         let mut orders = Vec::new();
         let of_server = match event {
-            Event::AlarmRings => self.rounds.tell_server(now, News::AlarmRings)?,
+            Event::AlarmRings => {
+                self.alarms.retain(|alarm| *alarm > now);
+                self.rounds.tell_server(now, News::AlarmRings)?
+            }
             Event::Of(participant, told) if !self.is_under_way(participant) => {
                 if let Told::Asked(..) = told {
                     // Its training waits for a reply that does not come.
@@ -320,8 +398,10 @@ impl Coordinator {
             if let Some(begun) = self.rounds.begin_step(now)? {
                 of_server = begun;
             }
-            let alarms = of_server.deadline.into_iter().chain(of_server.alarm);
-            orders.extend(alarms.map(Order::WakeAt));
+            for alarm in of_server.deadline.into_iter().chain(of_server.alarm) {
+                self.alarms.insert(alarm);
+                orders.push(Order::WakeAt(alarm));
+            }
             if let Some((invitation, cohort)) = of_server.invitation.take() {
                 self.invite(now, &invitation, &cohort, orders)?;
             }

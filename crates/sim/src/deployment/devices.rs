@@ -1,8 +1,9 @@
 //! The devices of one process, which train when they are invited.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -28,13 +29,19 @@ use fedrecsim_model::codec::Frame;
 pub struct Devices {
     pub(super) world: Arc<World>,
     pub(super) threads: Threads,
-    own: Range<u32>,
+    pub(super) own: Range<u32>,
     /// The versions that its users hold, where changes are sent.
-    held: RefCell<Held>,
+    pub(super) held: RefCell<Held>,
     /// The downloads of users who are invited now, by number, so that each is decoded once.
-    shared: RefCell<BTreeMap<u32, (Frame, Weak<Download>)>>,
+    pub(super) shared: RefCell<BTreeMap<u32, (Frame, Weak<Download>)>>,
     /// The participations that the server has not brought to an end, by user.
-    open: RefCell<BTreeMap<UserId, (InvitationId, Stage)>>,
+    pub(super) open: RefCell<BTreeMap<UserId, (InvitationId, Stage)>>,
+    /// The number of the run that its users are in; 0 before the first one.
+    pub(super) run: Cell<u64>,
+    /// Why its users could not begin a run, if they could not.
+    pub(super) unfit: RefCell<Option<Error>>,
+    /// Where it leaves its parts of checkpoints, if anywhere.
+    pub(super) folder: Option<PathBuf>,
     /// Wakes whoever waits for the end of a training.
     ended: Notify,
     /// Locked by each training to read, and to write for scoring: devices are scored as they are
@@ -44,7 +51,7 @@ pub struct Devices {
 
 /// How far a participation has come on the device.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+pub(super) enum Stage {
     Trains,
     /// It trains, although the participation is over.
     Cancelled,
@@ -113,9 +120,27 @@ impl Devices {
             held: RefCell::default(),
             shared: RefCell::default(),
             open: RefCell::default(),
+            run: Cell::default(),
+            unfit: RefCell::default(),
+            folder: None,
             ended: Notify::new(),
             trains_or_scores: RwLock::default(),
         })
+    }
+
+    /// Has the devices leave their parts of the server's checkpoints in a folder, if there is one.
+    pub fn keeping(self, folder: Option<PathBuf>) -> Self {
+        Self { folder, ..self }
+    }
+
+    /// Returns the number of the run that its users are in, which the server has told; 0 for none.
+    pub fn run(&self) -> u64 {
+        self.run.get()
+    }
+
+    /// Returns why its users could not begin a run as the server wanted, once, if they could not.
+    pub fn unfit(&self) -> Option<Error> {
+        self.unfit.take()
     }
 
     /// Returns the numbers of its users.

@@ -4,14 +4,16 @@
 //! a newer one, if its last upload was lost, and skips the changes that led to that.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::download::{Download, Version};
 use crate::world::World;
 use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_methods::Phase;
-use fedrecsim_model::Model;
+use fedrecsim_model::archive::damaged;
 use fedrecsim_model::codec::{self, Beginning, BlockCodecs, Frame};
+use fedrecsim_model::{Archive, ArchiveReader, Model};
 use fedrecsim_scenario::CodecName;
 
 /// The version that each user holds of each sequence of downloads. Users who hold the same one
@@ -23,6 +25,58 @@ pub(super) struct Held {
 }
 
 impl Held {
+    /// Appends the versions and who holds them. One that several users hold is written once.
+    pub(super) fn save(&self, archive: &mut Archive) {
+        let versions: BTreeMap<(Phase, u32), &Arc<Version>> = self
+            .of_users
+            .iter()
+            .map(|((phase, _), version)| ((*phase, version.number()), version))
+            .collect();
+        archive.put(&(versions.len() as u64));
+        for ((phase, _), version) in versions {
+            archive.put(&phase.0);
+            version.save(archive);
+        }
+        let holders = self.of_users.iter();
+        let holders = holders.map(|((phase, user), version)| (phase.0, *user, version.number()));
+        archive.put(&holders.collect::<Vec<_>>());
+    }
+
+    /// Reads what [`Self::save`] appended, of the users in `own`.
+    ///
+    /// # Errors
+    /// As [`ArchiveReader::take`].
+    pub(super) fn restore(
+        &mut self,
+        archive: &mut ArchiveReader,
+        own: &Range<u32>,
+        world: &World,
+    ) -> Result<()> {
+        let count: u64 = archive.take()?;
+        let mut versions = BTreeMap::new();
+        for _ in 0..count {
+            let phase: u8 = archive.take()?;
+            if usize::from(phase) >= world.phases() {
+                return Err(damaged(
+                    "a version of a phase that the method does not have",
+                ));
+            }
+            let layout = world.download_layout(Phase(phase));
+            let version = Arc::new(Version::restore(archive, layout)?);
+            versions.insert((phase, version.number()), version);
+        }
+        let holders: Vec<(u8, UserId, u32)> = archive.take()?;
+        for (phase, user, number) in holders {
+            let version = versions.get(&(phase, number));
+            let version = version.ok_or_else(|| damaged("a version that is not there"))?;
+            if own.contains(&user.0) {
+                self.of_users
+                    .insert((Phase(phase), user), Arc::clone(version));
+            }
+        }
+        Ok(())
+    }
+
     /// Takes in the changes that `user` has received, and returns the download that they lead to.
     ///
     /// # Errors

@@ -45,7 +45,7 @@ pub fn measure(
         let devices = Devices::new(Arc::clone(&world), 1, Arc::clone(&interrupted), users)?;
         let devices = Rc::new(devices);
         let workers = remote_workers(InMemory(Rc::clone(&devices)));
-        let coordinator = Coordinator::start(world, 1, interrupted, workers).await?;
+        let coordinator = Coordinator::start(world, 1, interrupted, workers, None).await?;
         let measuring = Measuring {
             coordinator,
             devices,

@@ -21,6 +21,7 @@ mod coordinator;
 mod devices;
 mod held;
 mod in_memory;
+mod keeping;
 mod measure;
 mod participation;
 mod replay;

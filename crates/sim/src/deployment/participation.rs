@@ -3,14 +3,19 @@
 //! The device says when a frame has come and how long its own work took. What is left of the time
 //! between two messages is the way of a frame.
 
+use serde::{Deserialize, Serialize};
+
 use crate::consultation::ReplySource;
+use crate::download::RestoredDownloads;
 use crate::invitation::{Invitation, Participant};
 use crate::outcome::{Ending, LinkEvent};
 use crate::world::World;
 use fedrecsim_core::legs::{Job, Leg, Peer, Route};
 use fedrecsim_core::work::Work;
-use fedrecsim_core::{Result, SimTime, UserId};
+use fedrecsim_core::{InvitationId, Result, SimTime, Step, UserId};
+use fedrecsim_model::archive::damaged;
 use fedrecsim_model::codec::{Frame, FrameParts};
+use fedrecsim_model::{Archive, ArchiveReader};
 
 use super::Sent;
 
@@ -25,7 +30,7 @@ pub(super) struct Participation {
 }
 
 /// The leg that a participation is at.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 enum At {
     /// A frame is on its way to the device.
     Transfer(Route, u64),
@@ -54,6 +59,40 @@ impl Participation {
 
     pub(super) fn participant(&self) -> Participant {
         (self.user, self.invitation.id)
+    }
+
+    /// Appends it to a checkpoint. When a run goes on, all that is under way is lost, so that nobody
+    /// needs the third party as it was.
+    ///
+    /// # Errors
+    /// As [`Download::save`](crate::download::Download::save).
+    pub(super) fn save(&self, archive: &mut Archive) -> Result<()> {
+        let Invitation { step, id, download } = &self.invitation;
+        archive.put(&(self.user, step, id, self.at, self.since));
+        download.save(self.user, archive)
+    }
+
+    /// Reads what [`Self::save`] appended.
+    ///
+    /// # Errors
+    /// As [`ArchiveReader::take`].
+    pub(super) fn restore(
+        archive: &mut ArchiveReader,
+        downloads: &mut RestoredDownloads,
+        world: &World,
+    ) -> Result<Self> {
+        let (user, step, id, at, since): (UserId, Step, InvitationId, At, SimTime) =
+            archive.take()?;
+        if user.index() >= world.dataset.users() {
+            return Err(damaged(format!("{user} takes part and is not there")));
+        }
+        let download = downloads.take(archive, world)?;
+        let invitation = Invitation { step, id, download };
+        Ok(Self {
+            at,
+            since,
+            ..Self::new(user, invitation, None)
+        })
     }
 
     /// Returns the route of the frame on its way to the device, if one is.

@@ -43,7 +43,7 @@ pub fn replay(
         let devices = Rc::new(devices);
         let hosts = InMemory(Rc::clone(&devices));
         let workers = remote_workers(hosts);
-        let coordinator = Coordinator::start(world, threads, interrupted, workers).await?;
+        let coordinator = Coordinator::start(world, threads, interrupted, workers, None).await?;
         let replaying = Replay {
             recorded,
             coordinator,

@@ -1,6 +1,7 @@
 //! What is asked of devices beside their trainings: how well they score, and digests of what they
 //! keep. None of it belongs to the run's bytes.
 
+use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::invitation::Invited;
 use crate::messages::Effort;
 use crate::resident::unanswered;
 use crate::upload::Upload;
-use crate::workers::{Pool, Scoring, Workers, Working, own_downloads};
+use crate::workers::{Flush, Pool, SavedPart, Scoring, Workers, Working, own_downloads, put_end};
 use crate::world::World;
 use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_model::archive::damaged;
@@ -36,6 +37,11 @@ enum Question {
     Baselines,
     /// Return the digests of what your users keep.
     Digests,
+    /// Be in this run from now on, as you were after the rounds of a checkpoint with these parts, or
+    /// as if you had never taken part.
+    Begin(u64, Option<(u32, Vec<SavedPart>)>),
+    /// Leave your part of the checkpoint after these rounds, as this one of so many processes.
+    Save(u32, (u32, u32)),
 }
 
 /// The processes that have devices.
@@ -48,6 +54,20 @@ pub trait Hosts {
     /// # Errors
     /// Those of the devices, and an error if the process does not come back.
     fn ask(&self, place: usize, question: Bytes) -> Working<'_, Bytes>;
+
+    /// Asks one of them as the run begins. A process that comes later without having been in the
+    /// run has to be asked as well, before anything else.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    fn ask_first(&self, place: usize, question: Bytes) -> Working<'_, Bytes> {
+        self.ask(place, question)
+    }
+
+    /// Returns a number that no other run has, which devices are told.
+    fn run(&self) -> u64 {
+        1
+    }
 }
 
 /// Returns workers that ask `hosts` for what they compute.
@@ -85,6 +105,45 @@ impl<H: Hosts> Remote<H> {
             answers.push(opened(answer.await?)?);
         }
         Ok(answers)
+    }
+
+    /// Has all devices begin, after the rounds of a checkpoint if there is one.
+    async fn begin_all(&self, from: Option<(u32, Vec<SavedPart>)>) -> Result<()> {
+        let mut archive = Archive::default();
+        archive.put(&Question::Begin(self.hosts.run(), from));
+        let question = Bytes::from(archive.take()?);
+        let places = 0..self.hosts.users().len();
+        let asked: Vec<_> = places
+            .map(|place| self.hosts.ask_first(place, question.clone()))
+            .collect();
+        for answer in asked {
+            opened(answer.await?)?;
+        }
+        Ok(())
+    }
+
+    /// Has all processes write their parts of a checkpoint.
+    async fn parts(&self, rounds: u32) -> Result<Vec<SavedPart>> {
+        let all = self.hosts.users();
+        let mut asked = Vec::new();
+        for (place, users) in all.iter().enumerate() {
+            let mut archive = Archive::default();
+            archive.put(&Question::Save(
+                rounds,
+                (place as u32 + 1, all.len() as u32 + 1),
+            ));
+            let answer = self.hosts.ask(place, archive.take()?.into());
+            asked.push((users, answer));
+        }
+        let mut parts = Vec::new();
+        for (users, answer) in asked {
+            let part = opened(answer.await?).and_then(|mut answer| answer.take());
+            parts.push(part.map_err(|reason| {
+                let part = format!("the part of the users {}..{}", users.start, users.end - 1);
+                Error::write(part, io::Error::other(reason.to_string()))
+            })?);
+        }
+        Ok(parts)
     }
 
     async fn evaluate_all(&self, download: Arc<Download>) -> Result<Vec<Scored>> {
@@ -162,6 +221,37 @@ impl<H: Hosts> Workers for Remote<H> {
         Box::pin(async { Ok(Vec::new()) })
     }
 
+    fn begin(&self) -> Working<'_, ()> {
+        Box::pin(self.begin_all(None))
+    }
+
+    fn save<'a>(
+        &'a self,
+        rounds: u32,
+        archive: &'a mut Archive,
+        _: &'a mut Flush<'_>,
+    ) -> Working<'a, ()> {
+        Box::pin(async move {
+            put_end(archive);
+            archive.put(&self.parts(rounds).await?);
+            archive.put(&rounds);
+            Ok(())
+        })
+    }
+
+    fn restore<'a>(&'a self, archive: &'a mut ArchiveReader) -> Working<'a, ()> {
+        Box::pin(async {
+            let here: Option<UserId> = archive.take()?;
+            if here.is_some() {
+                return Err(damaged(
+                    "it is of a run whose devices were not in other processes",
+                ));
+            }
+            let (parts, rounds) = (archive.take()?, archive.take()?);
+            self.begin_all(Some((rounds, parts))).await
+        })
+    }
+
     fn evaluate(&self, download: Arc<Download>, _: Model) -> Working<'_, Vec<Scored>> {
         Box::pin(self.evaluate_all(download))
     }
@@ -235,6 +325,11 @@ impl Devices {
                 answer.put(&accuracies(self.threads.score(first..end, scoring).await?));
             }
             Question::Baselines => answer.put(&self.threads.baselines().await?),
+            Question::Begin(run, from) => self.begin(run, from).inspect_err(|error| {
+                let (kind, message) = (error.kind(), error.to_string());
+                self.unfit.replace(Some(Error::Told { kind, message }));
+            })?,
+            Question::Save(rounds, who) => answer.put(&self.save(rounds, who)?),
             Question::Digests => {
                 let digests = self.threads.digests().await?;
                 let digests = digests.iter().map(|digest| *digest.as_bytes());

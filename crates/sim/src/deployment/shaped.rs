@@ -53,6 +53,20 @@ impl Shaped {
         self.coordinator.is_over()
     }
 
+    /// As [`Coordinator::rounds`].
+    pub fn rounds(&self) -> u32 {
+        self.coordinator.rounds()
+    }
+
+    /// As [`Coordinator::save`]. What is held back on the links is not part of it, since it is lost
+    /// when the run goes on.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn save(&mut self, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.coordinator.save(write).await
+    }
+
     /// As [`Coordinator::is_under_way`].
     pub fn is_under_way(&self, participant: Participant) -> bool {
         self.coordinator.is_under_way(participant)

@@ -131,7 +131,7 @@ fn deployed(world: &Arc<World>, arrivals: &Written) -> Result<Outcome> {
         }
         let hosts = Channels(ways.clone());
         let workers = remote_workers(hosts);
-        let mut coordinator = Coordinator::start(world, 1, interrupted, workers).await?;
+        let mut coordinator = Coordinator::start(world, 1, interrupted, workers, None).await?;
         coordinator.record(Arrivals::begin(Box::new(arrivals.clone()), SCENARIO)?);
         let mut now = 0;
         let mut alarms = BTreeSet::new();

@@ -11,19 +11,15 @@ use serde::{Deserialize, Serialize};
 use super::participation::{Activity, Dropout, Loss, Participation};
 use super::{Event, Network};
 use crate::calendar::{Appointment, Calendar};
-use crate::checkpoints::{Save, SaveLearned};
 use crate::consultation::{Consultation, ReplySource};
 use crate::download::RestoredDownloads;
 use crate::invitation::{Invitation, Invited};
-use crate::resident::{answer_of_metrics, unanswered};
+use crate::resident::unanswered;
 use crate::upload::Upload;
 use fedrecsim_core::{InvitationId, Result, SimTime, Step, UserId};
 use fedrecsim_model::archive::damaged;
 use fedrecsim_model::codec::{Frame, FrameParts};
 use fedrecsim_model::{Archive, ArchiveReader};
-
-/// The least number of bytes that are written to the store as a piece.
-const WRITTEN_AT_ONCE: usize = 1 << 20;
 
 /// A participation, without what follows from the scenario. In the checkpoint its download follows,
 /// then its upload, if it has one, and the consultation of a third party, if there was one.
@@ -58,21 +54,7 @@ impl Network {
             // that it had.
             self.work_out_trainings().await?;
         }
-        let peers = &self.rounds.peers;
-        let mut archive = peers.server.ask(SaveLearned)?;
-        peers.workers.save(
-            self.rounds.over(),
-            &mut archive,
-            &mut |archive| match archive.pending() >= WRITTEN_AT_ONCE {
-                true => write(archive.take()?),
-                false => Ok(()),
-            },
-        )?;
-        archive = peers.server.ask(Save(archive))?;
-        if let Some(third_party) = &peers.third_party {
-            archive = third_party.ask(Save(archive))?;
-        }
-        archive = answer_of_metrics(self.rounds.peers.save_metrics.send(Save(archive))).await?;
+        let mut archive = self.rounds.saved(write).await?;
         self.append_to(&mut archive)?;
         write(archive.take()?)
     }

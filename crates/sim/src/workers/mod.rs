@@ -57,6 +57,9 @@ pub(crate) fn all_users_here() -> MakeWorkers {
     Box::new(|world, pool, interrupted| Rc::new(Threads::new(world, pool, interrupted)))
 }
 
+/// Takes what has been written so far, between two users.
+pub type Flush<'a> = dyn FnMut(&mut Archive) -> Result<()> + 'a;
+
 /// A future of the results of a batch.
 pub type Working<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;
 
@@ -161,21 +164,30 @@ pub trait Workers {
     ///
     /// # Errors
     /// Those of `flush`.
-    fn save(
-        &self,
+    fn save<'a>(
+        &'a self,
         _rounds: u32,
-        _archive: &mut Archive,
-        _flush: &mut dyn FnMut(&mut Archive) -> Result<()>,
-    ) -> Result<()> {
-        Err(of_a_run_alone())
+        _archive: &'a mut Archive,
+        _flush: &'a mut Flush<'_>,
+    ) -> Working<'a, ()> {
+        Box::pin(async { Err(of_a_run_alone()) })
     }
 
     /// Takes over the private parameters of a checkpoint, from where [`Self::save`] has begun.
     ///
     /// # Errors
     /// As [`ArchiveReader::take`].
-    fn restore(&self, _archive: &mut ArchiveReader) -> Result<()> {
-        Err(of_a_run_alone())
+    fn restore<'a>(&'a self, _archive: &'a mut ArchiveReader) -> Working<'a, ()> {
+        Box::pin(async { Err(of_a_run_alone()) })
+    }
+
+    /// Takes note that a run begins. Workers whose devices may have been in another run before make
+    /// them forget it, and others, which is the default, have nothing to do.
+    ///
+    /// # Errors
+    /// Those of the workers themselves.
+    fn begin(&self) -> Working<'_, ()> {
+        Box::pin(async { Ok(()) })
     }
 
     /// Takes over every device that `read` gives to what it is given. Returns false, and calls nothing,

@@ -12,9 +12,10 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use super::saved::{Keep, SavedPart, put_device, put_end, take_devices, take_parts};
 use super::scoring::{Donated, Scoring, donor_of, own_downloads, scored};
-use super::{Pool, Workers, Working};
+use super::{Flush, Pool, Workers, Working};
 use crate::baselines::{self, UserAccuracies};
 use crate::by_user::ByUser;
+use crate::checkpoints::{CheckpointStore, WRITTEN_AT_ONCE};
 use crate::client::ClientActor;
 use crate::device::Device;
 use crate::download::{Download, MADE_TOGETHER};
@@ -117,15 +118,16 @@ impl Threads {
         )
     }
 
+    /// Makes all users be as if they had never taken part.
+    pub(crate) fn begin_anew(&self) {
+        self.devices.take();
+    }
+
     /// Appends the devices that have been made, and their end.
     ///
     /// # Errors
     /// Those of `flush`, and an error if a device is in training.
-    pub fn save_devices(
-        &self,
-        archive: &mut Archive,
-        flush: &mut dyn FnMut(&mut Archive) -> Result<()>,
-    ) -> Result<()> {
+    pub fn save_devices(&self, archive: &mut Archive, flush: &mut Flush<'_>) -> Result<()> {
         let clients = &mut self.devices.borrow_mut().clients;
         for user in clients.keys() {
             let Some(actor) = clients.get_mut(&user) else {
@@ -141,6 +143,38 @@ impl Threads {
         }
         put_end(archive);
         Ok(())
+    }
+
+    /// Writes a part of the checkpoint after `rounds` rounds to `store`, with the devices that have
+    /// been made and what `put_rest` appends, and returns its digest.
+    ///
+    /// # Errors
+    /// Those of `store`, and an error if a device is in training.
+    pub fn save_part(
+        &self,
+        rounds: u32,
+        store: &mut dyn CheckpointStore,
+        put_rest: &mut dyn FnMut(&mut Archive),
+    ) -> Result<[u8; blake3::OUT_LEN]> {
+        let mut digest = blake3::Hasher::new();
+        store.begin(rounds)?;
+        let mut archive = Archive::default();
+        let mut write = |archive: &mut Archive| {
+            let piece = archive.take()?;
+            digest.update(&piece);
+            store.write(&piece)
+        };
+        self.save_devices(
+            &mut archive,
+            &mut |archive| match archive.pending() >= WRITTEN_AT_ONCE {
+                true => write(archive),
+                false => Ok(()),
+            },
+        )?;
+        put_rest(&mut archive);
+        write(&mut archive)?;
+        store.commit()?;
+        Ok(*digest.finalize().as_bytes())
     }
 
     /// Returns the device of `user`, if it has been made, for [`take_devices`].
@@ -500,21 +534,25 @@ impl Workers for Threads {
         Box::pin(async move { digests.await?.into_iter().collect() })
     }
 
-    fn save(
-        &self,
+    fn save<'a>(
+        &'a self,
         _: u32,
-        archive: &mut Archive,
-        flush: &mut dyn FnMut(&mut Archive) -> Result<()>,
-    ) -> Result<()> {
-        self.save_devices(archive, flush)?;
-        archive.put(&Vec::<SavedPart>::new());
-        Ok(())
+        archive: &'a mut Archive,
+        flush: &'a mut Flush<'_>,
+    ) -> Working<'a, ()> {
+        Box::pin(async {
+            self.save_devices(archive, flush)?;
+            archive.put(&Vec::<SavedPart>::new());
+            Ok(())
+        })
     }
 
-    fn restore(&self, archive: &mut ArchiveReader) -> Result<()> {
-        self.adopt_all(&mut |adopt| take_devices(archive, &self.world, adopt))?;
-        let parts: Vec<SavedPart> = archive.take()?;
-        self.adopt_parts(&parts, archive)
+    fn restore<'a>(&'a self, archive: &'a mut ArchiveReader) -> Working<'a, ()> {
+        Box::pin(async {
+            self.adopt_all(&mut |adopt| take_devices(archive, &self.world, adopt))?;
+            let parts: Vec<SavedPart> = archive.take()?;
+            self.adopt_parts(&parts, archive)
+        })
     }
 
     fn adopt_all(&self, read: &mut dyn FnMut(&mut Keep<'_>) -> Result<()>) -> Result<bool> {

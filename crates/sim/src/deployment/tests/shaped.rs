@@ -36,7 +36,7 @@ fn run_shaped(world: &Arc<World>) -> Result<Outcome> {
         let devices = Devices::new(Arc::clone(&world), 1, Arc::clone(&flag), users)?;
         let devices = Rc::new(devices);
         let workers = remote_workers(InMemory(Rc::clone(&devices)));
-        let coordinator = Coordinator::start(world, 1, flag, workers).await?;
+        let coordinator = Coordinator::start(world, 1, flag, workers, None).await?;
         let mut shaped = Shaped::new(coordinator, true);
         let (mut now, mut agenda, mut numbers) = (SimTime::ZERO, Agenda::new(), 0..);
         while !shaped.is_over() {
@@ -96,7 +96,9 @@ fn what_is_on_the_links_is_lost_with_its_connection() {
         let users = 0..world.dataset.users() as u32;
         let devices = Devices::new(Arc::clone(&world), 1, Arc::clone(&flag), users.clone());
         let workers = remote_workers(InMemory(Rc::new(devices.unwrap())));
-        let coordinator = Coordinator::start(world, 1, flag, workers).await.unwrap();
+        let coordinator = Coordinator::start(world, 1, flag, workers, None)
+            .await
+            .unwrap();
         let mut shaped = Shaped::new(coordinator, true);
         let orders = shaped.begin_round(SimTime::ZERO).unwrap();
         assert!(matches!(orders[..], [Order::WakeAt(_)]), "{orders:?}");

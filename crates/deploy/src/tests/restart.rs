@@ -1,0 +1,139 @@
+//! Servers that stop and go on from their checkpoint, with processes that do so, too.
+
+use super::*;
+
+/// The ranges of users that processes have, before the server stops and after that.
+const PROCESSES: [[Range<u32>; 3]; 2] = [[0..9, 9..10, 10..30], [0..9, 9..20, 20..30]];
+
+/// Is processes with these users until the server says that the run is over. All keep them in one
+/// folder.
+fn processes(address: SocketAddr, users: [Range<u32>; 3], keep: &std::path::Path) {
+    thread::scope(|scope| {
+        for users in users {
+            scope.spawn(|| keeping_process(address, users, Some(keep.to_owned())).unwrap());
+        }
+    });
+}
+
+/// Runs the scenario on a server that stops after five rounds, and on one that goes on from the
+/// checkpoint after three.
+fn stopped_and_resumed(text: &str) -> (Outcome, Heard) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut kept = Kept {
+        every: 3,
+        stops_after: 5,
+        ..Kept::default()
+    };
+    let [first, second] = PROCESSES;
+    let stopped = served_keeping(text, kept.clone(), |address| {
+        processes(address, first, folder.path());
+    });
+    assert!(stopped.0.unwrap().stopped_by.is_some());
+    assert_eq!(kept.checkpoint.lock().unwrap().0, 3);
+    kept.stops_after = 0;
+    let (outcome, heard) = served_keeping(text, kept, |address| {
+        processes(address, second, folder.path());
+    });
+    (outcome.unwrap(), heard)
+}
+
+/// If this fails, a server that was killed comes to another model than one that was not, since
+/// devices are ahead of it or behind, or something counts twice.
+#[test]
+fn a_run_that_goes_on_from_its_checkpoint_comes_to_the_state_of_the_simulation() {
+    for text in [
+        "training.rounds=8",
+        "training.rounds=8\nmethod=\"fedpergnn\"",
+        "training.rounds=8\n\
+         codec.uplink={ delta = true, values = \"int4\", error_feedback = true }\n\
+         codec.downlink={ delta = true, values = \"int8\" }",
+    ] {
+        let (outcome, heard) = stopped_and_resumed(text);
+        let simulated = simulated(text);
+        assert_eq!(outcome.rounds.len(), 8);
+        assert_eq!(outcome.state_digest, simulated.state_digest, "{text}");
+        assert_eq!(outcome.bytes, simulated.bytes, "{text}");
+        assert_eq!(heard.begun_anew, [], "{text}");
+        check_replay(text, &outcome, &heard);
+    }
+}
+
+/// If this fails, what was under way at a checkpoint is counted twice or never again, or a run that
+/// went on cannot be repeated.
+#[test]
+fn in_every_mode_a_run_that_goes_on_is_repeated_from_what_arrived() {
+    for mode in MODES {
+        let text = format!("{mode}\ntraining.rounds=8");
+        let (outcome, heard) = stopped_and_resumed(&text);
+        assert!(outcome.stopped_by.is_none(), "{text}");
+        assert_eq!(outcome.rounds.len(), 8, "{text}");
+        uploads(&heard.arrivals);
+        check_replay(&text, &outcome, &heard);
+    }
+}
+
+/// If this fails, a process takes part whose devices the server cannot go back with, or one goes on
+/// with what it learned in another run.
+#[test]
+fn a_process_without_its_devices_is_refused_with_the_remedy() {
+    let text = "training.rounds=4";
+    let [folder, other] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let mut kept = Kept {
+        every: 1,
+        stops_after: 2,
+        ..Kept::default()
+    };
+    let stopped = served_keeping(text, kept.clone(), |address| {
+        let refused = device_process(address, 0..30).unwrap_err().to_string();
+        assert!(refused.contains("--keep"), "{refused}");
+        keeping_process(address, 0..30, Some(folder.path().to_owned())).unwrap();
+    });
+    assert!(stopped.0.unwrap().stopped_by.is_some());
+    kept.stops_after = 0;
+    let (refused, _) = served_keeping(text, kept, |address| {
+        let refused = keeping_process(address, 0..30, Some(other.path().to_owned()));
+        let refused = refused.unwrap_err().to_string();
+        assert!(
+            refused.contains("after round 2") && refused.contains("--keep"),
+            "{refused}"
+        );
+    });
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("after round 2"), "{refused}");
+}
+
+/// If this fails, a process that was killed goes on as if its devices had kept what they learned, and
+/// nobody is told.
+#[test]
+fn a_process_that_comes_without_what_it_learned_begins_anew_and_is_named() {
+    let text = "training.rounds=6";
+    let (outcome, heard) = served(text, |address| {
+        thread::scope(|scope| {
+            scope.spawn(move || device_process(address, 0..10).unwrap());
+            scope.spawn(move || {
+                // Its way to the server breaks, and it does not come back.
+                let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+                let detour = listener.local_addr().unwrap();
+                thread::scope(|scope| {
+                    scope.spawn(move || {
+                        let attempts = 0;
+                        let joining = joining(10..30, None);
+                        join(
+                            &Joining {
+                                attempts,
+                                ..joining
+                            },
+                            detour,
+                        )
+                        .unwrap_err()
+                    });
+                    let (device, _) = listener.accept().unwrap();
+                    relay(device, address, 9_000);
+                });
+                device_process(address, 10..30).unwrap();
+            });
+        });
+    });
+    assert!(outcome.stopped_by.is_none());
+    assert_eq!(heard.begun_anew, [10..30]);
+}
