@@ -17,11 +17,12 @@ pub(super) enum Form {
 const SAVE_AS_TEXT: &str = "save the sheet with the ratings as CSV";
 const UNPACK: &str = "unpack it, or compress the ratings with gzip or zstd";
 const UNPACK_ONCE: &str = "unpack it once";
+const NO_RATINGS: &str = "take the file with the ratings themselves";
 const WRITE_AS_TEXT: &str =
     "write its rows as text, as with `frame.to_csv(\"ratings.csv\", index=False)` of pandas";
 
 /// What is no text: its name, its first bytes, and what to do.
-const BINARIES: [(&str, &[u8], &str); 21] = [
+const BINARIES: [(&str, &[u8], &str); 37] = [
     ("a zip archive", b"PK\x03\x04", UNPACK),
     (
         "a gzip file within another file",
@@ -48,12 +49,24 @@ const BINARIES: [(&str, &[u8], &str); 21] = [
     ("an HDF5 file", b"\x89HDF", WRITE_AS_TEXT),
     ("a NumPy file", b"\x93NUMPY", WRITE_AS_TEXT),
     ("a MATLAB file", b"MATLAB 5.0 MAT", WRITE_AS_TEXT),
+    ("an R file", b"RDX3\n", WRITE_AS_TEXT),
+    ("an R file", b"RDX2\n", WRITE_AS_TEXT),
+    ("an R file", b"X\n\0\0\0", WRITE_AS_TEXT),
+    ("a file of SPSS", b"$FL2@(#) ", WRITE_AS_TEXT),
+    ("a file of SPSS", b"$FL3@(#) ", WRITE_AS_TEXT),
+    ("a file of Stata", b"<stata_dta>", WRITE_AS_TEXT),
+    ("a file of Stata", b"\x72\x01\x01", WRITE_AS_TEXT),
+    ("a file of Stata", b"\x72\x02\x01", WRITE_AS_TEXT),
+    ("a file of Stata", b"\x73\x01\x01", WRITE_AS_TEXT),
+    ("a file of Stata", b"\x73\x02\x01", WRITE_AS_TEXT),
+    ("a pickle of Python", b"ccopy_reg\n", WRITE_AS_TEXT),
+    ("a pickle of Python", b"(lp0\n", WRITE_AS_TEXT),
+    ("a pickle of Python", b"(dp0\n", WRITE_AS_TEXT),
+    ("a picture", b"\x89PNG\r\n", NO_RATINGS),
+    ("a picture", b"\xff\xd8\xff", NO_RATINGS),
+    ("a picture", b"GIF89a", NO_RATINGS),
     ("an SQLite database", b"SQLite format 3\0", WRITE_AS_TEXT),
-    (
-        "a PDF",
-        b"%PDF-1.",
-        "take the file with the ratings themselves",
-    ),
+    ("a PDF", b"%PDF-1.", NO_RATINGS),
     (
         "a pointer of Git LFS, and not the file",
         b"version https://git-lfs",
@@ -77,10 +90,13 @@ pub(super) fn refusal_of_binary(head: &[u8]) -> Option<String> {
     let mut binaries = BINARIES.iter();
     if let Some((name, magic, remedy)) = binaries.find(|(_, magic, _)| head.starts_with(magic)) {
         // A name may begin with `ORC` or `PAR1`, and a text goes on as text.
-        let begins = &head[..head.len().min(magic.len() + 16)];
-        let is_text = |byte: &u8| (b' '..0x7f).contains(byte) || b"\t\r\n".contains(byte);
-        let is_prose = magic.len() > 8;
-        if is_prose || !begins.iter().all(is_text) {
+        let begins = &head[..head.len().min(magic.len() + 512)];
+        let is_control = |byte: &u8| byte.is_ascii_control() && !b"\t\r\n".contains(byte);
+        let is_text = !begins.iter().any(is_control)
+            && std::str::from_utf8(begins)
+                .map_or_else(|fault| fault.error_len().is_none(), |_| true);
+        let has_mark_of_its_own = magic.len() > 8 || magic.contains(&b'\n');
+        if has_mark_of_its_own || !is_text {
             return is(name, remedy);
         }
     }

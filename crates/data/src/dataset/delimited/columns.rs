@@ -223,7 +223,7 @@ impl Columns {
                  are doubled, as in `\"5\"\" disk\"`"
                     .to_owned()
             }
-            false => String::new(),
+            false => self.decimal_comma(record).unwrap_or_default(),
         };
         format!(
             "expected {} columns as in the first line, found {}: {}{hint}",

@@ -7,6 +7,168 @@ use csv::ByteRecord;
 use super::trimmed;
 use fedrecsim_core::Timestamp;
 
+/// Reads a date as [`Timestamp::parse`] does, or in another form that has one meaning.
+pub(super) fn parse(text: &str) -> Option<Timestamp> {
+    // Most files have the usual form.
+    if !text.contains(":60")
+        && let Some(usual) = Timestamp::parse(text)
+    {
+        return Some(usual);
+    }
+    let text = text.replace('\u{2212}', "-");
+    of_leap_second(&text)
+        .or_else(|| of_midnight(&text))
+        .or_else(|| of_milliseconds(&text))
+        .or_else(|| Timestamp::parse(&with_all_digits(&text)?))
+        .or_else(|| Timestamp::parse(&as_in_mails(&text)?))
+        .or_else(|| Timestamp::parse(&text).filter(|_| !text.contains(":60")))
+}
+
+/// Returns the last instant before the next minute of a time in a leap second, as in `23:59:60.5`: it is after
+/// all of the second before.
+fn of_leap_second(text: &str) -> Option<Timestamp> {
+    let (before, behind) = text.split_once("23:59:60")?;
+    let is_fraction = |character: char| character.is_ascii_digit();
+    let zone = behind
+        .strip_prefix('.')
+        .map(|digits| digits.trim_start_matches(is_fraction));
+    Timestamp::parse(&format!(
+        "{before}23:59:59.999999999{}",
+        zone.unwrap_or(behind)
+    ))
+}
+
+/// Returns the beginning of the next day for the end of one, as in `2016-12-31T24:00:00`.
+fn of_midnight(text: &str) -> Option<Timestamp> {
+    const DAY_NS: i64 = 86_400_000_000_000;
+    let (date, rest) = text
+        .split_once("24:00")
+        .filter(|(date, _)| date.len() == 11)?;
+    let zone = rest.strip_prefix(":00").unwrap_or(rest);
+    let zone = zone
+        .strip_prefix('.')
+        .map_or(zone, |zeros| zeros.trim_start_matches('0'));
+    let begins = Timestamp::parse(&format!("{date}00:00:00{zone}"))?;
+    begins.0.checked_add(DAY_NS).map(Timestamp)
+}
+
+/// Returns the instant of milliseconds as .NET writes them into JSON: `/Date(978307199000+0100)/`, whose offset
+/// is only for showing them.
+fn of_milliseconds(text: &str) -> Option<Timestamp> {
+    let inner = text.strip_prefix("/Date(")?.strip_suffix(")/")?;
+    let offset = inner
+        .char_indices()
+        .skip(1)
+        .find(|(_, character)| "+-".contains(*character));
+    let (number, offset) = inner.split_at(offset.map_or(inner.len(), |(place, _)| place));
+    let is_offset = offset.is_empty() || offset.len() == 5 && offset[1..].parse::<u16>().is_ok();
+    let number: i64 = number.parse().ok().filter(|_| is_offset)?;
+    number.checked_mul(1_000_000).map(Timestamp)
+}
+
+/// Returns a date whose year stands first with two digits of its month, day and hour.
+fn with_all_digits(text: &str) -> Option<String> {
+    let end = text.find([' ', 'T']).unwrap_or(text.len());
+    let (date, time) = text.split_at(end);
+    let mark = date.chars().find(|character| "-/".contains(*character))?;
+    let [year, month, day] = date.split(mark).collect::<Vec<_>>()[..] else {
+        return None;
+    };
+    let is_short =
+        |part: &str| (1..=2).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
+    let is_date = year.len() == 4 && is_short(month) && is_short(day);
+    let time = time.trim_start_matches([' ', 'T']);
+    let between = if time.is_empty() { "" } else { " " };
+    is_date.then(|| {
+        format!(
+            "{year}-{month:0>2}-{day:0>2}{between}{}",
+            with_two_digits(time)
+        )
+    })
+}
+
+/// Returns a date whose month is a word, as mails have it: that of X (Twitter), C, JavaScript, web servers, or
+/// of RFC 850, whose day of the week says which century is meant.
+fn as_in_mails(text: &str) -> Option<String> {
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let offset = |zone: &str| match zone {
+        "UTC" | "GMT" | "Z" | "" => "+0000".to_owned(),
+        zone => zone.strip_prefix("GMT").unwrap_or(zone).to_owned(),
+    };
+    let is_year = |word: &str| word.len() == 4 && word.bytes().all(|byte| byte.is_ascii_digit());
+    match words[..] {
+        [week, month, day, time, zone, year] if is_year(year) => Some(format!(
+            "{week}, {day} {month} {year} {time} {}",
+            offset(zone)
+        )),
+        [week, month, day, time, year] if is_year(year) && time.contains(':') => {
+            Some(format!("{week}, {day} {month} {year} {time} +0000"))
+        }
+        [week, month, day, year, time, zone, ..] if is_year(year) && zone.starts_with("GMT") => {
+            Some(format!(
+                "{week}, {day} {month} {year} {time} {}",
+                offset(zone)
+            ))
+        }
+        [week, date, time, zone] if week.ends_with(',') => {
+            let [day, month, year] = date.split('-').collect::<Vec<_>>()[..] else {
+                return None;
+            };
+            let number: u8 = year.parse().ok().filter(|_| year.len() == 2)?;
+            let century = if number < 70 { "20" } else { "19" };
+            let week = week.get(..3)?;
+            Some(format!(
+                "{week}, {day} {month} {century}{year} {time} {}",
+                offset(zone)
+            ))
+        }
+        [at, zone] => {
+            let (at, zone) = (
+                at.strip_prefix('[').unwrap_or(at),
+                zone.strip_suffix(']').unwrap_or(zone),
+            );
+            let (date, time) = at.split_once(':')?;
+            let [day, month, year] = date.split('/').collect::<Vec<_>>()[..] else {
+                return None;
+            };
+            is_year(year).then(|| format!("{day} {month} {year} {time} {}", offset(zone)))
+        }
+        _ => None,
+    }
+}
+
+/// Returns what to do with a time that [`parse`] does not read.
+pub(super) fn remedy(text: &str) -> Option<&'static str> {
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let last = words.last().copied().unwrap_or_default();
+    let is_half =
+        |word: &str| ["AM", "PM"].contains(&word.replace('.', "").to_uppercase().as_str());
+    let ends_with_half =
+        |word: &str| word.len() > 4 && word.is_ascii() && is_half(&word[word.len() - 2..]);
+    let parts: Vec<&str> = text.split(['-', '/']).collect();
+    let is_number =
+        |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let without_week = text.split_once(", ").and_then(|(_, date)| parse(date));
+    if is_half(last) || ends_with_half(last) {
+        Some("write the hours from 0 to 23, without AM and PM")
+    } else if words.len() > 1 && is_half_or_zone(last) || text.ends_with(']') && text.contains('/')
+    {
+        Some("write the offset from UTC in place of the zone, as in -05:00")
+    } else if matches!(parts[..], [year, month] if year.len() == 4 && month.len() <= 2)
+        && parts.iter().all(is_number)
+    {
+        Some("write a day as well, as in 2000-12-01")
+    } else if without_week.is_some() {
+        Some(
+            "the day of the week is not that of the date: leave it out, or find out which of both is right",
+        )
+    } else if parse(&text[..text.rfind(['+', '-']).unwrap_or(0)]).is_some() {
+        Some("no place on Earth is so many hours from UTC: mend the offset or leave it out")
+    } else {
+        None
+    }
+}
+
 /// Returns the instant of a date that is written without hyphens: a day, or one with hours, minutes,
 /// seconds and milliseconds. Seconds since 1970 look like a day with hours only after 2030.
 pub(super) fn calendar_date(number: i64) -> Option<Timestamp> {

@@ -5,8 +5,7 @@ use csv::ByteRecord;
 use super::columns::Columns;
 use super::source::names_without_types;
 use super::times::FEWEST_SECONDS;
-use super::{listed, number, trimmed};
-use fedrecsim_core::Timestamp;
+use super::{dates, listed, number, trimmed};
 use fedrecsim_scenario::{ColumnRef, DelimitedSpec};
 
 /// What is said of a first line that names columns although there is no header.
@@ -270,7 +269,7 @@ fn is_value(record: &ByteRecord, place: usize) -> bool {
 }
 
 fn is_date(record: &ByteRecord, place: usize) -> bool {
-    std::str::from_utf8(trimmed(record, place)).is_ok_and(|text| Timestamp::parse(text).is_some())
+    std::str::from_utf8(trimmed(record, place)).is_ok_and(|text| dates::parse(text).is_some())
 }
 
 /// Returns whether a column has a time, as no name of a column is.

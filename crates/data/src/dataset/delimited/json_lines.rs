@@ -60,15 +60,12 @@ impl<'a> JsonLines<'a> {
             return Ok(true);
         }
         let fault = |message: String| malformed(self.path, self.lines.number, message);
-        let mut json = serde_json::Deserializer::from_slice(&self.line);
-        let values = Wanted(&self.wanted)
-            .deserialize(&mut json)
-            .and_then(|values| json.end().map(|()| values));
+        let values = values_in(&self.line, &self.wanted);
         let values = values.map_err(|error| {
             fault(format!(
                 "expected a JSON object, found {}{}",
                 reason(&error),
-                no_number(&self.line)
+                of_several(&self.line, &error).unwrap_or_else(|| no_number(&self.line))
             ))
         })?;
         record.clear();
@@ -124,6 +121,9 @@ impl<'a> JsonLines<'a> {
                 return Ok(false);
             }
             if !self.line.trim_ascii().is_empty() {
+                if self.line.windows(3).any(|three| three == b"NaN") {
+                    self.line = without_nan(&self.line);
+                }
                 return Ok(true);
             }
         }
@@ -133,6 +133,54 @@ impl<'a> JsonLines<'a> {
         let mut position = Position::new();
         position.set_line(self.lines.number);
         record.set_position(Some(position));
+    }
+}
+
+/// Returns the values of these keys in a line that is an object.
+fn values_in<'l>(
+    line: &'l [u8],
+    wanted: &[String],
+) -> serde_json::Result<Vec<Option<&'l RawValue>>> {
+    let mut json = serde_json::Deserializer::from_slice(line);
+    let values = Wanted(wanted).deserialize(&mut json)?;
+    json.end().map(|()| values)
+}
+
+/// Returns a line with `null` in place of `NaN`, which Python writes for a missing number.
+fn without_nan(line: &[u8]) -> Vec<u8> {
+    let mut written = Vec::new();
+    let (mut is_text, mut is_escaped, mut rest) = (false, false, line);
+    while let Some((&byte, behind)) = rest.split_first() {
+        if let Some(behind) = rest.strip_prefix(b"NaN").filter(|_| !is_text) {
+            written.extend_from_slice(b"null");
+            rest = behind;
+            continue;
+        }
+        is_text ^= byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        written.push(byte);
+        rest = behind;
+    }
+    written
+}
+
+/// Returns what to do with a line that has more than an object, if that is a comma or another object.
+fn of_several(line: &[u8], error: &serde_json::Error) -> Option<String> {
+    let at = error.column().checked_sub(1)?;
+    if !error.to_string().starts_with("trailing characters") {
+        return None;
+    }
+    match line.get(at)? {
+        b',' => Some(
+            "; if the objects are separated by commas, write one in a line, as with `sed '1s/^/[/; \
+             $s/,*[[:space:]]*$/]/' FILE | jq -c '.[]' > mended.jsonl`"
+                .to_owned(),
+        ),
+        b'{' => Some(
+            "; if the line has more than one object, write one in a line, as with `jq -c . FILE > mended.jsonl`"
+                .to_owned(),
+        ),
+        _ => None,
     }
 }
 
@@ -149,15 +197,7 @@ fn no_number(line: &[u8]) -> String {
     let is_word = |byte: &u8| !byte.is_ascii_alphanumeric();
     let mut words = line.split(is_word);
     let found = words.find_map(|word| {
-        let mut values = [
-            &b"NaN"[..],
-            b"Infinity",
-            b"None",
-            b"True",
-            b"False",
-            b"undefined",
-        ]
-        .into_iter();
+        let mut values = [&b"Infinity"[..], b"None", b"True", b"False", b"undefined"].into_iter();
         values.find(|value| *value == word)
     });
     if line

@@ -284,7 +284,7 @@ impl Rows {
 
 /// What is said of rows whose items are lists.
 const LISTS: &str = "the rows have lists of items: write one item in a row, as with \
-                     `frame.assign(item=frame[\"item\"].str.strip(\"[] \").str.split(r\"[,;|\\s]+\", regex=True)).explode(\"item\")` \
+                     `frame.assign(item=frame[\"item\"].str.findall(r\"[^][,;|\\s'\\\"]+\")).explode(\"item\")` \
                      of pandas, where `item` is their column";
 
 /// Returns whether the name of an item is a list: in brackets, or of whole numbers.

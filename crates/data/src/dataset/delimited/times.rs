@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use csv::ByteRecord;
 
 use super::columns::Columns;
-use super::dates::{calendar_date, has_last_year, is_rounded, with_time_of_day};
+use super::dates::{self, calendar_date, has_last_year, is_rounded, with_time_of_day};
 use super::{number, trimmed};
 use crate::dataset::ratings::Interaction;
 use fedrecsim_core::Timestamp;
@@ -136,7 +136,7 @@ impl Times {
             return Ok(self.number(text, real, before));
         }
         let may_be_date = is_date || (self.format.is_none() && self.largest.is_none());
-        match Timestamp::parse(text).filter(|_| may_be_date) {
+        match dates::parse(text).filter(|_| may_be_date) {
             Some(date) => {
                 self.format = Some(TimestampFormat::DateTime);
                 self.widen(date.0 as f64);

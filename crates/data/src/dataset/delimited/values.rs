@@ -3,7 +3,7 @@
 use csv::ByteRecord;
 
 use super::columns::Columns;
-use super::dates::has_last_year;
+use super::dates::{self, has_last_year};
 use super::trimmed;
 use crate::records::shown;
 
@@ -20,24 +20,34 @@ impl From<String> for Fault {
     }
 }
 
-/// What programs write where there is nothing.
-pub(super) const NOTHING: [&[u8]; 14] = [
-    b"", b"NaT", b"n/a", b"NA", b"N/A", b"#N/A", b"<NA>", b"NaN", b"nan", b"null", b"NULL",
-    b"None", b"\\N", b"(null)",
-];
-
-/// What they write besides where there is no number or no time. It may be a name.
-const NO_NUMBER: [&[u8]; 9] = [
-    b"-",
+/// What programs write where there is nothing, or nothing that can be shown.
+pub(super) const NOTHING: [&[u8]; 22] = [
+    b"",
+    b"NaT",
+    b"n/a",
+    b"NA",
+    b"N/A",
+    b"#N/A",
+    b"<NA>",
+    b"NaN",
+    b"nan",
+    b"null",
+    b"NULL",
+    b"None",
+    b"\\N",
+    b"(null)",
     b"--",
-    b"?",
-    b".",
-    b"none",
-    b"nil",
     b"undefined",
     b"#NULL!",
     b"#VALUE!",
+    b"#REF!",
+    b"#NAME?",
+    b"#NUM!",
+    b"#DIV/0!",
 ];
+
+/// What they write besides where there is no number or no time. It may be a name.
+const NO_NUMBER: [&[u8]; 5] = [b"-", b"?", b".", b"none", b"nil"];
 
 /// Returns whether a field stands for no number and no time.
 fn is_missing(field: &[u8]) -> bool {
@@ -58,13 +68,14 @@ pub(super) fn wrong(
         field => shown(field),
     };
     let written = String::from_utf8_lossy(trimmed(record, place));
-    let hint = if let Some(hint) = of_number(&written) {
-        format!("; {hint}")
-    } else if columns.timestamp == Some(place) && ends_in_a_year(&written) {
-        "; write the year first, for 03/04/2011 may be a day of March or of April".to_owned()
+    let hint = if columns.timestamp == Some(place) {
+        of_time(&written).or_else(|| of_number(&written))
+    } else if columns.label == Some(place) {
+        of_label(&written).or_else(|| of_value(&written))
     } else {
-        columns.instead_of(place)
+        of_number(&written).or_else(|| of_value(&written))
     };
+    let hint = hint.map_or_else(|| columns.instead_of(place), |hint| format!("; {hint}"));
     let fault = format!(
         "expected {expected} {}, found {found}{hint}",
         columns.name(place)
@@ -72,6 +83,38 @@ pub(super) fn wrong(
     match is_missing(trimmed(record, place)) {
         true => Fault::Incomplete(fault),
         false => Fault::Wrong(fault),
+    }
+}
+
+/// Returns what to do with a label that is neither 0 nor 1.
+fn of_label(written: &str) -> Option<&'static str> {
+    match written.parse::<f64>() {
+        Ok(-1.0) => Some("write 0 for what was not wanted"),
+        Ok(_) => Some(
+            "if it is a rating, name its column with `rating`, and say with `dataset.positive_from` from which one a row \
+             is a positive",
+        ),
+        Err(_) => None,
+    }
+}
+
+/// Returns what to do with a value that is a word, a percentage or a fraction.
+fn of_value(written: &str) -> Option<&'static str> {
+    const WORDS: [&str; 12] = [
+        "true", "false", "yes", "no", "y", "n", "t", "f", "like", "dislike", "up", "down",
+    ];
+    let is_number = |text: &str| text.trim().parse::<f64>().is_ok();
+    if WORDS.contains(&&*written.to_lowercase()) {
+        Some("write 1 for what was wanted and 0 for what was not, and name the column with `label`")
+    } else if written.strip_suffix('%').is_some_and(is_number) {
+        Some("leave out the percent sign")
+    } else if written
+        .split_once('/')
+        .is_some_and(|(of, all)| is_number(of) && is_number(all))
+    {
+        Some("if the number behind the slash is the same in all rows, leave it out with the slash")
+    } else {
+        None
     }
 }
 
@@ -101,6 +144,14 @@ fn of_number(written: &str) -> Option<&'static str> {
         let is_decimal = written.contains(',') && is_number(&written.replace(',', "."));
         is_decimal.then_some("write a point before the decimals")
     }
+}
+
+/// Returns what to do with a time that is not read.
+fn of_time(written: &str) -> Option<&'static str> {
+    if ends_in_a_year(written) {
+        return Some("write the year first, for 03/04/2011 may be a day of March or of April");
+    }
+    dates::remedy(written)
 }
 
 /// Returns whether a text is a date whose day or month comes first, as in 12/31/2000 or 31.12.2000 23:59.

@@ -28,6 +28,12 @@ impl Columns {
                     "the first field of each row is its number, as R writes it",
                 ));
             }
+            if let Some(hint) = self.decimal_comma(row) {
+                return Err(format!(
+                    "the header has a name less than the row behind it, which is {}{hint}",
+                    listed(row)
+                ));
+            }
             return Err(format!(
                 "the header has a name less than the row behind it, which is {}: give each column a name; if the \
                  first field is the name of the row, write none, as with `write.csv(frame, row.names = FALSE)` of R",
@@ -40,6 +46,26 @@ impl Columns {
             return Ok(Some("the header ends with a separator"));
         }
         Ok(None)
+    }
+
+    /// Returns what to do about a row with one field more, if two of its fields seem to be a number with a comma
+    /// before the decimals.
+    pub(super) fn decimal_comma(&self, row: &ByteRecord) -> Option<String> {
+        if self.separator != "," || row.len() != self.count + 1 {
+            return None;
+        }
+        let is_digits = |place: usize, most: usize| {
+            let field = trimmed(row, place);
+            (1..=most).contains(&field.len()) && field.iter().all(u8::is_ascii_digit)
+        };
+        let mut values = self.rating.into_iter().chain(self.weight);
+        let at = values.find(|&place| is_digits(place, 3) && is_digits(place + 1, 2))?;
+        let behind = self.count - 1 - at;
+        Some(format!(
+            "; if a decimal comma separates {}, write a point in its place, as with `sed -E \
+             's/^(([^,]*,){{{at}}}[0-9]+),([0-9]+(,[^,]*){{{behind}}})$/\\1.\\3/' FILE > mended.csv`",
+            listed(&row.iter().skip(at).take(2).collect())
+        ))
     }
 
     /// Returns why a row has no number of its own, which increases from row to row; `last` is that of the

@@ -9,7 +9,7 @@ type Refusal = (&'static str, &'static str);
 type Test = fn(&[u8], &[u8]) -> bool;
 
 /// What is no table of ratings, told by its first line and its second one, neither of which is a comment.
-const TEXTS: [(Refusal, Test); 9] = [
+const TEXTS: [(Refusal, Test); 8] = [
     (
         (
             "a web page",
@@ -33,15 +33,6 @@ const TEXTS: [(Refusal, Test); 9] = [
     ),
     (
         (
-            "a dump of an SQL database",
-            "load it there and write the table as CSV; if no name has a parenthesis, a comma or a quotation mark, \
-             `grep -iE '^(INSERT|[(])' FILE | sed 's/^INSERT.* VALUES//' | grep -o '([^()]*)' | tr -d \"()'\" > \
-             ratings.csv` does",
-        ),
-        |first, _| SQL.iter().any(|word| begins(first, word)) || first == b"--",
-    ),
-    (
-        (
             "a table with a frame, as clients of databases print it",
             "let the client write CSV, or take the frame off, as with `sed '/^[-+|:= ]*$/d; /^(*[0-9][0-9]* rows*/d; \
              s/^|//; s/|$//' FILE > ratings.txt`",
@@ -50,9 +41,11 @@ const TEXTS: [(Refusal, Test); 9] = [
     ),
     (
         (
-            "a list of ratings in blocks, one for each item as Netflix has them",
-            "write the item into each line, as with `awk -F, '{ sub(/\\r$/, \"\") } /:$/ { item = substr($1, 1, \
-             length($1) - 1); next } { print $1 \",\" item \",\" $2 \",\" $3 }' FILE > mended.csv`",
+            "a list of ratings in blocks, with their item or their user above them",
+            "write that into each line; if it is the item, as Netflix has it, with `awk -F, '{ sub(/\\r$/, \"\") } /:$/ { \
+             item = substr($1, 1, length($1) - 1); next } { print $1 \",\" item \",\" $2 \",\" $3 }' FILE > mended.csv`; \
+             if it is the user, with `awk -F, '{ sub(/\\r$/, \"\") } /:$/ { user = $1; sub(/:$/, \"\", user); next } { \
+             print user \",\" $0 }' FILE > mended.csv`",
         ),
         |first, second| is_block(first) && !second.is_empty() && !is_block(second),
     ),
@@ -75,18 +68,69 @@ const TEXTS: [(Refusal, Test); 9] = [
     ),
 ];
 
-/// What the first line of a dump begins with.
-const SQL: [&str; 9] = [
-    "-- ",
+/// What a statement of a dump begins with.
+const SQL: [&str; 13] = [
     "/*!",
     "INSERT INTO ",
     "CREATE TABLE ",
+    "CREATE DATABASE ",
+    "CREATE SCHEMA ",
     "DROP TABLE ",
-    "COPY public.",
+    "LOCK TABLES ",
     "BEGIN TRANSACTION;",
     "PRAGMA foreign_keys",
-    "SET NAMES ",
+    "SET ",
+    "SELECT pg_catalog.",
+    "COPY ",
+    "\\restrict ",
 ];
+
+const A_DUMP: &str = "a dump of an SQL database";
+const OF_INSERTS: &str = "load it there and write the table as CSV; if no name has a parenthesis, a comma or a quotation mark, `grep \
+                          -iE '^(INSERT|[(])' FILE | sed 's/^INSERT.* VALUES//' | grep -o '([^()]*)' | tr -d \"()'\" > \
+                          ratings.csv` does";
+const OF_COPIES: &str = "take the lines of its table, as with `awk '/^\\\\\\.\\r?$/ { is_row = 0 } is_row; /^COPY .* FROM stdin;/ { \
+                         is_row = 1 }' FILE > ratings.tsv`; of several tables name yours, as in `/^COPY public.ratings /`; \
+                         with INSERT in place of COPY, load it and write the table as CSV";
+
+/// Returns what a text is whose lines are those of a dump, or that begins with comments of SQL.
+fn dump(lines: &[&[u8]]) -> Option<Refusal> {
+    let is_comment = |line: &[u8]| line.starts_with(b"--");
+    let first = *lines.first()?;
+    let is_statement = |line: &&&[u8]| SQL.iter().any(|word| begins(line, word));
+    let Some(place) = lines.iter().position(|line| !is_comment(line)) else {
+        // A rule begins a table with a frame.
+        return first.starts_with(b"-- ").then_some((A_DUMP, OF_INSERTS));
+    };
+    let next = lines[place..]
+        .iter()
+        .find(is_statement)
+        .filter(|_| place > 0);
+    let is_dump = is_statement(&&first) && !begins(first, "SET ") && !begins(first, "COPY ")
+        || next.is_some()
+        || begins(first, "SET ") && first.ends_with(b";")
+        || is_copy(first);
+    if !is_dump {
+        let has_comment = first == b"--" || first.starts_with(b"-- ");
+        return has_comment.then_some((
+            "a table below comments of SQL",
+            "leave these out, as with `awk '!/^--/ { is_row = 1 } is_row' FILE > mended.csv`",
+        ));
+    }
+    let has_inserts = lines.iter().any(|line| begins(line, "INSERT INTO "));
+    let is_of_postgres = |line: &&[u8]| {
+        is_copy(line) || line.starts_with(b"-- PostgreSQL") || begins(line, "SELECT pg_")
+    };
+    match !has_inserts && lines.iter().any(is_of_postgres) {
+        true => Some((A_DUMP, OF_COPIES)),
+        false => Some((A_DUMP, OF_INSERTS)),
+    }
+}
+
+/// Returns whether a line is a statement of PostgreSQL before the rows of a table.
+fn is_copy(line: &[u8]) -> bool {
+    begins(line, "COPY ") && line.ends_with(b"FROM stdin;")
+}
 
 /// What JSON has no object in each line, by its beginning: without blanks, with `0` for numbers in
 /// quotation marks and `k` for texts.
@@ -260,6 +304,16 @@ pub(crate) fn form_of<'h>(
     if beginning.starts_with("{\"") || beginning.starts_with("{}") {
         return Ok(Form::JsonLines);
     }
+    if let Some(refusal) = dump(&lines) {
+        return refused(refusal);
+    }
+    if is_yaml(first, second) {
+        return refused((
+            "a YAML document",
+            "write one JSON object in a line, as with `python3 -c 'import json, sys, yaml; [print(json.dumps(row, \
+             default=str)) for row in yaml.safe_load(sys.stdin)]' < FILE > mended.jsonl` (with PyYAML)",
+        ));
+    }
     match TEXTS.iter().find(|(_, is)| is(first, second)) {
         Some((refusal, _)) => refused(*refusal),
         None => Ok(Form::Delimited),
@@ -325,6 +379,27 @@ fn is_libsvm(line: &[u8]) -> bool {
 /// What to do with a list of items in each line.
 pub(crate) const WRITE_PAIRS: &str = "write one pair in a line, as with `awk '{ gsub(/[:,;|]/, \" \"); for (i = 2; i <= NF; i++) \
                                       print $1, $i }' FILE > pairs.txt`";
+
+/// Returns whether a text begins as a list of YAML does: a hyphen, a key and a colon, and another key below.
+fn is_yaml(first: &[u8], second: &[u8]) -> bool {
+    let has_key = |line: &[u8]| {
+        let key = line.iter().position(|byte| *byte == b':');
+        let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-\"'".contains(byte);
+        key.is_some_and(|end| {
+            end > 0
+                && line[..end].iter().all(is_word)
+                && matches!(line.get(end + 1), None | Some(b' '))
+        })
+    };
+    let of_list = |line: &[u8]| {
+        line.strip_prefix(b"- ")
+            .is_some_and(|rest| has_key(rest.trim_ascii()))
+    };
+    match first {
+        b"---" => of_list(second),
+        _ => of_list(first) && has_key(second.strip_prefix(b"- ").unwrap_or(second)),
+    }
+}
 
 /// Returns whether a line is a number and a colon.
 fn is_block(line: &[u8]) -> bool {

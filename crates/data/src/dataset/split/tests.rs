@@ -99,6 +99,32 @@ fn a_user_with_too_few_ratings_is_named_with_the_remedy() {
     );
 }
 
+/// If this fails, a user is said to have rated nothing, whose rows are no positives.
+#[test]
+fn a_user_whose_rows_are_no_positives_is_told_from_one_without_rows() {
+    let mut ratings = four_users(5);
+    for (user, row) in ratings.users.iter().zip(&mut ratings.interactions) {
+        row.is_positive = *user != 1;
+    }
+    let one = split(ratings.clone(), &SplitSpec::LEAVE_ONE_OUT, Streams::new(1)).unwrap_err();
+    let one = one.to_string();
+    assert!(
+        one.starts_with("user 1 (\"u1\" in the ratings file) has no positive among 5 rows (dataset.columns.label")
+            && one.contains("dataset.positive_from), but leave-one-out needs at least 3")
+            && one.ends_with("users with too few: 1"),
+        "{one}"
+    );
+    for row in &mut ratings.interactions {
+        row.is_positive = false;
+    }
+    let all = split(ratings, &SplitSpec::LEAVE_ONE_OUT, Streams::new(1)).unwrap_err();
+    let all = all.to_string();
+    assert!(
+        all.contains("No row of anybody counts as a positive: look at dataset.columns.label"),
+        "{all}"
+    );
+}
+
 /// If this fails, the remedy of a message leaves nobody, as where somebody has rated one item 400 times.
 #[test]
 fn the_remedy_for_users_with_too_few_ratings_leaves_the_others() {

@@ -3,10 +3,14 @@
 use super::{Splitter, Way, different_positives};
 use crate::dataset::ratings::Interaction;
 
+/// The keys that say which rows are positives.
+const POSITIVES: &str = "dataset.columns.label, where 1 is one, or dataset.positive_from";
+
 /// The users that cannot be split.
 pub(super) struct TooFew {
     first: String,
     first_different_items: usize,
+    first_rows: usize,
     pub users: Vec<u32>,
     most_rows: usize,
     /// The most different positives of one of them.
@@ -24,6 +28,7 @@ impl Splitter {
         let too_few = self.too_few.get_or_insert_with(|| TooFew {
             first: label(),
             first_different_items: positives,
+            first_rows: rows.len(),
             users: Vec::new(),
             most_rows: 0,
             most_positives: 0,
@@ -37,6 +42,7 @@ impl Splitter {
         let TooFew {
             first,
             first_different_items,
+            first_rows,
             users,
             ..
         } = too_few;
@@ -58,10 +64,17 @@ impl Splitter {
                     true => (3, "a test item, a validation item"),
                     false => (2, "a test item"),
                 };
+                let has = match (first_different_items, first_rows) {
+                    (0, 1..) => format!(
+                        "has no positive among {first_rows} row{} ({POSITIVES})",
+                        if *first_rows == 1 { "" } else { "s" }
+                    ),
+                    (1, _) => "has rated 1 different item".to_owned(),
+                    (items, _) => format!("has rated {items} different items"),
+                };
                 format!(
-                    "{first} has rated {first_different_items} different item{}, but {split} needs at least \
-                     {needed} ({held_out} and one to train on); users with too few",
-                    if *first_different_items == 1 { "" } else { "s" }
+                    "{first} {has}, but {split} needs at least {needed} ({held_out} and one to train on); users with too \
+                     few"
                 )
             }
         };
@@ -84,6 +97,9 @@ impl Splitter {
             _ if left == 0 && validates && too_few.most_positives >= 2 => Some(format!(
                 "No user has enough; without validation items (dataset.split.{validation_key}) 2 would do"
             )),
+            _ if left == 0 && too_few.most_positives == 0 && too_few.most_rows > 0 => Some(
+                format!("No row of anybody counts as a positive: look at {POSITIVES}"),
+            ),
             _ if left == 0 => {
                 Some("No user has enough, so that these ratings cannot be split so".to_owned())
             }

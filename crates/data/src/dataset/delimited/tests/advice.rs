@@ -330,3 +330,27 @@ fn usual_mistakes_have_a_remedy() {
     }
     assert!(read_text("0,1,2,3\n5,7,1,4\n", &four_columns(",")).is_ok());
 }
+
+/// If this fails, a label or a rating in another writing is refused, and nobody knows what to write.
+#[test]
+fn values_in_other_writings_have_a_remedy() {
+    let labels = DelimitedSpec {
+        label: Some(ColumnRef::Position(3)),
+        rating: None,
+        timestamp: None,
+        ..four_columns(",")
+    };
+    let ratings = four_columns(",");
+    for (written, layout, remedy) in [
+        ("-1", &labels, "write 0 for what was not wanted"),
+        ("true", &labels, "write 1 for what was wanted"),
+        ("No", &labels, "write 1 for what was wanted"),
+        ("4", &labels, "`dataset.positive_from`"),
+        ("true", &ratings, "name the column with `label`"),
+        ("80%", &ratings, "leave out the percent sign"),
+        ("4/5", &ratings, "leave it out with the slash"),
+    ] {
+        let told = fault(format!("a,x,{written},1\n"), layout);
+        assert!(told.contains(remedy), "{told}");
+    }
+}

@@ -139,11 +139,11 @@ fn json_lines_that_lack_a_key_or_are_no_objects_are_refused_with_their_line() {
         broken.contains("found EOF while parsing an object"),
         "{broken}"
     );
-    let python = good.replace('3', "NaN");
+    let python = good.replace('3', "Infinity");
     let python = fault(format!("{python}{good}"), &four_names());
     assert!(
         python.starts_with("ratings:1: expected a JSON object, found expected value in column")
-            && python.contains("JSON has no NaN: write `null`"),
+            && python.contains("JSON has no Infinity: write `null`"),
         "{python}"
     );
     let by_position = fault(good, &four_columns(","));
@@ -200,6 +200,32 @@ fn incomplete_rows_are_left_out_and_counted_where_that_is_asked_for() {
         (read.user_names, read.item_names),
         (vec!["null".into()], vec!["NA".into()])
     );
+    // Python writes NaN for a missing number. In a text it is a name.
+    let nan = "{\"user_id\": \"NaN \\\"NaN\", \"item_id\": 2, \"rating\": NaN, \"timestamp\": 4}\n";
+    let row = nan.replace(": NaN", ": 3");
+    let read = read_text(format!("{nan}{row}"), &json).unwrap();
+    assert_eq!(read.user_names, ["NaN \"NaN".into()]);
+    assert!(
+        read.warnings[0].contains("left out: 1 of 2"),
+        "{:?}",
+        read.warnings
+    );
+    let told = fault(nan, &four_names());
+    assert!(
+        told.contains(
+            "a finite rating under \"rating\", found nothing; `dataset.columns.on_incomplete"
+        ),
+        "{told}"
+    );
+    // A fault of a spreadsheet is nothing in every column.
+    for nothing in ["#NULL!", "#VALUE!", "#REF!", "#DIV/0!", "--", "undefined"] {
+        let rows = format!(
+            "a,x,5,1\n{nothing},x,5,1\na,{nothing},5,1\na,x,{nothing},1\na,x,5,{nothing}\n"
+        );
+        let read = read_text(&rows, &skip).unwrap();
+        assert_eq!(triples(&read), [(0, 0, 5.0)], "{nothing}");
+        assert!(fault(&rows, &four_columns(",")).contains(SKIP), "{nothing}");
+    }
     // What is wrong, and not missing, is refused all the same.
     for wrong in ["a,x,five,1\n", "a,x,5,1,2\n", "a,x,5,soon\n"] {
         fault(format!("a,x,5,1\n{wrong}"), &skip);

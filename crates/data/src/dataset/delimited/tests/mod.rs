@@ -240,8 +240,8 @@ fn every_malformed_line_is_named_with_what_was_expected_and_found() {
             "ratings:2: expected 4 columns as in the first line, found 3: \"1\", \"2\", \"3\"|",
         ),
         (
-            "1,2,3,4,5",
-            "ratings:2: expected 4 columns as in the first line, found 5: \"1\", \"2\", \"3\", \"4\", \"5\"",
+            "1,2,good,4,5",
+            "ratings:2: expected 4 columns as in the first line, found 5: \"1\", \"2\", \"good\", \"4\", \"5\"",
         ),
         (
             "1,2,good,4",
@@ -421,7 +421,8 @@ fn labels_and_weights_are_read_from_their_columns() {
     assert_eq!(read, [(true, 2.5, 1.0), (false, 0.0, 1.0)]);
     assert_eq!(
         fault("a,x,2,1\n", &layout),
-        "ratings:1: expected a label (0 or 1) in column 3, found \"2\""
+        "ratings:1: expected a label (0 or 1) in column 3, found \"2\"; if it is a rating, name its column with `rating`, \
+         and say with `dataset.positive_from` from which one a row is a positive"
     );
     assert_eq!(
         fault("a,x,1,-1\n", &layout),

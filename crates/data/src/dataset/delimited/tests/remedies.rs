@@ -165,6 +165,51 @@ fn a_file_in_another_form_reads_after_the_command_that_its_refusal_names() {
             "PRAGMA foreign_keys=OFF;\nBEGIN TRANSACTION;\ninsert into r VALUES('a','x',5);\nINSERT INTO r VALUES('b','y',3.5);\nINSERT INTO r VALUES('a','y',1);\nCOMMIT;\n",
         ),
         (
+            "SQL",
+            false,
+            "--\n-- PostgreSQL database dump\n--\n\nSET statement_timeout = 0;\nCREATE TABLE public.r (u text);\n\nCOPY public.r (u, i, r) FROM stdin;\na\tx\t5\nb\ty\t3.5\na\ty\t1\n\\.\n\n\n-- PostgreSQL database dump complete\n",
+        ),
+        (
+            "SQL",
+            false,
+            "COPY r FROM stdin;\r\na\tx\t5\r\nb\ty\t3.5\r\na\ty\t1\r\n\\.\r\n",
+        ),
+        (
+            "SQL",
+            false,
+            "-- PostgreSQL database dump\nSET lock_timeout = 0;\nINSERT INTO r VALUES ('a', 'x', 5);\nINSERT INTO r VALUES ('b', 'y', 3.5);\nINSERT INTO r VALUES ('a', 'y', 1);\n",
+        ),
+        (
+            "below comments of SQL",
+            true,
+            "-- by hand\n--\nuser,item,rating\na,x,5\nb,y,3.5\na,y,1\n",
+        ),
+        (
+            "files with headers were put together",
+            true,
+            "user,item,rating\na,x,5\nb,y,3.5\nuser,item,rating\na,y,1\n",
+        ),
+        (
+            "separated by commas",
+            true,
+            "{\"user\": \"a\", \"item\": \"x\", \"rating\": 5},\n{\"user\": \"b\", \"item\": \"y\", \"rating\": 3.5},\n{\"user\": \"a\", \"item\": \"y\", \"rating\": 1},\n",
+        ),
+        (
+            "separated by commas",
+            true,
+            "{\"user\": \"a\", \"item\": \"x\", \"rating\": 5}, {\"user\": \"b\", \"item\": \"y\", \"rating\": 3.5},\r\n{\"user\": \"a\", \"item\": \"y\", \"rating\": 1}\r\n",
+        ),
+        (
+            "more than one object",
+            true,
+            "{\"user\": \"a\", \"item\": \"x\", \"rating\": 5}{\"user\": \"b\", \"item\": \"y\", \"rating\": 3.5}\n{\"user\": \"a\", \"item\": \"y\", \"rating\": 1}",
+        ),
+        (
+            "a decimal comma",
+            true,
+            "user,item,rating\na,x,5,0\nb,y,3,5\na,y,1\n",
+        ),
+        (
             "a frame",
             true,
             "+------+------+--------+\n| user | item | rating |\n+------+------+--------+\n| a    | x    |    5.0 |\n| b    | y    |    3.5 |\n| a    | y    |    1.0 |\n+------+------+--------+\n3 rows in set (0.00 sec)\n",
@@ -227,6 +272,44 @@ fn a_file_in_another_form_reads_after_the_command_that_its_refusal_names() {
         let found = named_triples(&read);
         assert!(found == expected || found == numbered, "{name}: {found:?}");
     }
+}
+
+/// If this fails, users and items of blocks are exchanged.
+#[test]
+fn blocks_below_their_user_read_after_the_second_command() {
+    let text = "1:\r\n7,5\r\n8,1\r\n2:\r\n8,3.5\r\n";
+    let told = fault(text, &three(false));
+    let (_, second) = told.split_once("if it is the user").unwrap();
+    if let Some(written) = applied(second, text.as_bytes()) {
+        let read = read_text(&written, &three(false)).unwrap();
+        let expected = [("1", "7", 5.0), ("1", "8", 1.0), ("2", "8", 3.5)];
+        assert_eq!(named_triples(&read), expected);
+    }
+}
+
+/// If this fails, a time is taken for a part of a rating, or a decimal for the time.
+#[test]
+fn decimal_commas_without_quotation_marks_read_after_their_command() {
+    let layout = DelimitedSpec {
+        timestamp: Some(named("time")),
+        ..three(true)
+    };
+    let text = "user,item,rating,time\r\na,x,4,5,1300000000\r\nb,y,4,1300000001\r\n";
+    let integers_first = text
+        .replace("4,5,1300000000", "4,1300000000")
+        .replace("y,4,", "y,4,5,");
+    for (text, expected) in [(text, [4.5, 4.0]), (&integers_first, [4.0, 4.5])] {
+        let told = fault(text, &layout);
+        assert!(told.contains("a decimal comma"), "{told}");
+        if let Some(written) = applied(&told, text.as_bytes()) {
+            let read = read_text(&written, &layout).unwrap();
+            let found: Vec<_> = named_triples(&read).iter().map(|row| row.2).collect();
+            assert_eq!(found, expected);
+            assert!(read.interactions.iter().all(|row| row.time > 1));
+        }
+    }
+    let other = fault("user,item,rating,time\na,x,good,5,1300000000\n", &layout);
+    assert!(!other.contains("decimal comma"), "{other}");
 }
 
 /// If this fails, an adjacency list of another machine ends in names with ends of lines.

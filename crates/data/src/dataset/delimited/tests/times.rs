@@ -268,3 +268,90 @@ fn times_that_have_not_been_yet_are_told() {
         assert_eq!(warnings(time), [""; 0], "{time}");
     }
 }
+
+/// If this fails, the usual dates of some program are refused, or read as other ones.
+#[test]
+fn dates_of_many_programs_are_read_where_they_have_one_meaning() {
+    for (written, read) in [
+        ("Fri Sep 30 17:49:13 +0000 2011", "2011-09-30 17:49:13"),
+        ("Fri Sep 30 17:49:13 +0200 2011", "2011-09-30 15:49:13"),
+        ("Fri Sep 30 17:49:13 2011", "2011-09-30 17:49:13"),
+        ("Fri Sep 30 17:49:13 UTC 2011", "2011-09-30 17:49:13"),
+        ("Sat Oct  1 07:49:13 +0000 2011", "2011-10-01 07:49:13"),
+        (
+            "Fri Sep 30 2011 17:49:13 GMT+0200 (CEST)",
+            "2011-09-30 15:49:13",
+        ),
+        ("[10/Oct/2000:13:55:36 -0700]", "2000-10-10 20:55:36"),
+        ("10/Oct/2000:13:55:36 +0000", "2000-10-10 13:55:36"),
+        ("Friday, 30-Sep-11 17:49:13 GMT", "2011-09-30 17:49:13"),
+        ("Sunday, 06-Nov-94 08:49:37 GMT", "1994-11-06 08:49:37"),
+        ("/Date(1317404953000)/", "2011-09-30 17:49:13"),
+        ("/Date(1317404953000+0200)/", "2011-09-30 17:49:13"),
+        ("2016-12-31T24:00:00", "2017-01-01 00:00:00"),
+        ("2016-12-31 24:00:00.000Z", "2017-01-01 00:00:00"),
+        ("2011-09-30T17:49:13\u{2212}05:00", "2011-09-30 22:49:13"),
+        ("2011-9-30 17:49", "2011-09-30 17:49:00"),
+        ("2011/9/3 7:49:13", "2011-09-03 07:49:13"),
+        ("2011-9-3", "2011-09-03 00:00:00"),
+    ] {
+        let text = written.replace(',', ";");
+        let rows = format!("a;x;1;\"{written}\"\n");
+        let found = read_text(rows, &four_columns(";")).unwrap().interactions[0].instant;
+        assert_eq!(found.to_string(), read, "{text}");
+    }
+}
+
+/// If this fails, a rating of a leap second is before those of the second before it, or a time is a day late.
+#[test]
+fn a_leap_second_is_after_the_second_before_it() {
+    let times = [
+        "2016-12-31T23:59:59.9Z",
+        "2016-12-31T23:59:60.5Z",
+        "2017-01-01T00:00:00Z",
+        "2017-01-01T00:00:00.2Z",
+    ];
+    let rows: String = times.iter().map(|time| format!("a,x,1,{time}\n")).collect();
+    let read = read_text(rows, &four_columns(",")).unwrap();
+    assert!(
+        read.interactions
+            .is_sorted_by(|one, next| one.time < next.time)
+    );
+    let seconds = |time: &str| {
+        let read = read_text(format!("a,x,1,{time}\n"), &four_columns(",")).unwrap();
+        read.interactions[0].instant.0 / 1_000_000_000
+    };
+    for time in ["2016-12-31 23:59:60", "2017-01-01T00:59:60+01:00"] {
+        let whole = read_text(format!("a,x,1,{time}\n"), &four_columns(","));
+        assert!(time.contains("00:59") || whole.is_ok(), "{time}");
+    }
+    assert_eq!(seconds("2016-12-31 23:59:60"), 1_483_228_799);
+}
+
+/// If this fails, a time is refused and nobody knows how to write it, or half of a day is lost.
+#[test]
+fn times_that_are_not_read_have_a_remedy() {
+    for (written, remedy) in [
+        ("2011-09-30 05:49:13 PM", "hours from 0 to 23"),
+        ("2011-09-30 5:49pm", "hours from 0 to 23"),
+        ("2011-09-30 17:49:13 EST", "the offset from UTC in place"),
+        ("2011-09", "write a day as well"),
+        ("2011/9", "write a day as well"),
+        ("Sat; 30 Sep 2011 17:49:13 +0000", "the day of the week"),
+        ("Friday; 30-Sep-12 17:49:13 GMT", ""),
+        ("2011-09-30T17:49:13+25:00", "no place on Earth"),
+        ("2011-09-30 24:30:00", ""),
+        ("30.09.2011", "write the year first"),
+    ] {
+        let written = written.replace(';', ",");
+        let told = fault(format!("a;x;1;{written}\n"), &four_columns(";"));
+        let end = match remedy {
+            "" => told.ends_with(&format!("found {written:?}")),
+            remedy => told.contains(remedy),
+        };
+        assert!(
+            end && told.starts_with("ratings:1: expected a timestamp"),
+            "{told}"
+        );
+    }
+}
