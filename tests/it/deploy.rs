@@ -93,7 +93,7 @@ fn a_run_that_is_killed_on_both_sides_ends_in_the_digest_of_the_simulation() {
     for process in &mut processes.0 {
         assert!(process.wait().unwrap().success());
     }
-    let digest = |folder| {
+    let digest = |folder: std::path::PathBuf| {
         let record = std::fs::read_to_string(folder.join("run.json")).unwrap();
         let record: serde_json::Value = serde_json::from_str(&record).unwrap();
         record["state_digest"].as_str().unwrap().to_owned()

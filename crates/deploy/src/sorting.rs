@@ -50,8 +50,9 @@ pub(crate) async fn sort(
                         });
                         let anew = begins_anew.then(|| Happened::BeginsAnew(coming.users));
                         // If this fails, so does the next one.
-                        let mut both = gone.into_iter().chain(anew);
-                        let _ = both.try_for_each(|happened| events.send(happened));
+                        for happened in gone.into_iter().chain(anew) {
+                            let _ = events.send(happened);
+                        }
                         continue;
                     }
                     Err(reason) => {

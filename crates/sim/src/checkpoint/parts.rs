@@ -116,7 +116,7 @@ pub(crate) fn remove_all_but(folder: &Path, rounds: u32, kept: usize) -> Result<
         .filter_map(|name| rounds_of(&name))
         .filter(|of| *of <= rounds)
         .collect();
-    let first = up_to.iter().rev().take(kept).last();
+    let first = up_to.iter().rev().take(kept).next_back();
     let wanted = first.copied().unwrap_or(rounds)..=rounds;
     remove(folder, |name| {
         rounds_of(name).is_some_and(|of| !wanted.contains(&of))
