@@ -64,6 +64,9 @@ pub(crate) fn quickly(name: &str) -> Vec<String> {
                      learning_rate_items = 0.01, learning_rate_network = 0.01 }"
             .to_owned(),
         "fedrecon" => "method.fedrecon={ learning_rate_items = 200 }".to_owned(),
+        "gpfedrec" => {
+            "method.gpfedrec={ learning_rate = 0.5, learning_rate_multiplier = 20 }".to_owned()
+        }
         "metamf" => "method.metamf={ learning_rate = 0.01, hidden_units = 128 }".to_owned(),
         "centrap" => {
             "method.centrap={ batch_size = 400, learning_rate_network = 1, learning_rate_tables = 60 }".to_owned()

@@ -10,8 +10,7 @@ use std::time::Instant;
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::connection::{self, Reader, Writer};
-use super::connections::ConnectionId;
+use super::connection::{self, ConnectionId, Reader, Writer};
 use super::message::{Digest, Head, LARGEST_GREETING, Message, PROTOCOL};
 
 /// Where what comes from connections goes, with the instant at which it came.

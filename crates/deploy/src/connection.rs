@@ -12,6 +12,9 @@ use bytes::Bytes;
 
 use super::message::{Head, LENGTH_BYTES, Message};
 
+/// The number of a connection.
+pub(crate) type ConnectionId = u64;
+
 /// The messages that wait for a peer at most. One that takes so few is cut off.
 const QUEUED: usize = 1 << 17;
 

@@ -9,14 +9,11 @@ use bytes::Bytes;
 use tokio::sync::{Notify, oneshot};
 
 use super::accept::Coming;
-use super::connection::Writer;
+use super::connection::{ConnectionId, Writer};
 use super::message::{Head, Message, To};
 use fedrecsim_core::{Error, InvitationId, UserId};
 use fedrecsim_sim::deployment::Hosts;
 use fedrecsim_sim::workers::Working;
-
-/// The number of a connection.
-pub(crate) type ConnectionId = u64;
 
 /// A user, and the number of its invitation.
 pub(crate) type Participant = (UserId, InvitationId);

@@ -1,11 +1,14 @@
 //! Finds the newest sound checkpoint of a folder, and removes those that are not needed any more.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use super::file::{Opened, open, sync_names};
+use super::file::{Opened, name_of_part, open, open_part, sync_names};
 use super::parts;
 use fedrecsim_core::{Error, Result};
+use fedrecsim_model::ArchiveReader;
+use fedrecsim_model::archive::damaged;
 
 /// The name of the file that is being written, which no user's file has.
 pub(super) const PARTIAL: &str = ".fedrecsim-checkpoint.partial";
@@ -115,6 +118,47 @@ pub fn remove_others(folder: &Path) -> Result<()> {
 pub fn remove_all(folder: &Path) -> Result<()> {
     remove(folder, |name| {
         name == PARTIAL || name == END || parts::is_partial(name) || rounds_of(name).is_some()
+    })
+}
+
+/// Opens the part with this digest of the checkpoint after `rounds` rounds in the folder of its
+/// process, whose number and that of all processes are `who`.
+///
+/// # Errors
+/// [`Error::Read`] if it is not there, and [`Error::Unrestorable`] for one that is damaged or of
+/// another run.
+pub(crate) fn open_part_of(
+    folder: &Path,
+    rounds: u32,
+    (who, digest): ((u32, u32), [u8; blake3::OUT_LEN]),
+) -> Result<ArchiveReader> {
+    let path = folder.join(name_of_part(rounds, who));
+    let (found, archive) = open_part(&path)?;
+    match *found.as_bytes() == digest {
+        true => Ok(archive),
+        false => Err(damaged(format!(
+            "{} is not the one that was written with it",
+            path.display()
+        ))),
+    }
+}
+
+/// Removes the parts of checkpoints from `folder` that come before the last `kept` ones up to
+/// `rounds` rounds, and those of rounds after it, which a run that has gone back will make again.
+///
+/// # Errors
+/// [`Error::Write`] for a part that cannot be removed.
+pub(crate) fn remove_parts(folder: &Path, rounds: u32, kept: usize) -> Result<()> {
+    let entries = fs::read_dir(folder).map_err(|reason| Error::write(folder, reason))?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let up_to: BTreeSet<u32> = names
+        .filter_map(|name| parts::rounds_of(&name))
+        .filter(|of| *of <= rounds)
+        .collect();
+    let first = up_to.iter().rev().take(kept).next_back();
+    let wanted = first.copied().unwrap_or(rounds)..=rounds;
+    remove(folder, |name| {
+        parts::rounds_of(name).is_some_and(|of| !wanted.contains(&of))
     })
 }
 

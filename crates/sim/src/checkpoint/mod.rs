@@ -39,8 +39,7 @@ pub use self::{
 
 pub(crate) use self::{
     file::{is_checkpoint, open},
-    folder::newest_in,
-    parts::{open_of as open_part_of, remove_all_but as remove_parts},
+    folder::{newest_in, open_part_of, remove_parts},
 };
 
 use std::path::Path;

@@ -5,17 +5,12 @@
 //! which process 0 writes and renames last, has the digest of each part, and counts only with all
 //! of them.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::io;
+use std::path::PathBuf;
 
-use super::file::{Writing, name_of_part, open_part};
-use super::folder::remove;
+use super::file::{Writing, name_of_part};
 use crate::CheckpointStore;
-use crate::workers::SavedPart;
 use fedrecsim_core::{Error, Result};
-use fedrecsim_model::ArchiveReader;
-use fedrecsim_model::archive::damaged;
 
 /// Leaves the parts of one process in a folder that all processes share.
 pub struct PartKeeper {
@@ -87,42 +82,6 @@ impl CheckpointStore for PartKeeper {
     }
 }
 
-/// Opens a part of the checkpoint after `rounds` rounds in the folder of its process.
-///
-/// # Errors
-/// [`Error::Read`] if it is not there, and [`Error::Unrestorable`] for one that is damaged or of
-/// another run.
-pub(crate) fn open_of(folder: &Path, rounds: u32, part: &SavedPart) -> Result<ArchiveReader> {
-    let path = folder.join(name_of_part(rounds, (part.rank, part.ranks)));
-    let (digest, archive) = open_part(&path)?;
-    match *digest.as_bytes() == part.digest {
-        true => Ok(archive),
-        false => Err(damaged(format!(
-            "{} is not the one that was written with it",
-            path.display()
-        ))),
-    }
-}
-
-/// Removes the parts of checkpoints from `folder` that come before the last `kept` ones up to
-/// `rounds` rounds, and those of rounds after it, which a run that has gone back will make again.
-///
-/// # Errors
-/// [`Error::Write`] for a part that cannot be removed.
-pub(crate) fn remove_all_but(folder: &Path, rounds: u32, kept: usize) -> Result<()> {
-    let entries = fs::read_dir(folder).map_err(|reason| Error::write(folder, reason))?;
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let up_to: BTreeSet<u32> = names
-        .filter_map(|name| rounds_of(&name))
-        .filter(|of| *of <= rounds)
-        .collect();
-    let first = up_to.iter().rev().take(kept).next_back();
-    let wanted = first.copied().unwrap_or(rounds)..=rounds;
-    remove(folder, |name| {
-        rounds_of(name).is_some_and(|of| !wanted.contains(&of))
-    })
-}
-
 /// Returns whether this is the name of a part that was being written.
 pub(super) fn is_partial(name: &str) -> bool {
     name.starts_with(PARTIAL_START) && name.ends_with(PARTIAL_END)
@@ -147,6 +106,11 @@ pub(super) fn rounds_of(name: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::fs;
+    use std::path::Path;
+
+    use super::super::file::open_part;
+    use super::super::folder::remove;
     use super::*;
 
     fn write(folder: &Path, who: (u32, u32), rounds: u32, bytes: &[u8]) {

@@ -43,7 +43,7 @@ impl Devices {
 
     fn restore(&self, rounds: u32, part: &SavedPart) -> Result<()> {
         let folder = self.folder()?;
-        let mut archive = open_part_of(folder, rounds, part).map_err(|reason| {
+        let mut archive = open_part_of(folder, rounds, ((part.rank, part.ranks), part.digest)).map_err(|reason| {
             Error::Unrestorable(format!(
                 "the users {}..{} as they were after round {rounds} are not in {}: {reason}; name the folder that their \
                  process had in that run with --keep",
