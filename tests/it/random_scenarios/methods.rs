@@ -93,7 +93,7 @@ fn method() -> Vec<Key> {
         maybe("method.gpfedrec.local_epochs", epochs()),
         maybe("method.gpfedrec.batch_size", batch()),
         maybe("method.gpfedrec.learning_rate", rate(1e-4, 0.2)),
-        maybe("method.gpfedrec.learning_rate_multiplier", rate(1.1, 100.0)),
+        maybe("method.gpfedrec.learning_rate_multiplier", real(1.1, 100.0)),
         maybe("method.gpfedrec.regularization", zero_or(1e-3, 2.0)),
         maybe(
             "method.gpfedrec.graph",
