@@ -21,21 +21,22 @@ pub(super) fn parse(text: &str) -> Option<Timestamp> {
         .or_else(|| of_milliseconds(&text))
         .or_else(|| Timestamp::parse(&with_all_digits(&text)?))
         .or_else(|| Timestamp::parse(&as_in_mails(&text)?))
-        .or_else(|| Timestamp::parse(&text).filter(|_| !text.contains(":60")))
+        .or_else(|| Timestamp::parse(&text))
 }
 
 /// Returns the last instant before the next minute of a time in a leap second, as in `23:59:60.5`: it is after
-/// all of the second before.
+/// all of the second before. A form without fractions, as that of mails, has the beginning of that second.
 fn of_leap_second(text: &str) -> Option<Timestamp> {
-    let (before, behind) = text.split_once("23:59:60")?;
-    let is_fraction = |character: char| character.is_ascii_digit();
-    let zone = behind
-        .strip_prefix('.')
-        .map(|digits| digits.trim_start_matches(is_fraction));
-    Timestamp::parse(&format!(
-        "{before}23:59:59.999999999{}",
-        zone.unwrap_or(behind)
-    ))
+    let (before, behind) = text.split_once(":60")?;
+    let place = before.len().checked_sub(3)?;
+    if before.as_bytes()[place] != b':' {
+        return None;
+    }
+    let is_digit = |character: char| character.is_ascii_digit();
+    let fraction = behind.strip_prefix('.');
+    let zone = fraction.map_or(behind, |digits| digits.trim_start_matches(is_digit));
+    Timestamp::parse(&format!("{before}:59.999999999{zone}"))
+        .or_else(|| Timestamp::parse(&format!("{before}:59{zone}")))
 }
 
 /// Returns the beginning of the next day for the end of one, as in `2016-12-31T24:00:00`.

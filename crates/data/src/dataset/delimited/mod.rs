@@ -12,6 +12,7 @@ mod dates;
 mod encoding;
 mod header;
 mod json_lines;
+mod kept_numbers;
 mod lists;
 mod matrix;
 mod names;

@@ -9,6 +9,7 @@ use csv::ByteRecord;
 
 use super::columns::Columns;
 use super::dates::{self, calendar_date, has_last_year, is_rounded, with_time_of_day};
+use super::kept_numbers::{Kept, Number};
 use super::{number, trimmed};
 use crate::dataset::ratings::Interaction;
 use fedrecsim_core::Timestamp;
@@ -41,41 +42,17 @@ pub(super) struct Times {
     blank: u64,
 }
 
-/// How numbers are kept in the rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Kept {
-    /// As they are: all are whole. Nanoseconds have more digits than a real has.
-    #[default]
-    Whole,
-    /// In thousand millionths, which keeps nine decimals of seconds.
-    Billionths,
-    /// As the bits of a real.
-    Real,
-}
-
-impl Kept {
-    /// Returns what a number that is kept so becomes if it is kept in another way.
-    fn turned(self, number: i64, into: Self) -> i64 {
-        match (self, into) {
-            (Self::Whole, Self::Billionths) => number.saturating_mul(BILLION),
-            (Self::Whole, Self::Real) => (number as f64).to_bits() as i64,
-            (Self::Billionths, Self::Real) => (number as f64 / BILLION as f64).to_bits() as i64,
-            _ => number,
-        }
-    }
-}
-
-const BILLION: i64 = 1_000_000_000;
-
 /// The size from which numbers count seconds since 1970, and not the rows: it is March 1973.
 pub(super) const FEWEST_SECONDS: f64 = 1e8;
 
 /// The beginning of 1995, before which nobody rated anything online.
 const FIRST_RATINGS_NS: f64 = 788_918_400e9;
 
-/// The beginning of 2040, after which nobody has rated anything yet. From 1900 to 1970 it is as long as from there.
-const AFTER_LAST_RATINGS_NS: i64 = SECONDS_OF_70_YEARS * BILLION;
-const SECONDS_OF_70_YEARS: i64 = 2_208_988_800;
+/// The beginning of 2040, after which nobody has rated anything yet.
+const AFTER_LAST_RATINGS_NS: i64 = 2_208_988_800_000_000_000;
+
+/// The seconds from 1900, when NTP's times begin, to 1970.
+const SECONDS_FROM_1900: i64 = 2_208_988_800;
 
 const A_DATE: &str = "a date, as in \"2000-12-31 23:59:59\"";
 
@@ -156,37 +133,14 @@ impl Times {
         self.rounded += u64::from(is_rounded(text));
         let largest = self.largest.get_or_insert_default();
         *largest = largest.max(real.abs());
-        let exact = billionths(text);
-        // A real does not tell nine decimals of seconds from none.
-        let has_none = exact.is_none_or(|exact| exact % BILLION == 0);
-        let is_whole = has_none && real.fract() == 0.0 && real.abs() < 9e15;
-        let whole: Option<i64> = text.parse().ok().or(is_whole.then_some(real as i64));
+        let number = Number::of(text, real);
         if !is_blank {
             self.has_plain_number =
-                self.has_plain_number || whole.and_then(calendar_date).is_none();
-            self.has_no_last_year = self.has_no_last_year || !whole.is_some_and(has_last_year);
+                self.has_plain_number || number.whole.and_then(calendar_date).is_none();
+            self.has_no_last_year =
+                self.has_no_last_year || !number.whole.is_some_and(has_last_year);
         }
-        // Whole numbers that were read before become billionths too.
-        let fits = *largest < (i64::MAX / BILLION) as f64;
-        let billionths = exact.or_else(|| whole?.checked_mul(BILLION));
-        let billionths = billionths.filter(|_| fits);
-        let kept = match (self.kept, whole, billionths) {
-            (Kept::Whole, Some(_), _) => Kept::Whole,
-            (Kept::Whole | Kept::Billionths, _, Some(_)) => Kept::Billionths,
-            _ => Kept::Real,
-        };
-        if kept != self.kept {
-            for row in with_instant(before) {
-                row.instant.0 = self.kept.turned(row.instant.0, kept);
-            }
-            self.kept = kept;
-        }
-        match (kept, whole, billionths) {
-            (Kept::Whole, Some(whole), _) => whole,
-            (Kept::Billionths, _, Some(billionths)) => billionths,
-            // Adding zero makes -0 equal to 0.
-            _ => (real + 0.0).to_bits() as i64,
-        }
+        self.kept.keep(&number, *largest, with_instant(before))
     }
 
     /// Returns warnings of numbers that stand for no time, if the others are times, and of rounded ones.
@@ -294,16 +248,9 @@ impl Times {
             });
         }
         for row in with_instant(rows) {
-            let (kept, real) = (row.instant.0, f64::from_bits(row.instant.0 as u64));
-            let time = match (format, self.kept) {
-                (Some(_), Kept::Real) => {
-                    // A product of all digits would be rounded.
-                    real.trunc() as i64 * unit_ns + (real.fract() * unit_ns as f64).round() as i64
-                }
-                (Some(_), Kept::Billionths) => in_nanoseconds(kept, unit_ns),
-                (Some(_), Kept::Whole) => kept * unit_ns,
-                (None, Kept::Real) => order_of(real),
-                (None, _) => kept,
+            let time = match format {
+                Some(_) => self.kept.nanoseconds(row.instant.0, unit_ns),
+                None => self.kept.order(row.instant.0),
             };
             row.instant = format.map_or(Timestamp::UNKNOWN, |_| Timestamp(time));
             if !self.is_ordered {
@@ -332,13 +279,14 @@ pub(super) fn of_the_future(rows: &[Interaction]) -> Option<String> {
     let instants = || rows.iter().filter_map(|row| row.instant.known());
     let late = instants().filter(|instant| instant.0 >= AFTER_LAST_RATINGS_NS);
     let latest = instants().max()?;
-    let since_1900 = Timestamp(latest.0.checked_sub(AFTER_LAST_RATINGS_NS)?);
+    let from_1900_ns = SECONDS_FROM_1900 * 1_000_000_000;
+    let since_1900 = Timestamp(latest.0.checked_sub(from_1900_ns)?);
     let count = late.count();
     let epoch = match since_1900.0 as f64 >= FIRST_RATINGS_NS
         && since_1900.0 < AFTER_LAST_RATINGS_NS
     {
         true => format!(
-            "; seconds since 1900, as NTP has them, would end at {since_1900}: take {SECONDS_OF_70_YEARS} from each"
+            "; seconds since 1900, as NTP has them, would end at {since_1900}: take {SECONDS_FROM_1900} from each"
         ),
         false => String::new(),
     };
@@ -363,41 +311,7 @@ fn unit_of(largest: f64) -> Option<TimestampFormat> {
     }
 }
 
-/// Returns a number without an exponent in thousand millionths; `None` if it has more decimals, or is
-/// too large.
-fn billionths(text: &str) -> Option<i64> {
-    let (sign, digits) = match text.strip_prefix('-') {
-        Some(digits) => (-1, digits),
-        None => (1, text.strip_prefix('+').unwrap_or(text)),
-    };
-    let (whole, decimals) = digits.split_once('.').unwrap_or((digits, ""));
-    let decimals = decimals.trim_end_matches('0');
-    let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-    if decimals.len() > 9 || !is_digits(whole) || !is_digits(decimals) {
-        return None;
-    }
-    let whole: i64 = if whole.is_empty() { "0" } else { whole }.parse().ok()?;
-    let decimals: i64 = format!("{decimals:0<9}").parse().ok()?;
-    Some(sign * whole.checked_mul(BILLION)?.checked_add(decimals)?)
-}
-
-/// Returns the nanoseconds of a number in thousand millionths of this unit, rounded to the nearest.
-fn in_nanoseconds(billionths: i64, unit_ns: i64) -> i64 {
-    // A product of two numbers of 63 bits has 126 bits.
-    let product = i128::from(billionths) * i128::from(unit_ns);
-    let half = i128::from(BILLION / 2) * product.signum();
-    // The largest number has been held against the end of time.
-    i64::try_from((product + half) / i128::from(BILLION)).unwrap_or(i64::MAX)
-}
-
 /// Returns the rows that have a timestamp.
 fn with_instant(rows: &mut [Interaction]) -> impl Iterator<Item = &mut Interaction> {
     rows.iter_mut().filter(|row| row.instant.known().is_some())
-}
-
-/// Returns an integer that orders as the real number does (the transformation of
-/// [`f64::total_cmp`]).
-fn order_of(real: f64) -> i64 {
-    let bits = real.to_bits() as i64;
-    bits ^ ((bits >> 63) as u64 >> 1) as i64
 }
