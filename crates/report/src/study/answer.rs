@@ -67,6 +67,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::study::bootstrap::tests::with_users;
+    use crate::study::standing::Figure;
     use crate::tests::results as sample;
 
     /// Has the first arm rank by popularity, or all runs know how accurate that is.
@@ -168,6 +169,20 @@ mod tests {
                 "dense and int8 cannot be told apart: HR@10 .500 and .450; the first has .200 more than popularity ("
             ) && said_of_methods.contains("over users and seeds. A difference of up to "),
             "{said_of_methods}"
+        );
+        // Popularity varies over users as well, by at most p (1 - p).
+        for run in results.arms.iter_mut().flat_map(|arm| &mut arm.runs) {
+            run.report.as_mut().unwrap().run.size.evaluated_users = 60;
+        }
+        let standing = &results.answer().unwrap().arms[0];
+        let width =
+            |of: Option<Figure>| of.and_then(|of| of.interval).map(|[low, high]| high - low);
+        let own = width(Some(standing.value)).unwrap();
+        let least = 2.0 * 1.96 * (0.3_f64 * 0.7 / 60.0).sqrt();
+        let found = width(standing.more_than_reference).unwrap();
+        assert!(
+            found > own && (found - (own * own + least * least).sqrt()).abs() < 1e-3,
+            "{found} of {own} and {least}"
         );
         with_popularity(&mut results, true, 0.3);
         assert!(

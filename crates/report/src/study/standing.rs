@@ -19,6 +19,9 @@ use crate::read::SavedReport;
 use crate::reference::reference;
 use fedrecsim_core::metric::Better;
 
+/// Half of the interval of 95 % of a normal distribution, in standard deviations.
+const NORMAL_95: f64 = 1.96;
+
 /// Where an arm stands.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Standing {
@@ -247,18 +250,8 @@ impl<'a> Question<'a> {
             None => {}
         }
         let own: &ArmResults = &self.results.arms[arm];
-        if let (Some(value), Some(level)) = (self.value(arm), self.reference_mean(&[arm])) {
-            // The baseline's values of single users are not kept, so that it counts as known. Users who
-            // are hard for a method are mostly hard for the baseline, which makes the interval too wide.
-            if let (Some([low, high]), Over::Users | Over::UsersAndSeeds) =
-                (value.interval, value.over)
-            {
-                return Some(Figure {
-                    mean: value.mean - level,
-                    interval: Some([low - level, high - level]),
-                    over: value.over,
-                });
-            }
+        if let Some(beside_baseline) = self.over_users(arm) {
+            return Some(beside_baseline);
         }
         let difference = |report: &SavedReport| {
             let value = report.run.accuracy.test.get(self.metric)?;
@@ -267,5 +260,35 @@ impl<'a> Question<'a> {
         let differences: Vec<f64> = own.reports().filter_map(difference).collect();
         let range = of_differences(metrics::range(self.metric));
         Summary::of(&differences).map(|of| Figure::of_seeds(of.within(range)))
+    }
+
+    /// Returns how much more an arm has than the baseline of its runs, over users; `None` if the
+    /// values of its users are not known.
+    ///
+    /// Those of the baseline are not kept. The variance of the difference is at most the sum of both
+    /// variances, unless users who are easy for the one are hard for the other. Values from 0 to 1 with
+    /// the mean p have a variance of p (1 - p) at most (Bhatia and Davis, 2000). Errors are taken to vary
+    /// as those of the arm.
+    fn over_users(&self, arm: usize) -> Option<Figure> {
+        let (value, level) = (self.value(arm)?, self.reference_mean(&[arm])?);
+        let [low, high] = value.interval.filter(|_| value.over != Over::Seeds)?;
+        let [below, above] = [value.mean - low, high - value.mean];
+        let users = self.results.arms[arm]
+            .reports()
+            .next()?
+            .run
+            .size
+            .evaluated_users;
+        let of_baseline = match metrics::range(self.metric) {
+            [0.0, 1.0] => NORMAL_95 * (level * (1.0 - level) / users.max(1) as f64).sqrt(),
+            _ => below.max(above),
+        };
+        let mean = value.mean - level;
+        let both = |of_arm: f64| (of_arm * of_arm + of_baseline * of_baseline).sqrt();
+        Some(Figure {
+            mean,
+            interval: Some([mean - both(below), mean + both(above)]),
+            over: value.over,
+        })
     }
 }
