@@ -24,7 +24,7 @@ pub(crate) enum Incoming {
     Alarm,
 }
 
-/// Who a process says that it is.
+/// What a process has said of itself in its greeting.
 pub(crate) struct Coming {
     pub users: Range<u32>,
     /// The run that its devices have been in; 0 for none.

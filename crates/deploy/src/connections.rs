@@ -159,7 +159,7 @@ impl Connections {
                 .front()
                 .is_none_or(|(asked, _)| *asked != first)
         {
-            // Nobody waits for this answer: if the devices cannot begin, their process ends.
+            // The answer is not waited for. A process whose devices cannot begin ends by itself.
             host.questions.push_front((first, oneshot::channel().0));
         }
         writer.send(Message::new(Head::Welcome));

@@ -57,7 +57,7 @@ impl AskPeers for Up {
         let to = to(participant);
         self.waiting().insert(to, reply);
         if *self.has_ended.borrow() {
-            // Nobody would wake it, as whoever waited was told before.
+            // The end of the connection woke those who waited then. This training began to wait later.
             return Err(Error::Interrupted);
         }
         let sent = Sent {

@@ -171,14 +171,15 @@ impl<'a> StudyProgress<'a> {
     /// one.
     fn left_s(&self, elapsed_s: f64, part: f64) -> Option<f64> {
         let share = self.share(part);
-        let (done, trust) = match self.pace_s {
+        // The expected pace counts like a part of the work that took as long as expected.
+        let (counted_s, counted) = match self.pace_s {
             Some(pace_s) => (
                 elapsed_s + pace_s * TRUST_IN_ESTIMATES * self.weight,
-                TRUST_IN_ESTIMATES,
+                share + TRUST_IN_ESTIMATES,
             ),
-            None => (elapsed_s, 0.0),
+            None => (elapsed_s, share),
         };
-        (share + trust > 0.0).then(|| done / (share + trust) * (1.0 - share))
+        (counted > 0.0).then(|| counted_s / counted * (1.0 - share))
     }
 }
 

@@ -48,13 +48,13 @@ impl Method for Controlled {
     }
 
     fn download_layout(&self, phase: Phase) -> Layout {
-        let layout = self.unless_alone(|method| method.download_layout(phase));
+        let Some(layout) = self.unless_alone(|method| method.download_layout(phase)) else {
+            return Layout::none();
+        };
+        // What a method's own server makes for each user is not in the model, and is not sent here.
         let model = self.initial();
-        // What a method's own server makes for each user, this one does not send.
         let is_sent = |block: &&BlockLayout| model.layout().position(&block.name).is_some();
-        layout.map_or_else(Layout::none, |layout| {
-            Layout::new(layout.blocks().iter().filter(is_sent).cloned().collect())
-        })
+        Layout::new(layout.blocks().iter().filter(is_sent).cloned().collect())
     }
 
     fn upload_layout(&self, phase: Phase) -> Layout {

@@ -103,7 +103,7 @@ fn tables_are_those_of_the_example() {
         let (a, b) = (own[0], own[2]);
         let mean: Vec<f32> = (0..4).map(|at| (2.0 * a[at] + b[at]) / 3.0).collect();
         assert_close(server.model().table(0).as_slice(), &mean);
-        // Nobody knows the neighbours of who did not take part.
+        // A user who did not take part in the step has no neighbours, and gets the mean.
         let newcomer = downloads(&*server, &[UserId(7)]).remove(0);
         assert_eq!(newcomer.table(1), server.model().table(0));
     }
