@@ -54,8 +54,9 @@ fn missing<'s>(shown: &'s str, printed: &str) -> Option<&'s str> {
     wanted.find(|line| !printed.any(|other| other.trim_end() == *line))
 }
 
-/// Does what a page says, in an empty folder, and compares what is printed with what the page shows.
-fn follow(page: &Path) {
+/// Does what a page says, in an empty folder, and compares what is printed with what the page shows. The
+/// fault is the first of the page.
+fn follow(page: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(page).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let tools = tempfile::tempdir().unwrap();
@@ -84,39 +85,45 @@ fn follow(page: &Path) {
                 let fails = next.is_some_and(|next| {
                     next.kind == "text" && next.text.lines().any(|line| line.starts_with("error"))
                 });
-                assert_eq!(!output.status.success(), fails, "{at}: {printed}");
+                if output.status.success() == fails {
+                    return Err(format!("{at}: {}: {printed}", output.status));
+                }
             }
             ("text", _) if block.follows && blocks[place - 1].kind == "sh" => {
                 if let Some(line) = missing(&block.text, &printed) {
-                    panic!("{at}: {line:?} is shown and not printed here:\n{printed}");
+                    return Err(format!(
+                        "{at}: {line:?} is shown and not printed here:\n{printed}"
+                    ));
                 }
             }
             (_, Some(name)) => std::fs::write(folder.path().join(name), &block.text).unwrap(),
             _ => {}
         }
     }
+    Ok(())
 }
 
-/// Follows the pages of a folder of the documents.
+/// Follows the pages of a folder of the documents, all of them before it complains.
 fn follow_all(folder: &str) {
     let entries = docs().join(folder).read_dir().unwrap();
     let mut pages: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     pages.retain(|path| path.extension().is_some_and(|end| end == "md"));
     pages.sort();
     assert!(!pages.is_empty(), "there is no page in {folder}");
-    pages.iter().for_each(|page| follow(page));
+    let faults: Vec<String> = pages.iter().filter_map(|page| follow(page).err()).collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 /// If this fails, somebody who follows the first lesson sees something else than it says.
 #[test]
 fn the_first_lesson_can_be_followed() {
-    follow(&docs().join("tutorial/1-first-run.md"));
+    follow(&docs().join("tutorial/1-first-run.md")).unwrap();
 }
 
 /// If this fails, somebody with ratings of their own sees something else than the lesson says.
 #[test]
 fn the_lesson_on_own_ratings_can_be_followed() {
-    follow(&docs().join("tutorial/3-own-ratings.md"));
+    follow(&docs().join("tutorial/3-own-ratings.md")).unwrap();
 }
 
 /// If this fails, a lesson or a how-to page shows what the program does not print.
