@@ -117,7 +117,11 @@ fn commands_of(texts: &[String]) -> Vec<Vec<String>> {
     for text in texts {
         // A command may go on in the next line.
         for line in text.replace("\\\n", " ").lines() {
-            let line = line.split('#').next().unwrap().split(" > ").next().unwrap();
+            // What follows is the shell's.
+            let ends = ["#", " > ", " &", " || "];
+            let line = ends
+                .iter()
+                .fold(line, |line, end| line.split(end).next().unwrap());
             let arguments = line
                 .strip_prefix("fedrecsim ")
                 .or_else(|| line.strip_prefix("cargo run --release -- "));
