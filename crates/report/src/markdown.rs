@@ -17,15 +17,17 @@ pub(crate) fn escaped(text: &str) -> String {
             };
         }
         let mut before = ' ';
-        let mut letters = part.chars().peekable();
-        while let Some(letter) = letters.next() {
-            let after = letters.peek().copied().unwrap_or(' ');
+        let mut rest = part.chars();
+        while let Some(letter) = rest.next() {
+            let after = rest.clone().next().unwrap_or(' ');
             let is_markup = match letter {
                 // The beginning of a tag, a comment or an address.
                 '<' => after.is_ascii_alphabetic() || "/!?".contains(after),
                 // The middle of a link or a picture.
                 '(' | '[' | ':' => before == ']',
-                '*' => !before.is_whitespace() || !after.is_whitespace(),
+                // Emphasis, a line through, a formula.
+                '*' | '~' | '$' => !before.is_whitespace() || !after.is_whitespace(),
+                '&' => is_entity(rest.as_str()),
                 '_' => !before.is_alphanumeric() || !after.is_alphanumeric(),
                 '\\' => after.is_ascii_punctuation(),
                 _ => false,
@@ -42,6 +44,13 @@ pub(crate) fn escaped(text: &str) -> String {
         }
     }
     markdown
+}
+
+/// Returns whether what stands behind a `&` makes a letter of both, as in `&lt;`.
+fn is_entity(text: &str) -> bool {
+    let name = text.split_once(';').map_or("", |(name, _)| name);
+    let is_fit = |letter: char| letter.is_ascii_alphanumeric() || letter == '#';
+    !name.is_empty() && name.chars().all(is_fit)
 }
 
 /// Returns a text that ends with a line break as a block of code.
@@ -73,6 +82,8 @@ mod tests {
                 "p < 0.05, -0.02 * and a_b [0.1, 0.2]",
                 "p < 0.05, -0.02 * and a_b [0.1, 0.2]",
             ),
+            ("~~a~~ and $x$ for 5 $", "\\~\\~a\\~\\~ and \\$x\\$ for 5 $"),
+            ("&lt;b&#62; & c; R&D", "\\&lt;b\\&#62; & c; R&D"),
             ("a\u{1b}[2J\nb", "a\\u{1b}[2J\nb"),
             ("", ""),
         ] {
