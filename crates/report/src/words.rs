@@ -27,19 +27,32 @@ pub fn counted(count: u64, noun: &str) -> String {
 }
 
 /// Returns `text` broken between words into lines of at most `width` characters; a longer word has
-/// a line of its own.
+/// a line of its own, and a number the word behind it, which may be its unit.
 pub fn lines(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
+    let mut words = text.split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        let mut word = word.to_owned();
+        if word.ends_with(|last: char| last.is_ascii_digit())
+            && let Some(unit) = words.next_if(|next| is_unit(next))
+        {
+            word = format!("{word} {unit}");
+        }
         match lines.last_mut() {
             Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
                 line.push(' ');
-                line.push_str(word);
+                line.push_str(&word);
             }
-            _ => lines.push(word.to_owned()),
+            _ => lines.push(word),
         }
     }
     lines
+}
+
+/// Returns whether a word behind a number is as short as units are.
+fn is_unit(word: &str) -> bool {
+    let word = word.trim_end_matches([',', '.', ';', ':', ')']);
+    !word.is_empty() && word.len() <= 3 && !word.contains(|letter: char| letter.is_ascii_digit())
 }
 
 /// Returns `text` without line breaks.
@@ -236,6 +249,16 @@ mod tests {
             [0.5066, -0.0124, 1.25, -0.0001, 0.0].map(short),
             [".507", "-.012", "1.250", ".000", ".000"]
         );
+    }
+
+    /// If this fails, a line of a terminal ends in a number whose unit stands in the next one.
+    #[test]
+    fn a_number_keeps_its_unit() {
+        assert_eq!(
+            lines("sent 444 MB in 20,000 frames, 0 B lost", 8),
+            ["sent", "444 MB", "in", "20,000", "frames,", "0 B lost"]
+        );
+        assert_eq!(lines("in 7", 3), ["in", "7"]);
     }
 
     #[test]
