@@ -6,6 +6,7 @@ use super::metrics;
 use super::record::RunRecord;
 use super::rounds;
 use super::words::{self, counted};
+use fedrecsim_core::Direction;
 
 /// The share of the rounds at the end in which a best round means that the run was still improving.
 const LAST: f64 = 0.1;
@@ -96,8 +97,9 @@ impl Course {
 pub(crate) enum Doubt {
     /// More rounds may give more.
     StillImproving { rounds: u32 },
-    /// The server's link has no limit and carried so much.
+    /// The server's link has no limit this way, or neither way, and carried so much.
     EndlessLink {
+        way: Option<Direction>,
         rounds: u32,
         bytes: u64,
         time_s: f64,
@@ -124,11 +126,16 @@ pub(crate) fn of<S>(run: &RunRecord<S>, rounds: &Frame, metric: &str) -> Vec<Dou
 
 fn endless_link<S>(run: &RunRecord<S>) -> Option<Doubt> {
     let network = run.network?;
-    let unlimited = |share: Option<f64>, bytes: u64| share.map_or(bytes, |_| 0);
-    let up = unlimited(network.up.mean_share, run.bytes.up.sent);
-    let bytes = up + unlimited(network.down.mean_share, run.bytes.down.sent);
+    let (up, down) = (run.bytes.up.sent, run.bytes.down.sent);
+    let (way, bytes) = match (network.up.mean_share, network.down.mean_share) {
+        (None, None) => (None, up + down),
+        (None, Some(_)) => (Some(Direction::Up), up),
+        (Some(_), None) => (Some(Direction::Down), down),
+        (Some(_), Some(_)) => return None,
+    };
     let bits_per_s = 8.0 * bytes as f64 / run.virtual_time_s;
     (bits_per_s > PLAUSIBLE_BITS_PER_S).then_some(Doubt::EndlessLink {
+        way,
         rounds: run.rounds,
         bytes,
         time_s: run.virtual_time_s,
@@ -172,13 +179,19 @@ impl Doubt {
                 ),
             ),
             Self::EndlessLink {
+                way,
                 rounds,
                 bytes,
                 time_s,
                 bits_per_s,
             } => (
                 format!(
-                    "The server's link has no limit{}.",
+                    "The server's {} has no limit{}.",
+                    match way {
+                        None => "link",
+                        Some(Direction::Up) => "uplink",
+                        Some(Direction::Down) => "downlink",
+                    },
                     whom.map_or_else(String::new, |whom| format!(" ({whom})"))
                 ),
                 format!(
@@ -268,6 +281,7 @@ mod tests {
         run.virtual_time_s = 0.323;
         run.bytes.up.sent = 120_000_000_000;
         network.up.mean_share = None;
+        network.down.mean_share = Some(0.1);
         run.network = Some(network);
         let short = Distribution {
             count: 1,
@@ -283,6 +297,7 @@ mod tests {
             })
             .collect();
         for part in [
+            "The server's uplink has no limit (fedmf).",
             "took 323 ms, ",
             "20.0 µs at most",
             "Only 199 users are tested.",
