@@ -81,7 +81,8 @@ impl Names {
     pub(crate) fn of_arms(arms: &[ArmResults]) -> Self {
         let names: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
         let whole = Self::of(&names);
-        let methods: Vec<Option<&str>> = arms.iter().map(method_of).collect();
+        let told = |arm| method_of(arm).or_else(|| method_of_name(&arm.name));
+        let methods: Vec<Option<&str>> = arms.iter().map(told).collect();
         let is_told =
             methods.iter().all(Option::is_some) && methods.iter().any(|of| of != &methods[0]);
         let shortened = |is_shortest: bool| -> Vec<String> {
@@ -130,6 +131,17 @@ impl Names {
 /// Returns the method of an arm; `None` if no run of it has been read.
 pub(crate) fn method_of(arm: &ArmResults) -> Option<&str> {
     arm.reports().next().and_then(|report| method(&report.run))
+}
+
+/// Returns the method that the name of an arm has: as the value of the axis, or in the key of a parameter.
+fn method_of_name(name: &str) -> Option<&str> {
+    name.split(JOINT).find_map(|part| {
+        let (key, value) = part.split_once('=')?;
+        match key.strip_prefix("method")? {
+            "" => Some(value),
+            parameter => parameter.strip_prefix('.')?.split('.').next(),
+        }
+    })
 }
 
 /// Returns whether an arm ranks by what all have taken. Counts of a window, with decay or of returning
@@ -329,6 +341,25 @@ mod tests {
             named(&[("the paper's", "fedmf"), ("ours", "pfedrec")]),
             ["the paper's", "ours"]
         );
+        let failed = |name: &str, method: Option<&str>| {
+            let mut arm = crate::tests::results::results().arms.remove(0);
+            name.clone_into(&mut arm.name);
+            for run in &mut arm.runs {
+                match method {
+                    None => run.report = None,
+                    Some(method) => {
+                        let report = run.report.as_mut().unwrap();
+                        report.run.scenario["method"] = serde_json::json!({ method: {} });
+                    }
+                }
+            }
+            arm
+        };
+        let arms = [
+            failed("method.fedmf.learning_rate=1e9", None),
+            failed("method.popularity.returning=false", Some("popularity")),
+        ];
+        assert_eq!(Names::of_arms(&arms).labels, ["fedmf", "popularity"]);
         assert_eq!(
             axes_of("data=a, method=fedgram, times"),
             [("data", "a"), ("method", "fedgram, times")]
