@@ -4,9 +4,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ndarray::Array2;
-use ndarray_npy::{ReadNpyError, read_npy};
+use ndarray_npy::{ReadNpyError, ReadNpyExt};
 
 use super::args::CodecBenchArgs;
+use super::inputs::seekable;
 use crate::model::{Layout, Model, ModelUpdate, Table, TableShape};
 use crate::{Error, Result, Streams};
 use fedrecsim_core::Direction;
@@ -125,10 +126,13 @@ fn codec_of(name: &str, vocabulary: &[MethodVocabulary]) -> Result<CodecSpec> {
 
 /// Reads a table of two dimensions, of single or double precision.
 fn read(path: &Path) -> Result<Table> {
-    let values = match read_npy::<_, Array2<f32>>(path) {
-        Err(ReadNpyError::WrongDescriptor(_)) => {
-            read_npy::<_, Array2<f64>>(path).map(|values| values.mapv(|value| value as f32))
-        }
+    let mut file = seekable(path)?;
+    let values = match Array2::<f32>::read_npy(&mut file) {
+        Err(ReadNpyError::WrongDescriptor(_)) => file
+            .rewind()
+            .map_err(ReadNpyError::Io)
+            .and_then(|()| Array2::<f64>::read_npy(&mut file))
+            .map(|values| values.mapv(|value| value as f32)),
         single => single,
     };
     let values = values.map_err(|error| {
@@ -232,6 +236,22 @@ mod tests {
             measured("\"dense-f32\"").contains("0.00e0") && text.contains("top-share = 0.5"),
             "{text}"
         );
+    }
+
+    /// If this fails, an array that another program hands over through a pipe cannot be measured.
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_is_read_as_a_file_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        let values = Array2::from_shape_fn((3, 2), |(row, column)| (row + column) as f64);
+        let end = pipe.clone();
+        let writer = std::thread::spawn(move || write_npy(end, &values));
+        let table = read(&pipe).unwrap();
+        writer.join().unwrap().unwrap();
+        assert_eq!(table.as_slice(), [0.0, 1.0, 1.0, 2.0, 2.0, 3.0]);
     }
 
     /// If this fails, a user whose file or codec is wrong is not told what is.

@@ -1,5 +1,7 @@
 //! Reads what a run needs: data, traces, and the number of threads.
 
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,6 +15,29 @@ use fedrecsim_data::population::Traces;
 use fedrecsim_methods::registry::find;
 use fedrecsim_scenario::Strictness;
 use fedrecsim_sim::{Start, checkpoint};
+
+/// What can be read from any place.
+pub(super) trait Seekable: Read + Seek {}
+
+impl<R: Read + Seek> Seekable for R {}
+
+/// Opens a file that is not read from its beginning to its end. A pipe, which can only be read so, is
+/// taken into memory.
+///
+/// # Errors
+/// [`Error::Read`] for what cannot be opened or read.
+pub(super) fn seekable(path: &Path) -> Result<Box<dyn Seekable>> {
+    let opened = || -> io::Result<Box<dyn Seekable>> {
+        let mut file = File::open(path)?;
+        if file.metadata()?.is_file() {
+            return Ok(Box::new(BufReader::new(file)));
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(Box::new(Cursor::new(bytes)))
+    };
+    opened().map_err(|reason| Error::read(path, reason))
+}
 
 /// The files that a run reads.
 pub struct Inputs {

@@ -204,6 +204,12 @@ fn table(dataset: &Dataset, method: &str, own: &[Recommended], popular: &[Recomm
         text +=
             &format!("{place:>w0$}  {own:<w1$}  {score:>w2$}  {popular:<w3$}  {ratings:>w4$}\n");
     }
+    if let [first, .., last] = own
+        && first.score.total_cmp(&last.score).is_eq()
+    {
+        text +=
+            &format!("all of these have the same score of {method}: their order says nothing\n");
+    }
     if own.iter().chain(popular).any(|shown| shown.is_test_item) {
         text += "* held out for the test: the user did take it\n";
     }

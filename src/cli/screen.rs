@@ -91,7 +91,7 @@ fn headed(head: &str, color: AnsiColor, text: &str, columns: Option<usize>) -> S
 
 /// Returns `text` with the characters escaped that command a terminal. A message quotes names of files
 /// and what stands in them.
-fn harmless(text: &str) -> String {
+pub(super) fn harmless(text: &str) -> String {
     without(text, |c| c.is_control() || turns_text(c))
 }
 

@@ -1,20 +1,19 @@
 //! Describes the tables of parameters in a file of `run --save-model`, and draws their values.
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::Path;
 
 use ndarray::Array2;
 use ndarray_npy::{NpzReader, ReadNpzError};
 
 use super::args::TableArgs;
+use super::inputs::{Seekable, seekable};
 use super::output_file::{OutputFile, write};
 use crate::{Error, Result};
 use fedrecsim_report::plot::table::heat_map;
 use fedrecsim_report::table::{Summary, THRESHOLDS};
 use fedrecsim_report::{self as report, Block, Cell, Document};
 
-type Reader = NpzReader<BufReader<File>>;
+type Reader = NpzReader<Box<dyn Seekable>>;
 
 /// Returns a table of what the arrays of the file are like, and draws the heat map if one is asked
 /// for.
@@ -24,9 +23,7 @@ type Reader = NpzReader<BufReader<File>>;
 /// of writing a picture.
 pub(crate) fn table(arguments: &TableArgs) -> Result<String> {
     let path = &arguments.file;
-    let file = File::open(path).map_err(|reason| Error::read(path, reason.to_string()))?;
-    let mut reader =
-        NpzReader::new(BufReader::new(file)).map_err(|reason| unreadable(path, &reason))?;
+    let mut reader = NpzReader::new(seekable(path)?).map_err(|reason| unreadable(path, &reason))?;
     let described = if arguments.sum.is_empty() {
         let names = names(&mut reader, path)?.into_iter();
         // Arrays of integers, such as `items-7`, are no parameters.

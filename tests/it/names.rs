@@ -187,6 +187,15 @@ fn a_trained_run_says_what_it_would_show_a_user() {
     );
 }
 
+/// If this fails, somebody takes the items that happen to stand first for what a method has chosen.
+#[test]
+fn equal_scores_are_no_order() {
+    let workshop = workshop();
+    run(&workshop, &["--set", "method=global-mean"]);
+    let shown = recommended(&workshop, "42").unwrap();
+    assert!(shown.contains("the same score of global-mean"), "{shown}");
+}
+
 /// If this fails, somebody looks for a typing error in the name of a user whom a filter left out, or for
 /// the fault in a folder that is no report.
 #[test]

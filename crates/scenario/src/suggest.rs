@@ -18,8 +18,11 @@ pub(super) fn instead_of(unknown: &str, known: &[&str]) -> String {
 }
 
 /// Returns the known name that `unknown` probably misspells: at most a third of its letters differ,
-/// or its end was left off.
+/// or its end was left off. Nothing misspells nothing.
 pub fn nearest<'k>(unknown: &str, known: &[&'k str]) -> Option<&'k str> {
+    if unknown.is_empty() {
+        return None;
+    }
     let written = normalised(unknown);
     let length = written.chars().count();
     let limit = (unknown.chars().count() / 3).max(1);
@@ -87,6 +90,7 @@ mod tests {
         assert_eq!(nearest("fedarp", &known), Some("fedrap"));
         assert_eq!(nearest("FedRAP", &known), Some("fedrap"));
         assert_eq!(nearest("pfed", &known), Some("pfedrec"));
+        assert_eq!(nearest("", &["a"]), None);
         assert_eq!(
             instead_of("svd", &known),
             "; known: `fedrap`, `fedmf`, `pfedrec`"

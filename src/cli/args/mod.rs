@@ -22,6 +22,7 @@ pub(crate) use study::{CompareArgs, HtmlArgs, StudyArgs, StudyRunsArgs};
 pub(crate) use tables::{CodecBenchArgs, CodecCommand, TableArgs};
 pub(crate) use values::{ControlArg, Pretend, TableFormat, check_parquet};
 
+use super::screen::harmless;
 use crate::{Error, Result};
 use values::{digest, from_one, seeds, threads, time, users, virtual_seconds};
 
@@ -65,7 +66,16 @@ impl Cli {
     pub(crate) fn of<W: Into<OsString> + Clone>(
         words: impl IntoIterator<Item = W>,
     ) -> Result<Self, clap::Error> {
-        Self::from_arg_matches(&Self::definition().try_get_matches_from(words)?)
+        let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
+        let matches = |words: &[OsString]| Self::definition().try_get_matches_from(words);
+        let found = matches(&words).map_err(|refusal| {
+            // What commands a terminal would be left out of the message, which would then quote another word.
+            let shown = words
+                .iter()
+                .map(|word| harmless(&word.to_string_lossy()).into());
+            matches(&shown.collect::<Vec<_>>()).err().unwrap_or(refusal)
+        });
+        Self::from_arg_matches(&found?)
     }
 }
 

@@ -13,6 +13,18 @@ fn the_definitions_do_not_contradict_each_other() {
     Cli::definition().debug_assert();
 }
 
+/// If this fails, a message quotes another word than the one that was written, or commands the terminal.
+#[test]
+fn a_refusal_shows_what_would_command_a_terminal() {
+    for line in [
+        "fedrecsim presets \u{1b}[2J",
+        "fedrecsim run a --threads \u{1b}[2J",
+    ] {
+        let refusal = parse(line).unwrap_err().to_string();
+        assert!(refusal.contains("'\\u{1b}[2J'"), "{refusal}");
+    }
+}
+
 #[test]
 fn a_run_takes_every_flag_that_scripts_rely_on() {
     let line = "fedrecsim run a.toml --seed 7 --threads 2 --out o --data-dir d --set a.b=1 --set c=x=y --json \
