@@ -212,11 +212,26 @@ impl Columns {
             && " \t,;|".contains(&self.separator)
     }
 
+    /// Returns whether a row with the wrong number of columns could list items by their names.
+    fn may_be_list(&self, record: &ByteRecord) -> bool {
+        self.numbers().next().is_none()
+            && record.len().abs_diff(self.count) > 1
+            && record
+                .iter()
+                .all(|field| !field.is_empty() && !field.contains(&b'"'))
+    }
+
     /// Returns why a row has the wrong number of columns.
     pub(super) fn wrong_count(&self, record: &ByteRecord) -> String {
         let hint = match self.is_list(record) {
             true => format!(
                 "; if each line lists the items of a user (an adjacency list), {WRITE_PAIRS}"
+            ),
+            false if self.may_be_list(record) => format!(
+                "; if each line lists the items of a user (an adjacency list), write one pair in a line, as with `python3 -c \
+                 'import csv, sys; csv.writer(sys.stdout).writerows((row[0], item) for row in csv.reader(sys.stdin, \
+                 delimiter={:?}) for item in row[1:])' < FILE > pairs.csv`",
+                self.separator
             ),
             false if record.iter().any(|field| field.contains(&b'"')) => {
                 "; a field with a separator or a quotation mark in it stands in quotation marks, and its own ones \

@@ -9,7 +9,7 @@ type Refusal = (&'static str, &'static str);
 type Test = fn(&[u8], &[u8]) -> bool;
 
 /// What is no table of ratings, told by its first line and its second one, neither of which is a comment.
-const TEXTS: [(Refusal, Test); 8] = [
+const TEXTS: [(Refusal, Test); 9] = [
     (
         (
             "a web page",
@@ -48,6 +48,14 @@ const TEXTS: [(Refusal, Test); 8] = [
              print user \",\" $0 }' FILE > mended.csv`",
         ),
         |first, second| is_block(first) && !second.is_empty() && !is_block(second),
+    ),
+    (
+        (
+            "a list of ratings in blocks, with their user and the number of its lines above them",
+            "write the user into each line, as with `awk -F '|' 'NF == 2 { user = $1; next } { print user \"\\t\" $0 }' FILE > \
+             mended.txt`",
+        ),
+        |first, second| is_counted_block(first) && second.contains(&b'\t'),
     ),
     (
         (
@@ -405,6 +413,13 @@ fn is_yaml(first: &[u8], second: &[u8]) -> bool {
 fn is_block(line: &[u8]) -> bool {
     line.strip_suffix(b":")
         .is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
+}
+
+/// Returns whether a line is two numbers with a stroke between them, as heads of the KDD Cup of 2011 are.
+fn is_counted_block(line: &[u8]) -> bool {
+    let is_number = |word: &[u8]| !word.is_empty() && word.iter().all(u8::is_ascii_digit);
+    let words: Vec<&[u8]> = line.split(|byte| *byte == b'|').collect();
+    words.len() == 2 && words.into_iter().all(is_number)
 }
 
 /// Returns whether a line only draws the frame of a table.

@@ -405,6 +405,31 @@ fn lists_of_low_numbers_are_told_by_what_never_meets() {
     }
 }
 
+/// If this fails, lists of names that have blanks in them, or blocks below a user and a count, cannot be read
+/// after what the message advises.
+#[test]
+fn lists_of_names_and_blocks_with_counts_read_after_their_command() {
+    let text = "ann \"Film 3\" \"Film 4\"\nbob \"Film 4\"\ncem \"Film 1\" \"Film 2\" \"Film 3\" \"Film 5\"\n";
+    let of = |separator: &str, rating: Option<ColumnRef>| DelimitedSpec {
+        separator: Some(separator.to_owned()),
+        rating,
+        ..three(false)
+    };
+    let told = fault(&text.replacen("bob \"Film 4\"\n", "", 1), &of(" ", None));
+    if let Some(written) = applied(&told, text.as_bytes()) {
+        let read = read_text(&written, &of(",", None)).unwrap();
+        assert_eq!(named_triples(&read).len(), 7);
+        assert_eq!(named_triples(&read)[2], ("bob", "Film 4", 1.0));
+    }
+    let text = "000|2\n36\t85\n7\t20\n001|1\n36\t60\n";
+    let told = fault(text, &three(false));
+    if let Some(written) = applied(&told, text.as_bytes()) {
+        let read = read_text(&written, &three(false)).unwrap();
+        let expected = [("000", "36", 85.0), ("000", "7", 20.0), ("001", "36", 60.0)];
+        assert_eq!(named_triples(&read), expected);
+    }
+}
+
 /// If this fails, the ratings of libFM have the rating for a user.
 #[test]
 fn lines_of_libfm_read_after_the_second_command() {
