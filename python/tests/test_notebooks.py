@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import fedrecsim
+import fedrecsim.traces
 import fedrecsim.method
 import pytest
 from conftest import PACKAGE, REPOSITORY
@@ -38,7 +39,7 @@ def test_every_notebook_is_run() -> None:
     assert [path.stem for path in NOTEBOOKS] == ["item-tables", "quickstart", "size-a-deployment", "sparse-c"]
 
 
-@pytest.mark.parametrize("module", [fedrecsim, fedrecsim.method], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [fedrecsim, fedrecsim.method, fedrecsim.traces], ids=lambda module: module.__name__)
 def test_docstrings_are_true(module) -> None:
     """If this fails, an example in a docstring does not do what it says."""
     failed, attempted = doctest.testmod(module)
