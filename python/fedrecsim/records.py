@@ -128,6 +128,17 @@ class Wall(TypedDict):
     threads: int
 
 
+class UserGroup(TypedDict):
+    """The accuracy of some users on the test part, at the selected round."""
+
+    #: `fastest`, `slowest` (fifths by the length of participations) or `worst-served` (a tenth).
+    group: str
+    users: int
+    invited: int
+    used: int
+    accuracy: dict[str, float]
+
+
 class _Sometimes(TypedDict, total=False):
     """What the record has only if there is something to tell."""
 
@@ -144,6 +155,8 @@ class _Sometimes(TypedDict, total=False):
     network: dict[str, Json]
     energy: dict[str, Json]
     server_energy_j: float
+    #: Absent where there are too few users, or the totals of single users are not kept.
+    user_groups: list[UserGroup]
     carbon: dict[str, float]
     warnings: list[str]
     other_builds: list[str]

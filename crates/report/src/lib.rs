@@ -29,6 +29,7 @@ pub(crate) mod file_names;
 mod finite;
 mod folder;
 pub(crate) mod frame;
+pub mod groups;
 pub mod html;
 mod ledger_lines;
 mod load;

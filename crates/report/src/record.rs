@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::groups::UserGroup;
 pub(crate) use super::load::NetworkSummary;
 use fedrecsim_scenario::{CarbonSpec, FaultSpec, Policy, Scenario};
 pub(crate) use fedrecsim_sim::outcome::{
@@ -93,6 +94,9 @@ pub struct RunRecord<S = Scenario> {
     /// Bytes of single devices.
     #[serde(default)]
     pub device_bytes: DeviceBytes,
+    /// Accuracy of fast, of slow and of badly served users; none where `users.csv` is left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub user_groups: Vec<UserGroup>,
     /// Training work of the whole run.
     #[serde(default)]
     pub work: WorkTotals,

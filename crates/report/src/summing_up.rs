@@ -1,5 +1,6 @@
 //! Makes the record of a run from what the simulation leaves.
 
+use super::groups::groups;
 use super::record::{
     CarbonRecord, Energy, FORMAT, LossTotals, NetworkSummary, ParticipationTotals, RunRecord, Wall,
 };
@@ -26,8 +27,10 @@ impl RunRecord {
         let selected = outcome.selected.map(|position| &outcome.rounds[position]);
         let last = outcome.rounds.last();
         let carbon = CarbonRecord::of(&scenario, &outcome);
+        let users = outcome.users.as_deref().unwrap_or_default();
         let record = Self {
             format: FORMAT,
+            user_groups: groups(users, &scenario.evaluation),
             name: scenario.name.clone(),
             seed: scenario.seed,
             digest: outcome.digest,

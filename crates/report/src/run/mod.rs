@@ -14,6 +14,7 @@ use super::cost::{self, Milestone};
 use super::document::{Block, Columns, Document, Table};
 use super::file_names::PICTURES;
 use super::frame::Frame;
+use super::groups::{GroupOf, UserGroup};
 use super::html::{self, chart::MOST_POINTS, chart::drawn};
 use super::record::{RunRecord, SPARSITY_THRESHOLDS};
 use super::rounds::{self, share_column};
@@ -61,6 +62,7 @@ fn of(record: &RunRecord, rounds: &Frame, network: &Frame) -> Result<Document> {
     blocks.push(Block::heading("What was run"));
     blocks.push(Block::List(setup::describe(record)));
     blocks.extend(accuracy(record, rounds));
+    blocks.extend(accuracy_of_groups(record));
     blocks.extend(cost_of_accuracy(record, rounds));
     blocks.extend(systems::participations(record));
     blocks.extend(systems::bytes(record, rounds));
@@ -135,6 +137,34 @@ fn accuracy(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
     let text = format!("{without}The figures of every round are in `rounds.csv`.");
     blocks.push(Block::Text(text));
     blocks
+}
+
+/// Returns what a mean over users hides.
+fn accuracy_of_groups(record: &RunRecord) -> Option<Block> {
+    let headline = record.scenario.evaluation.headline()?;
+    let of_all = record.accuracy.test.get(&headline.name()).copied();
+    let mut table = Columns::new();
+    table.add("users", |of: &&UserGroup| match of.group {
+        GroupOf::Fastest => "the fifth with the shortest participations",
+        GroupOf::Slowest => "the fifth with the longest participations",
+        GroupOf::WorstServed => "the tenth that is served worst",
+    });
+    table.add("number", |of| Unit::Count.cell(Some(of.users as f64)));
+    table.add(format!("{} (test)", headline.label()), |of| {
+        Unit::Accuracy.cell(of.accuracy.get(&headline.name()).copied())
+    });
+    table.add("less than of all", |of| {
+        let own = of.accuracy.get(&headline.name());
+        Unit::Accuracy.cell(of_all.zip(own).map(|(all, own)| all - own))
+    });
+    table.add("updates used", |of| {
+        share(of.used as f64 / of.invited.max(1) as f64)
+    });
+    let groups = record.user_groups.iter();
+    let groups = groups.filter(|of| of.accuracy.contains_key(&headline.name()));
+    let caption = "Accuracy of groups of users. A participation takes longer on a slow device or link, and with more ratings.";
+    let groups: Vec<&UserGroup> = groups.collect();
+    (!groups.is_empty()).then(|| Block::Table(table.table(caption, groups)))
 }
 
 /// Returns pictures, if this build can draw any.

@@ -284,6 +284,7 @@ fn empty(rounds: u32) -> RunRecord {
         participations: ParticipationTotals::default(),
         losses: LossTotals::default(),
         network: None,
+        user_groups: Vec::new(),
         device_bytes: DeviceBytes { users: USERS.into(), never_took_part: USERS.into(), ..DeviceBytes::default() },
         work: WorkTotals::default(),
         server_energy_j: None,
