@@ -40,6 +40,7 @@ pub(crate) fn join(arguments: &JoinArgs, session: &Session) -> Result<Finished> 
         keep: arguments.keep.clone(),
         attempts: ATTEMPTS.0,
         retry: ATTEMPTS.1,
+        silence: deploy::SILENCE,
     };
     deploy::join(&joining, arguments.address.as_str())?;
     Ok(Finished::in_files("the run is over\n".to_owned()))

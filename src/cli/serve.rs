@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ pub(crate) fn serve(arguments: ServeArgs, session: &Session) -> Result<Finished>
     let (resume, every) = (arguments.resume, arguments.checkpoint_every);
     let [shape, pace] =
         [arguments.shape, arguments.pace].map(|pretend| pretend == Pretend::Scenario);
-    let listener = bind(arguments.listen, arguments.insecure)?;
+    let listener = bind("--listen", arguments.listen, arguments.insecure)?;
     // Port 0 stands for one that the system picks.
     let listen = listener.local_addr().unwrap_or(arguments.listen);
     let arguments = RunArgs {
@@ -69,23 +70,12 @@ pub(crate) fn serve(arguments: ServeArgs, session: &Session) -> Result<Finished>
         checkpoints,
         shape,
         pace,
+        silence: deploy::SILENCE,
     };
     let mut watch = Watch::new(&task.scenario, arguments.options.progress, session);
     watch.begin(&task.scenario, Some(folder.path()), session);
     let outcome = deploy::serve(serving, listener, &mut |news| {
-        match news {
-        News::WaitsFor(users) => session.note(&format!(
-            "waits for the users {users} (fedrecsim join {listen} --users FIRST..LAST)"
-        )),
-        News::Complete => session.note("all users are there"),
-        News::CutOff(reason) => session.warn(&format!("a process was cut off: {reason}")),
-        News::BeginsAnew(users) => session.warn(&format!(
-            "the devices of the users {}..{} begin anew, since their process has not kept what they learned",
-            users.start,
-            users.end - 1
-        )),
-        News::Round(record, total) => watch.round_finished(record, *total),
-    }
+        say(&news, listen, &mut watch, session);
     })?;
     let job = Job {
         control: None,
@@ -102,6 +92,22 @@ pub(crate) fn serve(arguments: ServeArgs, session: &Session) -> Result<Finished>
         crew: None,
     };
     conclude(task.scenario, (outcome, Vec::new()), watch, job, session)
+}
+
+/// Says what the server on this address has said.
+fn say(news: &News<'_>, listen: SocketAddr, watch: &mut Watch<'_>, session: &Session) {
+    match news {
+        News::WaitsFor(users) => session.note(&format!(
+            "waits for the users {users} (fedrecsim join {listen} --users FIRST..LAST)"
+        )),
+        News::Complete => session.note("all users are there"),
+        News::CutOff(reason) => session.warn(&format!("a process was cut off: {reason}")),
+        News::BeginsAnew(Range { start, end }) => session.warn(&format!(
+            "the devices of the users {start}..{} begin anew, since their process has lost them",
+            end - 1
+        )),
+        News::Round(record, total) => watch.round_finished(record, **total),
+    }
 }
 
 /// Returns the folder of the report, the checkpoint to go on from if the folder was not claimed for a
@@ -224,16 +230,16 @@ fn go_on(path: &Path, kept: u64) -> Result<Arrivals> {
 /// # Errors
 /// [`Error::Usage`] for one that other machines reach, unless `insecure`, and for one that cannot
 /// be listened on.
-fn bind(address: SocketAddr, insecure: bool) -> Result<TcpListener> {
+fn bind(option: &str, address: SocketAddr, insecure: bool) -> Result<TcpListener> {
     if !address.ip().is_loopback() && !insecure {
         return Err(Error::Usage(format!(
-            "--listen {address}: other machines reach this address, and nothing is encrypted: TLS is not there yet; \
+            "{option} {address}: other machines reach this address, and nothing is encrypted: TLS is not there yet; \
              listen on 127.0.0.1 (over a tunnel, if need be), or say --insecure"
         )));
     }
     TcpListener::bind(address).map_err(|reason| {
         Error::Usage(format!(
-            "--listen {address}: {reason}; end the process that has the address, or name another port"
+            "{option} {address}: {reason}; end the process that has the address, or name another port"
         ))
     })
 }
@@ -261,10 +267,11 @@ mod tests {
     /// nobody learns why the server does not start.
     #[test]
     fn an_address_that_is_open_or_in_use_is_refused() {
-        let refusal = |address: SocketAddr| bind(address, false).unwrap_err().to_string();
+        let refusal =
+            |address: SocketAddr| bind("--listen", address, false).unwrap_err().to_string();
         let open = refusal(([0, 0, 0, 0], 0).into());
         assert!(open.contains("--insecure"), "{open}");
-        let bound = bind(([127, 0, 0, 1], 0).into(), false).unwrap();
+        let bound = bind("--listen", ([127, 0, 0, 1], 0).into(), false).unwrap();
         let in_use = refusal(bound.local_addr().unwrap());
         assert!(in_use.contains("name another port"), "{in_use}");
     }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -39,6 +39,7 @@ pub(crate) struct Greeting {
     pub largest: u32,
     pub pace: bool,
     pub keeps: bool,
+    pub silence: Duration,
 }
 
 /// Accepts connections until the run is over.
@@ -75,7 +76,8 @@ fn listen(
     heard: &Heard,
 ) -> std::result::Result<(), String> {
     let in_words = |error: io::Error| error.to_string();
-    let (mut reader, writer) = connection::open(stream, LARGEST_GREETING).map_err(in_words)?;
+    let (mut reader, writer) =
+        connection::open(stream, LARGEST_GREETING, greeting.silence).map_err(in_words)?;
     let coming = greet(&mut reader, &writer, greeting).inspect_err(|reason| {
         writer.send(Message::with(Head::Refusal, reason.clone().into_bytes()));
     })?;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -18,11 +18,12 @@ pub(crate) type ConnectionId = u64;
 /// The messages that wait for a peer at most. One that takes so few is cut off.
 const QUEUED: usize = 1 << 17;
 
-/// After this time without a message, a heartbeat is sent.
-const HEARTBEAT: Duration = Duration::from_secs(5);
+/// A peer that is silent for longer is cut off, and so is one that has not greeted by then. Both sides
+/// have to take the same.
+pub const SILENCE: Duration = Duration::from_secs(30);
 
-/// A peer that is silent for longer is cut off.
-const SILENCE: Duration = Duration::from_secs(30);
+/// The number of heartbeats in that time, if there is nothing else to send.
+const HEARTBEATS: u32 = 6;
 
 /// The bytes that are taken at a time for a message, so that a length alone takes no memory.
 const TAKEN_AT_ONCE: usize = 1 << 16;
@@ -37,25 +38,49 @@ pub(crate) struct Writer {
 
 /// The side of a connection that messages come from.
 pub(crate) struct Reader {
-    stream: BufReader<TcpStream>,
+    stream: BufReader<Timed>,
     largest: Arc<AtomicU32>,
 }
 
-/// Opens both sides of a connection. No message that comes may be longer than `largest`.
+/// A stream that gives nothing after its deadline, however little its peer sends at a time.
+struct Timed {
+    stream: TcpStream,
+    deadline: Option<Instant>,
+}
+
+impl Read for Timed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.deadline {
+            Some(deadline) if Instant::now() >= deadline => Err(io::ErrorKind::TimedOut.into()),
+            _ => self.stream.read(buffer),
+        }
+    }
+}
+
+/// Opens both sides of a connection. No message that comes may be longer than `largest`. A peer that
+/// is silent for `silence` is cut off.
 ///
 /// # Errors
 /// Those of the system.
-pub(crate) fn open(stream: TcpStream, largest: u32) -> io::Result<(Reader, Writer)> {
+pub(crate) fn open(
+    stream: TcpStream,
+    largest: u32,
+    silence: Duration,
+) -> io::Result<(Reader, Writer)> {
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(SILENCE))?;
-    stream.set_write_timeout(Some(SILENCE))?;
+    stream.set_read_timeout(Some(silence))?;
+    stream.set_write_timeout(Some(silence))?;
     let (queue, queued) = sync_channel(QUEUED);
     let written = stream.try_clone()?;
     let thread = thread::Builder::new()
         .name("connection".to_owned())
-        .spawn(move || write_all(written, &queued))?;
+        .spawn(move || write_all(written, &queued, silence / HEARTBEATS))?;
+    let timed = Timed {
+        stream: stream.try_clone()?,
+        deadline: Some(Instant::now() + silence),
+    };
     let reader = Reader {
-        stream: BufReader::new(stream.try_clone()?),
+        stream: BufReader::new(timed),
         largest: Arc::new(AtomicU32::new(largest)),
     };
     let stream = Arc::new(stream);
@@ -96,8 +121,9 @@ impl Writer {
 }
 
 impl Reader {
-    /// Allows messages of this length from now on.
-    pub(crate) fn allow(&self, largest: u32) {
+    /// Allows messages of this length from now on, since the greeting is over.
+    pub(crate) fn allow(&mut self, largest: u32) {
+        self.stream.get_mut().deadline = None;
         self.largest.store(largest, Ordering::Relaxed);
     }
 
@@ -139,9 +165,9 @@ impl Reader {
 }
 
 /// Writes what is queued until nobody can queue any more, or the peer is gone.
-fn write_all(mut stream: TcpStream, queued: &Receiver<Message>) {
+fn write_all(mut stream: TcpStream, queued: &Receiver<Message>, heartbeat: Duration) {
     loop {
-        let message = match queued.recv_timeout(HEARTBEAT) {
+        let message = match queued.recv_timeout(heartbeat) {
             Ok(message) => message,
             Err(RecvTimeoutError::Timeout) => Message::new(Head::Heartbeat),
             Err(RecvTimeoutError::Disconnected) => break,

@@ -46,8 +46,8 @@ pub(crate) struct Connections {
     /// Whether the processes are settled, since the run has begun. Before that, one that goes away
     /// is forgotten.
     settled: Cell<bool>,
-    /// Wakes whoever waits for a process to come.
-    pub came: Notify,
+    /// Wakes whoever waits for a process to come, or says who is away.
+    pub changed: Notify,
 }
 
 struct Host {
@@ -176,7 +176,7 @@ impl Connections {
             writer.send(message);
         }
         host.connection = Some((id, writer));
-        self.came.notify_one();
+        self.changed.notify_one();
         Ok(Joined { lost, begins_anew })
     }
 
@@ -192,6 +192,7 @@ impl Connections {
         if !self.settled.get() {
             hosts.retain(|_, host| host.connection.is_some());
         }
+        self.changed.notify_one();
         Some(lost)
     }
 

@@ -40,6 +40,8 @@ pub struct Joining<'m> {
     pub attempts: u32,
     /// The time between two attempts.
     pub retry: Duration,
+    /// The time after which a silent server is given up, [`SILENCE`](crate::SILENCE).
+    pub silence: Duration,
 }
 
 /// Joins the server at `address`, and trains until that says that the run is over. If the
@@ -61,7 +63,7 @@ pub fn join(joining: &Joining<'_>, address: impl ToSocketAddrs) -> Result<()> {
     let mut attempts = 0;
     loop {
         let greeted = TcpStream::connect(&addresses[..])
-            .and_then(|stream| connection::open(stream, LARGEST_GREETING))
+            .and_then(|stream| connection::open(stream, LARGEST_GREETING, joining.silence))
             .map_err(Ended::Broken)
             .and_then(|(mut reader, writer)| {
                 let hosted = greet(joining, &mut reader, &writer, &mut hosted)?;
@@ -112,8 +114,10 @@ fn greet(
     writer: &Writer,
     hosted: &mut Option<Hosted>,
 ) -> std::result::Result<(Rc<Devices>, bool), Ended> {
-    let (protocol, build) = (PROTOCOL, joining.build);
-    writer.send(Message::new(Head::Hello { protocol, build }));
+    writer.send(Message::new(Head::Hello {
+        protocol: PROTOCOL,
+        build: joining.build,
+    }));
     let offer = reader.next().map_err(Ended::Broken)?;
     let Head::Offer {
         largest,

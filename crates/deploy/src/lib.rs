@@ -23,6 +23,7 @@ mod sorting;
 mod tests;
 
 pub use self::{
+    connection::SILENCE,
     join::{Joining, MakeWorld, join},
     message::{Digest, PROTOCOL},
     serve::{News, OpenArrivals, Serving, serve},

@@ -1,13 +1,16 @@
 //! The server's process.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::ops::Range;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -50,6 +53,8 @@ pub struct Serving {
     /// Whether a training takes as long as the device of the scenario needs, where the host is
     /// faster.
     pub pace: bool,
+    /// The time after which a silent peer is cut off, [`SILENCE`](crate::SILENCE).
+    pub silence: Duration,
 }
 
 /// Opens the file of what arrives, once the run begins. If it goes on from a checkpoint, the first
@@ -98,6 +103,7 @@ pub fn serve(
         data: serving.data,
         largest: largest_message(&serving.world),
         pace: serving.pace,
+        silence: serving.silence,
         keeps: keeps(&serving.checkpoints, &serving.world),
     });
     let (accepting, heard) = (Arc::clone(&over), incoming.clone());
@@ -210,7 +216,8 @@ impl Run<'_> {
         let workers = remote_workers(Processes(Rc::clone(&self.connections)));
         let (flag, threads) = (Arc::clone(&interrupted), starting.threads);
         let (world, resumed) = (starting.world, starting.resumed);
-        let mut coordinator = Coordinator::start(world, threads, flag, workers, resumed).await?;
+        let starting_up = Coordinator::start(world, threads, flag, workers, resumed);
+        let mut coordinator = self.watching(&interrupted, starting_up).await?;
         if let Some(open) = starting.arrivals {
             coordinator.record(open(coordinator.recorded_bytes())?);
         }
@@ -222,11 +229,11 @@ impl Run<'_> {
         let mut stopped_by = None;
         while !coordinator.is_over() && stopped_by.is_none() {
             let round = match self.wait_for_all(&interrupted).await {
-                Ok(()) => self.round(&mut coordinator).await,
+                Ok(()) => self.round(&mut coordinator, &interrupted).await,
                 Err(error) => Err(error),
             };
             let round = match round {
-                Ok(()) => self.leave_checkpoint(&mut coordinator).await,
+                Ok(()) => self.leave_checkpoint(&mut coordinator, &interrupted).await,
                 Err(error) => Err(error),
             };
             if let Err(error) = round {
@@ -240,16 +247,25 @@ impl Run<'_> {
     }
 
     /// Leaves a checkpoint after a round, if one is due.
-    async fn leave_checkpoint(&mut self, coordinator: &mut Shaped) -> Result<()> {
+    async fn leave_checkpoint(
+        &mut self,
+        coordinator: &mut Shaped,
+        interrupted: &AtomicBool,
+    ) -> Result<()> {
         let rounds = coordinator.rounds();
         if coordinator.is_over() || !self.store.is_due(rounds) {
             return Ok(());
         }
-        let store = &mut self.store;
-        store.begin(rounds)?;
-        let saved = coordinator.save(&mut |piece| store.write(piece)).await;
-        saved.map_err(|error| store.part_unwritten(error))?;
-        store.commit()
+        let mut store = std::mem::replace(&mut self.store, Box::new(()));
+        let leaving = async {
+            store.begin(rounds)?;
+            let saved = coordinator.save(&mut |piece| store.write(piece)).await;
+            saved.map_err(|error| store.part_unwritten(error))?;
+            store.commit()
+        };
+        let left = self.watching(interrupted, leaving).await;
+        self.store = store;
+        left
     }
 
     /// Forgets what came before the run, when nobody was invited to anything.
@@ -276,7 +292,7 @@ impl Run<'_> {
             if interrupted.load(Ordering::Relaxed) {
                 return Err(Error::Interrupted);
             }
-            self.connections.came.notified().await;
+            self.connections.changed.notified().await;
         }
         Ok(())
     }
@@ -294,7 +310,31 @@ impl Run<'_> {
         self.missing.is_some()
     }
 
-    async fn round(&mut self, coordinator: &mut Shaped) -> Result<()> {
+    /// Waits for work that asks devices, and says meanwhile whose processes are away. What it asks
+    /// them waits until they are back.
+    async fn watching<T>(
+        &mut self,
+        interrupted: &AtomicBool,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let mut work = pin!(work);
+        loop {
+            if self.say_who_is_missing() && interrupted.load(Ordering::Relaxed) {
+                return Err(Error::Interrupted);
+            }
+            let connections = Rc::clone(&self.connections);
+            let mut changed = pin!(connections.changed.notified());
+            let done = poll_fn(|context| match work.as_mut().poll(context) {
+                Poll::Ready(done) => Poll::Ready(Some(done)),
+                Poll::Pending => changed.as_mut().poll(context).map(|()| None),
+            });
+            if let Some(done) = done.await {
+                return done;
+            }
+        }
+    }
+
+    async fn round(&mut self, coordinator: &mut Shaped, interrupted: &AtomicBool) -> Result<()> {
         let mut orders = coordinator.begin_round(self.now())?;
         while !self.obey(std::mem::take(&mut orders)) {
             let (at, event) = match self.losses.pop_front() {
@@ -321,7 +361,8 @@ impl Run<'_> {
             };
             orders = coordinator.happened(self.instant(at), event)?;
         }
-        let (record, total) = coordinator.end_round().await?;
+        let ending = coordinator.end_round();
+        let (record, total) = self.watching(interrupted, ending).await?;
         (self.tell)(News::Round(&record, &total));
         Ok(())
     }

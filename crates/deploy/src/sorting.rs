@@ -38,7 +38,7 @@ pub(crate) async fn sort(
             Incoming::Alarm => {
                 // The server may be waiting for a process. Once it is woken, it sees whether the run is
                 // interrupted.
-                connections.came.notify_one();
+                connections.changed.notify_one();
                 Happened::Event(at, Event::AlarmRings)
             }
             Incoming::Joined(coming, id, writer) => {

@@ -21,8 +21,9 @@ use fedrecsim_methods::registry::vocabulary;
 use fedrecsim_model::ArchiveReader;
 use fedrecsim_scenario as scenario;
 use fedrecsim_sim::deployment::{Arrivals, Recorded, replay};
-use fedrecsim_sim::{self as sim, CheckpointStore, Checkpoints, Outcome, RunControl, World};
+use fedrecsim_sim::{self as sim, CheckpointStore, Checkpoints, Outcome, RunControl, Stop, World};
 
+mod failures;
 mod peers;
 mod restart;
 
@@ -76,13 +77,17 @@ struct Heard {
     arrivals: String,
 }
 
-/// What was written to a file.
+/// What was written to a file, and after how many bytes there is no more room.
 #[derive(Clone, Default)]
-struct Written(Arc<Mutex<Vec<u8>>>);
+struct Written(Arc<Mutex<Vec<u8>>>, Option<usize>);
 
 impl Write for Written {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
+        let mut written = self.0.lock().unwrap();
+        match written.len() < self.1.unwrap_or(usize::MAX) {
+            true => written.write(bytes),
+            false => Err(io::ErrorKind::StorageFull.into()),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -107,6 +112,12 @@ struct Kept {
     every: u32,
     /// The number of rounds after which the server stops; 0 for one that does not.
     stops_after: u32,
+    /// Whom the server has waited for.
+    waited_for: Arc<Mutex<Vec<String>>>,
+    /// How long a peer may be silent, if not as long as usual.
+    silence: Option<Duration>,
+    /// The bytes that fit into a checkpoint, if not all do.
+    room: Option<usize>,
     /// What is being written.
     partial: Vec<u8>,
 }
@@ -123,7 +134,15 @@ impl CheckpointStore for Kept {
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.partial.extend_from_slice(bytes);
-        Ok(())
+        match self.partial.len() < self.room.unwrap_or(usize::MAX) {
+            true => Ok(()),
+            false => Err(Error::from(Stop::CheckpointUnwritten {
+                path: "checkpoint".into(),
+                rounds: self.every,
+                left: None,
+                source: io::ErrorKind::StorageFull.into(),
+            })),
+        }
     }
 
     fn commit(&mut self) -> Result<()> {
@@ -135,6 +154,10 @@ impl CheckpointStore for Kept {
 }
 
 impl Kept {
+    fn silence(&self) -> Duration {
+        self.silence.unwrap_or(SILENCE)
+    }
+
     fn checkpoints(self) -> Checkpoints {
         let whole = self.checkpoint.lock().unwrap().1.clone();
         let resumed = (!whole.is_empty()).then(|| ArchiveReader::of_bytes(whole, Vec::new()));
@@ -155,6 +178,7 @@ fn served_keeping(
     let server = thread::spawn(move || {
         let written = kept.arrivals.clone();
         let stops_after = kept.stops_after;
+        let waited_for = Arc::clone(&kept.waited_for);
         let interrupted = Arc::<AtomicBool>::default();
         let serving = Serving {
             world: world(&text).unwrap().0,
@@ -174,21 +198,24 @@ fn served_keeping(
                     }
                 }
             })),
-            checkpoints: kept.checkpoints(),
+            checkpoints: kept.clone().checkpoints(),
             shape: false,
             pace: false,
+            silence: kept.silence(),
         };
         let mut heard = Heard::default();
         let outcome = serve(serving, listener, &mut |news| match news {
             News::CutOff(reason) => heard.cut_off.push(reason.to_owned()),
-            News::WaitsFor(users) => heard.waited_for.push(users.to_owned()),
+            News::WaitsFor(users) => waited_for.lock().unwrap().push(users.to_owned()),
             News::BeginsAnew(users) => heard.begun_anew.push(users),
             News::Round(record, _) if record.round == stops_after => {
                 interrupted.store(true, Ordering::Relaxed);
             }
-            News::Complete | News::Round(..) => {}
+            News::Complete => waited_for.lock().unwrap().push(String::new()),
+            News::Round(..) => {}
         });
         let arrivals = written.0.lock().unwrap().clone();
+        heard.waited_for = waited_for.lock().unwrap().clone();
         heard.arrivals = String::from_utf8(arrivals).unwrap();
         (outcome, heard)
     });
@@ -216,6 +243,7 @@ fn joining(users: Range<u32>, keep: Option<PathBuf>) -> Joining<'static> {
         keep,
         attempts: 20,
         retry: RETRY,
+        silence: SILENCE,
     }
 }
 
@@ -354,15 +382,27 @@ fn a_process_that_does_not_fit_is_refused_with_the_reason() {
             keep: None,
             attempts: 0,
             retry: RETRY,
+            silence: SILENCE,
         };
         let other_build = refusal(join(&joining([8; 32], &world), address));
         assert!(other_build.contains("another build"), "{other_build}");
+        let scenario_of = |offer: &Message| *blake3::hash(&offer.payload).as_bytes();
+        let stream = TcpStream::connect(address).unwrap();
+        let (mut reader, writer) = connection::open(stream, LARGEST_GREETING, SILENCE).unwrap();
+        let other_scenario = greeted_with(&mut reader, &writer, 0..10, |offer| {
+            scenario_of(offer).map(|byte| !byte)
+        });
+        let other_scenario = String::from_utf8_lossy(&other_scenario.payload).into_owned();
+        assert!(
+            other_scenario.contains("another scenario"),
+            "{other_scenario}"
+        );
         let other_data = refusal(join(&joining(BUILD, &other_world), address));
         assert!(other_data.contains("other ratings"), "{other_data}");
         let beyond = refusal(device_process(address, 20..31));
         assert!(beyond.contains("the users are 0..29"), "{beyond}");
         let stream = TcpStream::connect(address).unwrap();
-        let (mut reader, writer) = connection::open(stream, LARGEST_GREETING).unwrap();
+        let (mut reader, writer) = connection::open(stream, LARGEST_GREETING, SILENCE).unwrap();
         assert_eq!(greeted(&mut reader, &writer, 0..10).head, Head::Welcome);
         let overlapping = refusal(device_process(address, 5..15));
         assert!(
@@ -380,13 +420,24 @@ fn a_process_that_does_not_fit_is_refused_with_the_reason() {
 }
 
 fn greeted(reader: &mut Reader, writer: &connection::Writer, users: Range<u32>) -> Message {
+    let scenario = |offer: &Message| *blake3::hash(&offer.payload).as_bytes();
+    greeted_with(reader, writer, users, scenario)
+}
+
+/// Greets the server with a digest of the scenario that it offers.
+fn greeted_with(
+    reader: &mut Reader,
+    writer: &connection::Writer,
+    users: Range<u32>,
+    scenario: impl Fn(&Message) -> Digest,
+) -> Message {
     writer.send(Message::new(Head::Hello {
         protocol: PROTOCOL,
         build: BUILD,
     }));
     let offer = reader.next().unwrap();
     writer.send(Message::new(Head::Join {
-        scenario: *blake3::hash(&offer.payload).as_bytes(),
+        scenario: scenario(&offer),
         data: DATA,
         first: users.start,
         end: users.end,
@@ -432,7 +483,8 @@ fn nonsense_cuts_the_peer_off_and_changes_nothing() {
                 },
             ] {
                 let stream = TcpStream::connect(address).unwrap();
-                let (mut reader, writer) = connection::open(stream, LARGEST_GREETING).unwrap();
+                let (mut reader, writer) =
+                    connection::open(stream, LARGEST_GREETING, SILENCE).unwrap();
                 assert_eq!(greeted(&mut reader, &writer, 20..30).head, Head::Welcome);
                 writer.send(Message::new(head));
                 while reader.next().is_ok() {}
@@ -597,7 +649,7 @@ fn no_mutated_message_ends_the_server() {
         for _ in 0..CONNECTIONS {
             let mut stream = TcpStream::connect(address).unwrap();
             let own = stream.try_clone().unwrap();
-            let (mut reader, writer) = connection::open(own, LARGEST_GREETING).unwrap();
+            let (mut reader, writer) = connection::open(own, LARGEST_GREETING, SILENCE).unwrap();
             assert_eq!(greeted(&mut reader, &writer, 20..30).head, Head::Welcome);
             for _ in 0..5 {
                 // The server may have hung up by now.
@@ -640,7 +692,7 @@ fn no_mutated_message_ends_a_process_with_devices() {
             let (mut stream, _) = listener.accept().unwrap();
             is_over.store(connection == CONNECTIONS, Ordering::Relaxed);
             let own = stream.try_clone().unwrap();
-            let (mut reader, writer) = connection::open(own, LARGEST_GREETING).unwrap();
+            let (mut reader, writer) = connection::open(own, LARGEST_GREETING, SILENCE).unwrap();
             let hello = reader.next().unwrap();
             assert!(matches!(hello.head, Head::Hello { .. }), "{hello:?}");
             let offer = Head::Offer {

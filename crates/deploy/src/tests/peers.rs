@@ -4,7 +4,7 @@
 use super::*;
 
 /// Reads a message with its length.
-fn whole_message(from: &mut TcpStream) -> io::Result<Vec<u8>> {
+pub(super) fn whole_message(from: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut whole = vec![0; LENGTH_BYTES];
     from.read_exact(&mut whole)?;
     let length = u32::from_le_bytes([whole[0], whole[1], whole[2], whole[3]]);
@@ -83,7 +83,7 @@ fn a_server_that_takes_too_short_messages_is_refused_at_the_greeting() {
     thread::scope(|scope| {
         scope.spawn(|| {
             let (stream, _) = listener.accept().unwrap();
-            let (mut reader, writer) = connection::open(stream, LARGEST_GREETING).unwrap();
+            let (mut reader, writer) = connection::open(stream, LARGEST_GREETING, SILENCE).unwrap();
             reader.next().unwrap();
             let offer = Head::Offer {
                 largest: 1000,

@@ -138,3 +138,49 @@ fn a_process_that_comes_without_what_it_learned_begins_anew_and_is_named() {
     assert_eq!(heard.begun_anew.len(), 1);
     assert_eq!(heard.begun_anew[0], 10..30);
 }
+
+/// If this fails, a full disk at the server or at a process costs the rounds that are over, or nobody
+/// learns which file it was.
+#[test]
+fn a_full_disk_is_named_and_leaves_the_rounds_before() {
+    let text = "training.rounds=6";
+    let full_at = |kept: Kept, in_the_way: Option<&str>| {
+        let folder = tempfile::tempdir().unwrap();
+        if let Some(name) = in_the_way {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        let (outcome, _) = served_keeping(text, kept, |address| {
+            keeping_process(address, 0..30, Some(folder.path().to_owned())).unwrap();
+        });
+        outcome
+    };
+    let every = 2;
+    let kept = Kept {
+        every,
+        ..Kept::default()
+    };
+    let no_room = Kept {
+        room: Some(100),
+        ..kept.clone()
+    };
+    let stopped = full_at(no_room, None).unwrap();
+    let reason = stopped.stopped_by.unwrap().to_string();
+    assert!(
+        reason.contains("cannot write the checkpoint after round 2"),
+        "{reason}"
+    );
+    assert_eq!(stopped.rounds.len(), 2);
+    // A folder of the name of the part is in its way.
+    let error = full_at(kept.clone(), Some("checkpoint-2.part-1-of-2.bin"));
+    let reason = error.map(|outcome| outcome.stopped_by.unwrap().to_string());
+    let reason = reason.unwrap_or_else(|error| error.to_string());
+    assert!(reason.contains("the part of the users 0..29"), "{reason}");
+    let arrivals = Written(Arc::default(), Some(500));
+    let error = full_at(Kept { arrivals, ..kept }, None)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("arrivals.jsonl") && error.contains("make room"),
+        "{error}"
+    );
+}
