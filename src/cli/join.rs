@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::args::JoinArgs;
 use super::inputs::{Inputs, data_directories, threads_of};
-use super::serve::{build, data};
+use super::serve::{build, data, token};
 use super::{Finished, Session};
 use crate::Result;
 use fedrecsim_deploy::{self as deploy, Joining};
@@ -33,6 +33,7 @@ pub(crate) fn join(arguments: &JoinArgs, session: &Session) -> Result<Finished> 
     ));
     let joining = Joining {
         users: first..last + 1,
+        token: token(arguments.token_file.as_deref())?,
         build: build()?,
         threads: threads_of(arguments.threads),
         interrupted: Arc::clone(&session.interrupted),

@@ -33,6 +33,7 @@ pub(crate) fn serve(arguments: ServeArgs, session: &Session) -> Result<Finished>
     let [shape, pace] =
         [arguments.shape, arguments.pace].map(|pretend| pretend == Pretend::Scenario);
     let listener = bind("--listen", arguments.listen, arguments.insecure)?;
+    let token = token(arguments.token_file.as_deref())?;
     // Port 0 stands for one that the system picks.
     let listen = listener.local_addr().unwrap_or(arguments.listen);
     let arguments = RunArgs {
@@ -62,6 +63,7 @@ pub(crate) fn serve(arguments: ServeArgs, session: &Session) -> Result<Finished>
     let serving = Serving {
         world: Arc::clone(&inputs.world),
         scenario: scenario.clone(),
+        token,
         build: build()?,
         data: data(&inputs.fingerprint()),
         threads,
@@ -244,6 +246,25 @@ fn bind(option: &str, address: SocketAddr, insecure: bool) -> Result<TcpListener
     })
 }
 
+/// Returns the digest of the secret in a file; zeros if none is named.
+///
+/// # Errors
+/// [`Error::Read`] for a file that cannot be read, or is empty.
+pub(super) fn token(file: Option<&Path>) -> Result<deploy::Digest> {
+    let Some(file) = file else {
+        return Ok(deploy::Digest::default());
+    };
+    let text = std::fs::read(file).map_err(|reason| Error::read(file, reason))?;
+    // Editors end a file with a line feed, and others do not.
+    match text.trim_ascii() {
+        b"" => Err(Error::read(file, "it has no secret: it is empty")),
+        secret => Ok(blake3::derive_key(
+            "fedrecsim token of serve and join",
+            secret,
+        )),
+    }
+}
+
 /// Returns the digest of the program that is running.
 ///
 /// # Errors
@@ -274,6 +295,21 @@ mod tests {
         let bound = bind("--listen", ([127, 0, 0, 1], 0).into(), false).unwrap();
         let in_use = refusal(bound.local_addr().unwrap());
         assert!(in_use.contains("name another port"), "{in_use}");
+    }
+
+    /// If this fails, an empty file lets everybody in, or a line feed keeps a process out.
+    #[test]
+    fn a_token_is_the_text_of_its_file_and_is_not_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |text: &str| {
+            let path = folder.path().join("token");
+            std::fs::write(&path, text).unwrap();
+            token(Some(&path))
+        };
+        assert_eq!(of("secret\n").unwrap(), of("secret").unwrap());
+        assert_ne!(of("secret").unwrap(), of("another").unwrap());
+        assert_ne!(of("secret").unwrap(), token(None).unwrap());
+        assert!(of(" \n").unwrap_err().to_string().contains("empty"));
     }
 
     /// If this fails, a link in the folder of a report has its file overwritten, or others can read when

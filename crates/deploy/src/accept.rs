@@ -34,6 +34,8 @@ pub(crate) struct Coming {
 /// What the server says in a greeting, and what it compares.
 pub(crate) struct Greeting {
     pub scenario: String,
+    /// The digest of what processes have to know; the same for all where nothing is asked.
+    pub token: Digest,
     pub build: Digest,
     pub data: Digest,
     pub largest: u32,
@@ -103,7 +105,18 @@ fn greet(
 ) -> std::result::Result<Coming, String> {
     let next = |reader: &mut Reader| reader.next().map_err(|error| error.to_string());
     match next(reader)?.head {
-        Head::Hello { protocol, build } if protocol == PROTOCOL => {
+        Head::Hello {
+            protocol,
+            token,
+            build,
+        } if protocol == PROTOCOL => {
+            // These are compared in constant time. Nothing else is told to who has no token.
+            if blake3::Hash::from_bytes(token) != blake3::Hash::from_bytes(greeting.token) {
+                return Err(
+                    "it has another token than the server; name the same --token-file for both"
+                        .to_owned(),
+                );
+            }
             if build != greeting.build {
                 let reason =
                     "it is another build of fedrecsim than the server, and may compute other bits";

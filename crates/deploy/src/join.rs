@@ -26,6 +26,8 @@ pub type MakeWorld<'m> = dyn Fn(&str) -> Result<(Arc<World>, Digest)> + 'm;
 pub struct Joining<'m> {
     /// The users that it has.
     pub users: Range<u32>,
+    /// The digest of the token that both sides know; zeros for none.
+    pub token: Digest,
     /// The digest of the program that both sides run.
     pub build: Digest,
     /// The threads that train.
@@ -116,6 +118,7 @@ fn greet(
 ) -> std::result::Result<(Rc<Devices>, bool), Ended> {
     writer.send(Message::new(Head::Hello {
         protocol: PROTOCOL,
+        token: joining.token,
         build: joining.build,
     }));
     let offer = reader.next().map_err(Ended::Broken)?;

@@ -10,7 +10,7 @@ use fedrecsim_core::ErrorKind;
 use fedrecsim_core::legs::Peer;
 
 /// The version of the protocol.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// The bytes of the length before a message.
 pub(crate) const LENGTH_BYTES: usize = 4;
@@ -32,7 +32,11 @@ pub(crate) struct Message {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Head {
     /// A process says who it is.
-    Hello { protocol: u32, build: Digest },
+    Hello {
+        protocol: u32,
+        token: Digest,
+        build: Digest,
+    },
     /// The server offers a scenario, whose text is the payload, names the largest message, and says
     /// whether trainings are paced and checkpoints are left.
     Offer {

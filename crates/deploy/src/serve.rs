@@ -36,6 +36,8 @@ pub struct Serving {
     pub world: Arc<World>,
     /// The text of the scenario, which joining processes read.
     pub scenario: String,
+    /// The digest of the token that both sides know; zeros for none.
+    pub token: Digest,
     /// The digest of the program that both sides run.
     pub build: Digest,
     /// The digest of the ratings that both sides have read.
@@ -99,6 +101,7 @@ pub fn serve(
     let here = listener.local_addr().map_err(refused)?;
     let greeting = Arc::new(Greeting {
         scenario: serving.scenario,
+        token: serving.token,
         build: serving.build,
         data: serving.data,
         largest: largest_message(&serving.world),

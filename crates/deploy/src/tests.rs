@@ -183,6 +183,7 @@ fn served_keeping(
         let serving = Serving {
             world: world(&text).unwrap().0,
             scenario: text.clone(),
+            token: Digest::default(),
             build: BUILD,
             data: DATA,
             threads: 1,
@@ -236,6 +237,7 @@ fn keeping_process(address: SocketAddr, users: Range<u32>, keep: Option<PathBuf>
 fn joining(users: Range<u32>, keep: Option<PathBuf>) -> Joining<'static> {
     Joining {
         users,
+        token: Digest::default(),
         build: BUILD,
         threads: 1,
         interrupted: Arc::new(AtomicBool::default()),
@@ -375,6 +377,7 @@ fn a_process_that_does_not_fit_is_refused_with_the_reason() {
         let other_world = |text: &str| world(text).map(|(world, _)| (world, [1; 32]));
         let joining = |build, world| Joining {
             users: 0..10,
+            token: Digest::default(),
             build,
             threads: 1,
             interrupted: Arc::new(AtomicBool::default()),
@@ -386,6 +389,13 @@ fn a_process_that_does_not_fit_is_refused_with_the_reason() {
         };
         let other_build = refusal(join(&joining([8; 32], &world), address));
         assert!(other_build.contains("another build"), "{other_build}");
+        let token = [1; 32];
+        let other_token = Joining {
+            token,
+            ..joining([8; 32], &world)
+        };
+        let other_token = refusal(join(&other_token, address));
+        assert!(other_token.contains("--token-file"), "{other_token}");
         let scenario_of = |offer: &Message| *blake3::hash(&offer.payload).as_bytes();
         let stream = TcpStream::connect(address).unwrap();
         let (mut reader, writer) = connection::open(stream, LARGEST_GREETING, SILENCE).unwrap();
@@ -433,6 +443,7 @@ fn greeted_with(
 ) -> Message {
     writer.send(Message::new(Head::Hello {
         protocol: PROTOCOL,
+        token: Digest::default(),
         build: BUILD,
     }));
     let offer = reader.next().unwrap();

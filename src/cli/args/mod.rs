@@ -321,6 +321,9 @@ pub(crate) struct ServeArgs {
     /// Listen on an address that other machines reach, although nothing is encrypted.
     #[arg(long)]
     pub insecure: bool,
+    /// File with a secret that processes have to know, too. A digest of it is sent in the clear.
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
     /// What links frames go over, besides the real ones: those of the scenario's `[network]`, or none.
     #[arg(long, value_enum, default_value_t, value_name = "LINKS")]
     pub shape: Pretend,
@@ -356,6 +359,9 @@ pub(crate) struct JoinArgs {
     /// The first and the last of the users, by their numbers from 0.
     #[arg(long, value_name = "FIRST..LAST", allow_hyphen_values = true, value_parser = users)]
     pub users: (u32, u32),
+    /// File with the secret of the server.
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
     /// Folder where the devices are kept for a server that leaves checkpoints. With it, this process
     /// can be killed and started again together with the server.
     #[arg(long, value_name = "DIR")]

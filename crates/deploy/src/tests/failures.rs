@@ -103,6 +103,7 @@ fn a_reset_in_the_middle_of_a_frame_is_a_broken_connection() {
         let mut stream = TcpStream::connect(address).unwrap();
         let hello = Head::Hello {
             protocol: PROTOCOL,
+            token: Digest::default(),
             build: BUILD,
         };
         let join = Head::Join {
@@ -295,6 +296,7 @@ fn a_peer_that_sends_byte_by_byte_holds_nobody_up() {
         let mut slow = TcpStream::connect(address).unwrap();
         let hello = Head::Hello {
             protocol: PROTOCOL,
+            token: Digest::default(),
             build: BUILD,
         };
         let hello = Message::new(hello).beginning().unwrap();
