@@ -17,7 +17,7 @@ use super::watch::Watch;
 use super::{Finished, Session};
 use crate::{Error, Result};
 use fedrecsim_core::{begin_file, shell_word};
-use fedrecsim_deploy::{self as deploy, News, OpenArrivals, Serving};
+use fedrecsim_deploy::{self as deploy, News, OpenArrivals, Serving, Status, publish};
 use fedrecsim_report::ReportFolder;
 use fedrecsim_sim::checkpoint::{self, Build, Header, Keeper};
 use fedrecsim_sim::deployment::{ARRIVALS_FILE, Arrivals};
@@ -34,6 +34,9 @@ pub(crate) fn serve(arguments: ServeArgs, session: &Session) -> Result<Finished>
         [arguments.shape, arguments.pace].map(|pretend| pretend == Pretend::Scenario);
     let listener = bind("--listen", arguments.listen, arguments.insecure)?;
     let token = token(arguments.token_file.as_deref())?;
+    let shown = arguments.metrics;
+    let shown = shown.map(|address| bind("--metrics", address, arguments.insecure));
+    let shown = shown.transpose()?;
     // Port 0 stands for one that the system picks.
     let listen = listener.local_addr().unwrap_or(arguments.listen);
     let arguments = RunArgs {
@@ -76,7 +79,13 @@ pub(crate) fn serve(arguments: ServeArgs, session: &Session) -> Result<Finished>
     };
     let mut watch = Watch::new(&task.scenario, arguments.options.progress, session);
     watch.begin(&task.scenario, Some(folder.path()), session);
+    let status = Status::new(&task.scenario.name, task.scenario.training.rounds);
+    let status = Arc::new(status);
+    let published = shown.map(|listener| publish(Arc::clone(&status), listener));
+    let published = published.transpose();
+    let _published = published.map_err(|reason| Error::Usage(format!("--metrics: {reason}")))?;
     let outcome = deploy::serve(serving, listener, &mut |news| {
+        status.hear(&news);
         say(&news, listen, &mut watch, session);
     })?;
     let job = Job {

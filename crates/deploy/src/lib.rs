@@ -19,6 +19,7 @@ mod join;
 mod message;
 mod serve;
 mod sorting;
+mod status;
 #[cfg(test)]
 mod tests;
 
@@ -27,4 +28,5 @@ pub use self::{
     join::{Joining, MakeWorld, join},
     message::{Digest, PROTOCOL},
     serve::{News, OpenArrivals, Serving, serve},
+    status::{Published, Status, publish},
 };

@@ -324,6 +324,9 @@ pub(crate) struct ServeArgs {
     /// File with a secret that processes have to know, too. A digest of it is sent in the clear.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// Show what the server does on this address: / for people, /metrics for Prometheus.
+    #[arg(long, value_name = "ADDR")]
+    pub metrics: Option<SocketAddr>,
     /// What links frames go over, besides the real ones: those of the scenario's `[network]`, or none.
     #[arg(long, value_enum, default_value_t, value_name = "LINKS")]
     pub shape: Pretend,
