@@ -130,6 +130,7 @@ fn greet(
         }
         _ => return Err("it did not begin with a greeting".to_owned()),
     }
+    reader.is_known();
     let Greeting {
         largest,
         pace,

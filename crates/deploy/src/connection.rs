@@ -18,8 +18,8 @@ pub(crate) type ConnectionId = u64;
 /// The messages that wait for a peer at most. One that takes so few is cut off.
 const QUEUED: usize = 1 << 17;
 
-/// A peer that is silent for longer is cut off, and so is one that has not greeted by then. Both sides
-/// have to take the same.
+/// A peer that is silent for longer is cut off, and so is one that has not said who it is by then. Both
+/// sides have to take the same.
 pub const SILENCE: Duration = Duration::from_secs(30);
 
 /// The number of heartbeats in that time, if there is nothing else to send.
@@ -121,9 +121,14 @@ impl Writer {
 }
 
 impl Reader {
-    /// Allows messages of this length from now on, since the greeting is over.
-    pub(crate) fn allow(&mut self, largest: u32) {
+    /// Lets the peer take its time from now on, since it has said who it is. It may have ratings to
+    /// read before it goes on, and gives signs of life meanwhile.
+    pub(crate) fn is_known(&mut self) {
         self.stream.get_mut().deadline = None;
+    }
+
+    /// Allows messages of this length from now on.
+    pub(crate) fn allow(&self, largest: u32) {
         self.largest.store(largest, Ordering::Relaxed);
     }
 

@@ -231,6 +231,22 @@ fn a_greeting_has_to_be_over_in_time() {
     });
 }
 
+/// If this fails, a process that reads its ratings for longer than the greeting may take is cut off.
+#[test]
+fn a_peer_that_has_said_who_it_is_may_take_its_time() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (stream, _) = listener.accept().unwrap();
+    let silence = Duration::from_millis(20);
+    let (mut reader, _writer) = connection::open(stream, LARGEST_GREETING, silence).unwrap();
+    // The time is over once this has failed.
+    while reader.next().unwrap_err().kind() != io::ErrorKind::TimedOut {}
+    reader.is_known();
+    let welcome = Message::new(Head::Welcome);
+    peer.write_all(&welcome.beginning().unwrap()).unwrap();
+    assert_eq!(reader.next().unwrap(), welcome);
+}
+
 /// If this fails, heartbeats are taken for a flood, or for nonsense.
 #[test]
 fn ten_thousand_heartbeats_are_signs_of_life_and_no_more() {
