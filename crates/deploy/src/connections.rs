@@ -205,6 +205,15 @@ impl Connections {
         asked.is_some_and(|(_, asker)| asker.send(answer).is_ok())
     }
 
+    /// Lets questions to processes that are away have no answer.
+    pub(crate) fn stop_asking(&self) {
+        for host in self.hosts.borrow_mut().values_mut() {
+            if host.connection.is_none() {
+                host.questions.clear();
+            }
+        }
+    }
+
     /// Invites a user, once its process is there, and returns whether that is now.
     pub(crate) fn invite(&self, (user, invitation): Participant, message: Message) -> bool {
         self.of(user, |host| {

@@ -246,7 +246,8 @@ impl Run<'_> {
                 stopped_by = Some(error);
             }
         }
-        coordinator.finish(self.now(), stopped_by).await
+        let finishing = coordinator.finish(self.now(), stopped_by);
+        self.watching(&interrupted, finishing).await
     }
 
     /// Leaves a checkpoint after a round, if one is due.
@@ -314,7 +315,8 @@ impl Run<'_> {
     }
 
     /// Waits for work that asks devices, and says meanwhile whose processes are away. What it asks
-    /// them waits until they are back.
+    /// them waits until they are back, or the run is interrupted. Then the work is not left half done:
+    /// its questions have no answer, and it ends with that.
     async fn watching<T>(
         &mut self,
         interrupted: &AtomicBool,
@@ -323,7 +325,7 @@ impl Run<'_> {
         let mut work = pin!(work);
         loop {
             if self.say_who_is_missing() && interrupted.load(Ordering::Relaxed) {
-                return Err(Error::Interrupted);
+                self.connections.stop_asking();
             }
             let connections = Rc::clone(&self.connections);
             let mut changed = pin!(connections.changed.notified());

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -112,6 +112,8 @@ struct Kept {
     every: u32,
     /// The number of rounds after which the server stops; 0 for one that does not.
     stops_after: u32,
+    /// The users without whom the server is interrupted; empty for a server that waits for them.
+    stops_without: &'static str,
     /// Whom the server has waited for.
     waited_for: Arc<Mutex<Vec<String>>>,
     /// How long a peer may be silent, if not as long as usual.
@@ -177,7 +179,7 @@ fn served_keeping(
     let text = text.to_owned();
     let server = thread::spawn(move || {
         let written = kept.arrivals.clone();
-        let stops_after = kept.stops_after;
+        let (stops_after, stops_without) = (kept.stops_after, kept.stops_without);
         let waited_for = Arc::clone(&kept.waited_for);
         let interrupted = Arc::<AtomicBool>::default();
         let serving = Serving {
@@ -207,7 +209,12 @@ fn served_keeping(
         let mut heard = Heard::default();
         let outcome = serve(serving, listener, &mut |news| match news {
             News::CutOff(reason) => heard.cut_off.push(reason.to_owned()),
-            News::WaitsFor(users) => waited_for.lock().unwrap().push(users.to_owned()),
+            News::WaitsFor(users) => {
+                waited_for.lock().unwrap().push(users.to_owned());
+                if users == stops_without {
+                    interrupted.store(true, Ordering::Relaxed);
+                }
+            }
             News::BeginsAnew(users) => heard.begun_anew.push(users),
             News::Round(record, _) if record.round == stops_after => {
                 interrupted.store(true, Ordering::Relaxed);

@@ -43,23 +43,31 @@ fn carry(device: TcpStream, server: TcpStream) {
 
 /// Carries messages until one of this kind has come from the server and been brought to the device.
 fn carry_until(device: &TcpStream, server: &TcpStream, is_last: impl Fn(Head) -> bool) {
+    carry_while(device, server, |whole, to| {
+        to.write_all(whole).unwrap();
+        !is_last(head(whole))
+    });
+}
+
+/// Carries messages to the server, and gives those from there to `bring` until it returns false.
+fn carry_while(
+    device: &TcpStream,
+    server: &TcpStream,
+    bring: impl Fn(&[u8], &mut TcpStream) -> bool,
+) {
     let (mut from, mut to) = (device.try_clone().unwrap(), server.try_clone().unwrap());
     let up = thread::spawn(move || {
         while whole_message(&mut from).is_ok_and(|whole| to.write_all(&whole).is_ok()) {}
     });
     let (mut from, mut to) = (server.try_clone().unwrap(), device.try_clone().unwrap());
-    while let Ok(whole) = whole_message(&mut from) {
-        to.write_all(&whole).unwrap();
-        if is_last(
-            Message::read(whole[LENGTH_BYTES..].to_vec().into())
-                .unwrap()
-                .head,
-        ) {
-            break;
-        }
-    }
+    while whole_message(&mut from).is_ok_and(|whole| bring(&whole, &mut to)) {}
     let _ = device.shutdown(Shutdown::Both);
     up.join().unwrap();
+}
+
+fn head(whole: &[u8]) -> Head {
+    let message = whole[LENGTH_BYTES..].to_vec();
+    Message::read(message.into()).unwrap().head
 }
 
 /// If this fails, a device that comes back while the server still holds its old connection is not
@@ -169,8 +177,7 @@ fn a_process_that_is_stopped_is_cut_off_and_takes_part_again() {
                     }
                 });
                 while let Ok(whole) = whole_message(&mut server) {
-                    let message = Message::read(whole[LENGTH_BYTES..].to_vec().into()).unwrap();
-                    if matches!(message.head, Head::Invite { .. })
+                    if matches!(head(&whole), Head::Invite { .. })
                         && !was_stopped.swap(true, Ordering::Relaxed)
                     {
                         // From here on nothing goes up, not even a heartbeat, and nothing ends.
@@ -357,4 +364,48 @@ fn a_server_says_whom_it_waits_for_and_goes_on_when_they_come() {
     });
     assert!(outcome.unwrap().stopped_by.is_none());
     assert_eq!(waited_for.lock().unwrap()[0], "0..29");
+}
+
+/// If this fails, a server that is interrupted while it waits for a process that is away never ends,
+/// or forgets the rounds before.
+#[test]
+fn a_server_that_waits_for_a_process_can_be_interrupted() {
+    for (text, question, rounds) in [
+        // The questions are: begin, the baselines, an evaluation after each round, and digests.
+        ("training.rounds=3", 4, 1),
+        ("training.rounds=3", 6, 3),
+    ] {
+        let kept = Kept {
+            stops_without: "10..29",
+            ..Kept::default()
+        };
+        let asked = AtomicUsize::default();
+        let (outcome, _) = served_keeping(text, kept, |address| {
+            thread::scope(|scope| {
+                scope.spawn(move || device_process(address, 0..10));
+                on_a_way(address, 10..30, unlucky, |_, device, server| {
+                    carry_while(&device, &server, |whole, to| {
+                        // The last question is not brought, so that it has no answer.
+                        let is_last = head(whole) == Head::Question
+                            && asked.fetch_add(1, Ordering::Relaxed) + 1 == question;
+                        !is_last && to.write_all(whole).is_ok()
+                    });
+                });
+            });
+        });
+        let outcome = outcome.unwrap();
+        assert!(matches!(outcome.stopped_by, Some(Error::Interrupted)));
+        assert_eq!(outcome.rounds.len(), rounds);
+    }
+}
+
+/// Is a process that does not come back.
+pub(super) fn unlucky(address: SocketAddr, users: Range<u32>) {
+    let joining = joining(users, None);
+    let attempts = 0;
+    let once = Joining {
+        attempts,
+        ..joining
+    };
+    join(&once, address).unwrap_err();
 }

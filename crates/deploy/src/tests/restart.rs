@@ -1,5 +1,6 @@
 //! Servers that stop and go on from their checkpoint, with processes that do so, too.
 
+use super::failures::unlucky;
 use super::*;
 
 /// The ranges of users that processes have, before the server stops and after that.
@@ -115,18 +116,7 @@ fn a_process_that_comes_without_what_it_learned_begins_anew_and_is_named() {
                 let listener = TcpListener::bind("127.0.0.1:0").unwrap();
                 let detour = listener.local_addr().unwrap();
                 thread::scope(|scope| {
-                    scope.spawn(move || {
-                        let attempts = 0;
-                        let joining = joining(10..30, None);
-                        join(
-                            &Joining {
-                                attempts,
-                                ..joining
-                            },
-                            detour,
-                        )
-                        .unwrap_err()
-                    });
+                    scope.spawn(move || unlucky(detour, 10..30));
                     let (device, _) = listener.accept().unwrap();
                     relay(device, address, 9_000);
                 });

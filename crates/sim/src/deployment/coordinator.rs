@@ -465,11 +465,19 @@ impl Coordinator {
             book(&mut self.bookings, now, participant, ended);
         }
         self.rounds.book(std::mem::take(&mut self.bookings)).await?;
-        let stopped_by =
+        let mut stopped_by =
             stopped_by.or_else(|| (!self.is_over()).then(|| Stop::Stopped { at: now }.into()));
-        let private_parameters = stopped_by.is_none();
-        let collect = Collect { private_parameters };
-        let outcome = answer_of_metrics(self.metrics.send(collect)).await?;
+        let collect = |private_parameters| {
+            answer_of_metrics(self.metrics.send(Collect { private_parameters }))
+        };
+        let outcome = match collect(stopped_by.is_none()).await {
+            // What devices keep cannot be asked any more, and the rounds are there.
+            Err(error) if stopped_by.is_none() && error.leaves_a_result() => {
+                stopped_by = Some(error);
+                collect(false).await?
+            }
+            collected => collected?,
+        };
         Ok(Outcome {
             baselines: self.baselines,
             stopped_by,
