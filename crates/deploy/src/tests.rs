@@ -210,8 +210,11 @@ fn served_keeping(
         let outcome = serve(serving, listener, &mut |news| match news {
             News::CutOff(reason) => heard.cut_off.push(reason.to_owned()),
             News::WaitsFor(users) => {
-                waited_for.lock().unwrap().push(users.to_owned());
-                if users == stops_without {
+                let mut waited_for = waited_for.lock().unwrap();
+                // Before the run begins, they may be those who have not come yet.
+                let were_there = waited_for.iter().any(String::is_empty);
+                waited_for.push(users.to_owned());
+                if were_there && users == stops_without {
                     interrupted.store(true, Ordering::Relaxed);
                 }
             }
