@@ -83,6 +83,9 @@ pub struct Layout {
     pub weighted: bool,
     /// Whether frames carry a report of the client's loss.
     pub reports_utility: bool,
+    /// How many of the blocks every frame has. It may leave out those after them, from some block
+    /// on.
+    required: usize,
 }
 
 impl Layout {
@@ -106,6 +109,7 @@ impl Layout {
             );
         }
         Self {
+            required: blocks.len(),
             blocks: blocks.into(),
             weighted: false,
             reports_utility: false,
@@ -147,6 +151,23 @@ impl Layout {
             blocks: self.blocks.iter().map(block).collect(),
             ..*self
         }
+    }
+
+    /// Returns the same layout whose frames may leave out blocks from the one at `position` on.
+    pub fn optional_from(self, position: usize) -> Self {
+        let required = position.min(self.blocks.len());
+        Self { required, ..self }
+    }
+
+    /// Returns the layout of a frame that has the first `count` blocks; `None` if no frame may have
+    /// so few or so many.
+    pub fn beginning(&self, count: usize) -> Option<Self> {
+        let is_allowed = (self.required..=self.blocks.len()).contains(&count);
+        is_allowed.then(|| Self {
+            blocks: self.blocks[..count].into(),
+            required: count,
+            ..*self
+        })
     }
 
     /// Returns the blocks in their order.
@@ -233,6 +254,19 @@ mod tests {
         );
         assert_eq!(layout.to_string(), "V (3 x 2), counts (3 x 1)");
         assert!(Layout::none().is_empty());
+    }
+
+    /// If this fails, a download without a block that everybody needs is taken for a whole one.
+    #[test]
+    fn a_frame_leaves_out_last_blocks_where_they_are_optional() {
+        let tables = ["E", "R"].map(|name| BlockLayout::item_table(name, SHAPE));
+        let whole = Layout::new(tables.to_vec());
+        assert!(whole.beginning(1).is_none() && whole.beginning(2) == Some(whole.clone()));
+        let first = Layout::of_table("E", SHAPE);
+        let part = whole.optional_from(1);
+        let of = [0, 1, 2, 3].map(|count| part.beginning(count).map(|part| part.blocks().len()));
+        assert_eq!(of, [None, Some(1), Some(2), None]);
+        assert_eq!(part.beginning(1), Some(first));
     }
 
     #[test]

@@ -174,7 +174,7 @@ pub use frame::{HEADER_BYTES, Integrity};
 pub use memory::CodecMemory;
 pub use positions::PositionCode;
 pub use randomness::{FrameKind, Randomness};
-pub use reader::OpenedBlock;
+pub use reader::{OpenedBlock, blocks_in};
 pub use row_request::{decode_row_request, encode_row_request};
 pub use writer::{FrameWriter, parts_ahead};
 

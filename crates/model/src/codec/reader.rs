@@ -15,6 +15,15 @@ use crate::layout::{BlockLayout, Layout, ValueType};
 use crate::table::TableShape;
 use fedrecsim_core::error::Result;
 
+/// Returns the number of blocks that `frame` says it has, as far as its header can be read.
+pub fn blocks_in(frame: &Bytes) -> Option<usize> {
+    match *frame.get(2)? {
+        ONE_TABLE => Some(1),
+        BLOCKS => frame.get(3).map(|blocks| usize::from(*blocks)),
+        _ => None,
+    }
+}
+
 /// Opens the block of a frame of one table. Allocates nothing. [`OpenedBlock::of_codec`] checks the
 /// checksum and everything else in the header.
 ///

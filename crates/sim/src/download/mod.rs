@@ -277,15 +277,23 @@ impl Download {
         }
     }
 
+    /// Returns the layout of `frame`, which may leave out the last blocks of a download.
+    fn layout_of(&self, frame: &Bytes) -> Layout {
+        let part = codec::blocks_in(frame).and_then(|blocks| self.layout.beginning(blocks));
+        part.unwrap_or_else(|| self.layout.clone())
+    }
+
     /// Returns whether its receiver can read `frame`. `rows` says how many rows the receiver has
     /// asked for, if the frame is to have these alone.
     pub(crate) fn is_sound(&self, frame: &Bytes, rows: Option<usize>) -> bool {
         if self.codecs.sends_changes() {
             return codec::unbundle(frame).is_ok();
         }
-        let of_rows = rows.map(|count| self.layout_of_rows(count));
-        let layout = of_rows.as_ref().unwrap_or(&self.layout);
-        self.codecs.decode(frame, layout, &Model::none()).is_ok()
+        let layout = match rows {
+            Some(count) => self.layout_of_rows(count),
+            None => self.layout_of(frame),
+        };
+        self.codecs.decode(frame, &layout, &Model::none()).is_ok()
     }
 
     /// Returns what `user` receives.
@@ -337,8 +345,9 @@ impl Download {
 
     fn decode(&self, frame: &Bytes, intended: Option<&Model>) -> Result<Received> {
         let _stage = enter(Stage::Decode);
-        let update = self.codecs.decode(frame, &self.layout, &Model::none())?;
-        let model = update.apply(&self.layout, &Model::none())?;
+        let layout = self.layout_of(frame);
+        let update = self.codecs.decode(frame, &layout, &Model::none())?;
+        let model = update.apply(&layout, &Model::none())?;
         let intended = intended
             .filter(|intended| !has_the_bits_of_model(&model, intended))
             .cloned();

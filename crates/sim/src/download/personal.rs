@@ -195,6 +195,9 @@ impl Download {
         let _stage = enter(Stage::Encode);
         let randomness =
             Randomness::new(self.streams, FrameKind::Download, Some(user.0), self.number);
-        encode(intended, &self.layout, &self.codecs, randomness)
+        let blocks = intended.layout().blocks().len();
+        let part = self.layout.beginning(blocks);
+        let layout = part.as_ref().unwrap_or(&self.layout);
+        encode(intended, layout, &self.codecs, randomness)
     }
 }

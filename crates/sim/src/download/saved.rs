@@ -14,7 +14,7 @@ use crate::world::World;
 use fedrecsim_core::{Result, UserId};
 use fedrecsim_methods::task::Phase;
 use fedrecsim_model::archive::damaged;
-use fedrecsim_model::codec::Frame;
+use fedrecsim_model::codec::{self, Frame};
 use fedrecsim_model::state::{restore_model, save_model};
 use fedrecsim_model::{Archive, ArchiveReader};
 
@@ -112,8 +112,10 @@ impl Download {
                 let frame = take_frame(archive)?;
                 let has_intended = !codecs.is_lossless()
                     && (place == Place::Checkpoint || rows::are_asked_for(layout, codecs));
+                let blocks = codec::blocks_in(&frame.bytes);
+                let part = blocks.and_then(|blocks| layout.beginning(blocks));
                 let intended = match has_intended {
-                    true => Some(restore_model(archive, layout)?),
+                    true => Some(restore_model(archive, part.as_ref().unwrap_or(layout))?),
                     false => None,
                 };
                 Content::held(frame, intended, kind == 1)

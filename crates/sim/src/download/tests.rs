@@ -156,6 +156,49 @@ fn a_users_own_download_does_not_depend_on_who_is_prepared_with_it() {
     }
 }
 
+/// The download of users with odd numbers alone.
+#[derive(Debug)]
+struct ForSome(Tables);
+
+impl PersonalDownloads for ForSome {
+    fn download(&self, user: UserId) -> Result<Model> {
+        match user.0 % 2 {
+            0 => Ok(Model::none()),
+            _ => self.0.download(user),
+        }
+    }
+}
+
+/// If this fails, a user for whom the server has nothing receives a table of zeros, pays for one, or
+/// cannot be served in a method that says that there may be nothing.
+#[test]
+fn a_user_for_whom_there_is_nothing_receives_an_empty_frame() {
+    for codec in [
+        "codec.downlink=\"dense-f32\"",
+        "codec.downlink={ values = \"int8\" }",
+    ] {
+        let world = small::world(&[codec]);
+        let some = Arc::new(ForSome(Tables(world.method.initial().table(0).shape())));
+        let strict =
+            Download::encode(3, Phase(0), server::Download::PerUser(some), &world).unwrap();
+        assert!(strict.frame(UserId(2)).is_err(), "a block is missing");
+        let download = Download {
+            layout: strict.layout.clone().optional_from(0),
+            ..strict
+        };
+        let [nothing, whole] = [2, 3].map(|user| download.frame(UserId(user)).unwrap().bytes);
+        assert!(nothing.len() < 20 && whole.len() > 100);
+        assert!(download.is_sound(&nothing, None) && download.is_sound(&whole, None));
+        let received = |user| download.received(UserId(user)).unwrap().into_owned();
+        assert_eq!(received(2).model, Model::none());
+        assert_eq!(received(2).frame_bytes, nothing.len() as u64);
+        assert_eq!(
+            received(3).model.layout(),
+            download.layout.beginning(1).as_ref().unwrap()
+        );
+    }
+}
+
 /// If this fails, the frames of a large population are kept in memory, or the frames of those who
 /// stand side by side are made one by one.
 #[test]
