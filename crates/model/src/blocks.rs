@@ -201,6 +201,21 @@ impl Model {
         table.map(|table| &**table)
     }
 
+    /// Returns the same model with `table` as the values of `block`, which it may lack.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn with_table(&self, block: &BlockLayout, table: SharedTable) -> Result<Self> {
+        let mut model = self.clone();
+        if let Some(position) = self.layout.position(&block.name) {
+            model.set_table(position, table)?;
+            return Ok(model);
+        }
+        let layouts = [self.layout.blocks(), std::slice::from_ref(block)].concat();
+        model.blocks.push(BlockValues::Table(table));
+        Self::new(Layout::new(layouts), model.blocks)
+    }
+
     /// Replaces the table of the block at `position`.
     ///
     /// # Errors

@@ -26,6 +26,10 @@ pub struct Block {
     pub(crate) decay: f64,
     pub(crate) turn: u8,
     pub(crate) is_kept: bool,
+    /// The share of its own version that a device goes on from; `None` if it starts from what it
+    /// downloads.
+    pub(crate) own_share: Option<f32>,
+    pub(crate) is_optional: bool,
     /// The table that all rows are pulled to, and the weight of their distance.
     pub(crate) pull: Option<(&'static str, f64)>,
     pub(crate) rule: ServerRule,
@@ -189,6 +193,8 @@ impl Block {
             decay: 0.0,
             turn: 0,
             is_kept: false,
+            own_share: None,
+            is_optional: false,
             pull: None,
             rule: ServerRule::MEAN,
         }
@@ -264,6 +270,20 @@ impl Block {
     /// blocks. The server averages it as before.
     pub fn kept_by_client(mut self, is_kept: bool) -> Self {
         (self.is_kept, self.turn) = (is_kept, u8::from(is_kept));
+        self
+    }
+
+    /// Has clients keep what they have made of a shared item table, score with it, go on from it in
+    /// the next participation, and send it whole. A client that receives the table goes on from
+    /// `share` times its own and the rest of what it has received. The server need not send it.
+    pub fn goes_on_from_own(mut self, share: f64) -> Self {
+        (self.is_kept, self.own_share) = (true, Some(share as f32));
+        self.optional()
+    }
+
+    /// Lets the server leave the block, and those that are declared after it, out of a download.
+    pub fn optional(mut self) -> Self {
+        self.is_optional = true;
         self
     }
 

@@ -18,7 +18,7 @@ use fedrecsim_core::{Error, Result, Streams, UserId};
 use fedrecsim_model::row_table::RowTable;
 use fedrecsim_model::{
     BlockKind, BlockLayout, Layout, Model, ModelUpdate, Private, RowSet, SharedTable, StateVisitor,
-    Table, ValueType,
+    Table, TableUpdate, ValueType,
 };
 use fedrecsim_scenario::sizes::ProblemSize;
 use fedrecsim_scenario::{Traffic, TrafficBlock, UploadUse};
@@ -31,6 +31,16 @@ fn upload_layout<M: Declare>(method: &M, blocks: &[Block], items: usize) -> Layo
     match method.is_weighed() {
         true => layout.weighted(),
         false => layout,
+    }
+}
+
+/// Returns the layout of downloads.
+fn download_layout(blocks: &[Block]) -> Layout {
+    let layout = layout_of(blocks, |block| block.place.is_downloaded);
+    let mut sent = blocks.iter().filter(|block| block.place.is_downloaded);
+    match sent.position(|block| block.is_optional) {
+        Some(first) => layout.optional_from(first),
+        None => layout,
     }
 }
 
@@ -76,7 +86,7 @@ impl<M: Declare> Declared<M> {
                 block.start = Start::table(move |_, _| table.clone());
             }
         }
-        let download = layout_of(&blocks, |block| block.place.is_downloaded);
+        let download = download_layout(&blocks);
         let upload = upload_layout(&method, &blocks, problem.items);
         let (plan, drawn) = Plan::new(blocks, problem.starts);
         Self {
@@ -147,7 +157,7 @@ impl<M: Declare> Declared<M> {
     /// Tells what the method exchanges with these parameters, from its declaration alone.
     pub(crate) fn traffic(parameters: M::Parameters) -> Traffic {
         let (method, blocks) = Self::smallest(parameters);
-        let download = layout_of(&blocks, |block| block.place.is_downloaded);
+        let download = download_layout(&blocks);
         let upload = upload_layout(&method, &blocks, SMALLEST.items);
         let in_model = blocks.iter().filter(|block| block.place.in_model);
         let rules = in_model.map(|block| (block.layout.shape.rows, block.rule));
@@ -256,11 +266,20 @@ impl<M: Declare> Clone for DeclaredClient<M> {
 impl<M: Declare> Client for DeclaredClient<M> {
     fn train(&mut self, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<Trained> {
         let own = self.own.get_mut();
-        let mut trained = self.method.train(own, task, scratch)?;
+        let (model, mut task) = (own.going_on(task.model)?, *task);
+        task.model = &model;
+        let mut trained = self.method.train(own, &task, scratch)?;
         let blocks = &mut trained.update.blocks;
         let plan = Arc::clone(&own.plan);
         for ((at, kept), block) in own.kept_mut().zip(plan.kept()) {
-            kept.keep(table_of(task.model, block.name()), &blocks[at]);
+            let started = table_of(task.model, block.name());
+            if block.own_share.is_none() {
+                kept.keep(started, &blocks[at]);
+                continue;
+            }
+            // The server does not know what the device has started from.
+            blocks[at] = TableUpdate::whole(blocks[at].apply(Some(started))?);
+            kept.keep_whole(&blocks[at]);
         }
         if let Some(first) = blocks.first()
             && let RowSet::Listed(rows) = &first.rows

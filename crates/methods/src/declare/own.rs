@@ -84,15 +84,45 @@ impl<S> Own<S> {
     }
 
     /// Returns the item table that the user scores with: its own version if it keeps one, and
-    /// otherwise that of the model.
+    /// otherwise that of the model. If it goes on from its own version, what it has received is in
+    /// that.
     ///
     /// # Errors
     /// As [`TableUpdate::apply`](fedrecsim_model::table::TableUpdate::apply).
     pub fn table(&self, name: &str, model: &Model) -> Result<SharedTable> {
-        match self.kept(name) {
-            Some(kept) => Ok(Arc::new(kept.whole()?)),
-            None => Ok(Arc::clone(table_of(model, name))),
+        let Some(kept) = self.kept(name) else {
+            return Ok(Arc::clone(table_of(model, name)));
+        };
+        let own = kept.whole()?;
+        Ok(match self.received(name, model) {
+            Some((received, share)) => mixed(own, received, share),
+            None => Arc::new(own),
+        })
+    }
+
+    /// Returns what the user has received of an item table that it goes on from its own version of,
+    /// with the share that is its own.
+    pub(super) fn received<'m>(
+        &self,
+        name: &str,
+        model: &'m Model,
+    ) -> Option<(&'m SharedTable, f32)> {
+        let share = self.plan.block(name).own_share?;
+        Some((model.named(name)?, share))
+    }
+
+    /// Returns `received` with the tables that the device goes on from its own version of.
+    ///
+    /// # Errors
+    /// As [`Self::table`].
+    pub(super) fn going_on<'m>(&self, received: &'m Model) -> Result<Cow<'m, Model>> {
+        let mut model = Cow::Borrowed(received);
+        let kept = self.plan.kept().filter(|block| block.own_share.is_some());
+        for block in kept {
+            let table = self.table(block.name(), received)?;
+            model = Cow::Owned(model.with_table(&block.layout, table)?);
         }
+        Ok(model)
     }
 
     /// Returns what is kept of shared item tables, each with the position of its block in uploads.
@@ -102,6 +132,16 @@ impl<S> Own<S> {
         let kept = uploaded.filter(|(_, block)| block.is_kept);
         kept.map(|(at, _)| at).zip(&mut self.kept)
     }
+}
+
+/// Returns this share of `own`, and the rest of `received`. Of two equal tables that is the same one.
+fn mixed(mut own: Table, received: &SharedTable, share: f32) -> SharedTable {
+    if share == 0.0 {
+        return Arc::clone(received);
+    }
+    let values = own.as_mut_slice().iter_mut().zip(received.as_slice());
+    values.for_each(|(own, received)| *own += (1.0 - share) * (received - *own));
+    Arc::new(own)
 }
 
 /// Holds what follows from the blocks of a method.

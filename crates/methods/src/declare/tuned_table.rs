@@ -40,6 +40,11 @@ impl TunedTable {
         self.tuned = update.clone();
     }
 
+    /// Keeps the table that `update` lists every row of.
+    pub(crate) fn keep_whole(&mut self, update: &TableUpdate) {
+        self.tuned = update.clone();
+    }
+
     /// Replaces the values by those of the update that was sent, which are the same and in the
     /// frame's memory.
     pub(crate) fn was_sent(&mut self, update: &TableUpdate) {

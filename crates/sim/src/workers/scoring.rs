@@ -123,13 +123,15 @@ pub(crate) fn donor_of(user: UserId, world: &World) -> UserId {
     UserId(if drawn < user.0 { drawn } else { drawn + 1 })
 }
 
-/// Returns a copy of `client` that scores with the item table of `model` alone, which is its first
-/// block.
+/// Returns a copy of `client` that scores with the item table of `model` alone. Where the server has
+/// sent none to it, it has no other one than its own.
 fn with_shared_table(client: &dyn Client, model: &Model) -> Result<Box<dyn Client>> {
     let own = client.personal_table()?.ok_or_else(without_table)?;
     let shared = match own.is_added {
         true => Table::zeros(own.values.shape()),
-        false => Table::clone(model.table(0)),
+        false => model
+            .named(&own.name)
+            .map_or(own.values, |table| Table::clone(table)),
     };
     with_table(client, shared)
 }

@@ -127,7 +127,8 @@ pub(super) fn scorer<'a, S>(
             let item_bias = names.item_bias.map(|name| table_of(model, name));
             // A step needs more rows than those that are scored.
             let kept = own.kept(names.table);
-            let Some(kept) = kept.filter(|_| names.recency.is_none()) else {
+            let scores = names.recency.is_none() && own.received(names.table, model).is_none();
+            let Some(kept) = kept.filter(|_| scores) else {
                 let table = own.table(names.table, model)?;
                 let own = (&context.own, context.user);
                 let user = stepped(names.recency.as_ref(), user.to_vec(), &table, own)?;
