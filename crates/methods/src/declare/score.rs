@@ -181,8 +181,11 @@ pub struct Training {
     pub epochs: u32,
     /// The number of samples in a batch.
     pub batch_size: usize,
-    /// The optimiser, which only networks can choose.
+    /// The optimiser, which networks can choose, and products without a bias of each item.
     pub optimizer: Optimizer,
+    /// Ends the training after a pass that has changed the mean loss since its start by less than
+    /// this share; 0: never.
+    pub least_change: f64,
 }
 
 impl Default for Training {
@@ -198,6 +201,7 @@ impl Training {
             epochs,
             batch_size: batch_size as usize,
             optimizer: Optimizer::Sgd,
+            least_change: 0.0,
         }
     }
 
@@ -210,16 +214,22 @@ impl Training {
         order: &mut Stream,
         mut step: impl FnMut(&[T]) -> f32,
     ) -> f64 {
-        let mut loss = 0.0;
-        for _ in 0..self.epochs {
+        let (mut loss, mut seen, mut mean) = (0.0, 0.0, 0.0);
+        for epoch in 0..self.epochs {
             if samples.len() > self.batch_size {
                 order.shuffle_portably(samples);
             }
             for batch in samples.chunks(self.batch_size) {
                 loss += f64::from(step(batch));
             }
+            seen += samples.len() as f64;
+            let before = mean;
+            // Without samples there is no loss.
+            mean = loss / f64::max(seen, 1.0);
+            if epoch > 0 && (mean - before).abs() < self.least_change * before.abs() {
+                break;
+            }
         }
-        // Without samples there is no loss.
-        loss / (samples.len() as f64 * f64::from(self.epochs)).max(1.0)
+        mean
     }
 }

@@ -1,11 +1,11 @@
 //! Trains and scores the methods that declare a score and a loss.
 //!
 //! Each pair of a [`Score`] and a [`Loss`] has a loop that is compiled for it. The packed kernel of
-//! [`product`] trains products with the binary cross-entropy, [`network`] trains networks, and
-//! [`groups`] trains everything else. It sees each positive with its negatives, as networks do with
-//! another loss than the binary cross-entropy.
+//! [`product`] trains products with the binary cross-entropy, [`network`] trains networks and
+//! products by Adam, and [`groups`] trains everything else. It sees each positive with its
+//! negatives, as networks do with another loss than the binary cross-entropy.
 
-use super::score::{Loss, Score, Training};
+use super::score::{Loss, Optimizer, Score, Training};
 use super::{Own, table_of};
 use crate::recent_step::stepped;
 use crate::{
@@ -26,7 +26,7 @@ pub(crate) use network::{layer_updates, score_by_network};
 pub(crate) use product::{Session, update};
 
 /// Trains the blocks that `score` names.
-pub(super) fn train<S>(
+pub(crate) fn train<S>(
     (score, loss): (&Score, Loss),
     training: &Training,
     own: &mut Own<S>,
@@ -42,6 +42,9 @@ pub(super) fn train<S>(
         } => {
             let names = (*vector, *table);
             network::train((network, names, loss), training, own, task, scratch)
+        }
+        Score::Dot(names) if training.optimizer == Optimizer::Adam => {
+            network::train_product((names, loss), training, own, task, scratch)
         }
         Score::Dot(names) if loss == Loss::BinaryCrossEntropy && names.item_bias.is_none() => {
             product::train(names, training, own, task, scratch)

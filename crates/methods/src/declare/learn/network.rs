@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::super::score::{Loss, Optimizer, Training};
+use super::super::score::{Loss, Optimizer, Product, Training};
 use super::super::{Block, Own, table_of};
 use super::pull::Pull;
 use super::{draw_rows, groups_of, keep, listed_update};
@@ -96,10 +96,27 @@ fn slopes_of(
     total as f32
 }
 
-/// Trains the rows of a shared item table and a network, and perhaps a private vector. If these are sent as gradients, it takes none of the steps.
-///
-/// Rows that are not in the batch have a gradient of zero. Adam still moves those that it has moved
-/// before, as it does in PyTorch with a dense embedding.
+/// Says what is trained: a network over rows of a table, and perhaps a private vector.
+struct Parts<'a> {
+    network: &'a Perceptron,
+    vector: Option<&'static str>,
+    table: &'static str,
+    loss: Loss,
+    /// The block that says how the network is stepped.
+    of_weights: &'a Block,
+    /// The number of parameters of the network, from the first on, that are stepped.
+    stepped: usize,
+}
+
+/// What training has made of a table and a network.
+struct Learned {
+    table: TableUpdate,
+    weights: Vec<f32>,
+    mean: f64,
+    work: Work,
+}
+
+/// Trains a network as `score` says, and perhaps a private vector.
 pub(super) fn train<S>(
     (network, (vector, table), loss): (&Perceptron, (Option<&'static str>, &'static str), Loss),
     training: &Training,
@@ -107,16 +124,93 @@ pub(super) fn train<S>(
     task: &LocalTask<'_>,
     scratch: &mut Scratch,
 ) -> Result<Trained> {
+    let (plan, weights) = (Arc::clone(&own.plan), of_user(network, own, task.model));
+    let parts = Parts {
+        network,
+        vector,
+        table,
+        loss,
+        of_weights: plan.block(FIRST_LAYER),
+        stepped: weights.len(),
+    };
+    let learned = learn(&parts, weights, training, own, task, scratch)?;
+    task.check_magnitude(NETWORK, largest_magnitude(&learned.weights))?;
+    let (weights, mut blocks) = (learned.weights, vec![learned.table]);
+    match own.has(FIRST_LAYER) {
+        true => own
+            .run_mut(FIRST_LAYER, weights.len())
+            .copy_from_slice(&weights),
+        false => blocks.extend(layer_updates(&network.layers, &weights)),
+    }
+    let samples = scratch.round_rows.samples.len();
+    let update = ModelUpdate::of_blocks(blocks).weighing(samples as f32);
+    Ok(Trained::new(update, learned.mean, learned.work))
+}
+
+/// Trains the product of a private vector with the rows of a shared item table, which is a network
+/// of one linear unit. Its bias is stepped as the vector is; without one it stays zero.
+pub(super) fn train_product<S>(
+    (names, loss): (&Product, Loss),
+    training: &Training,
+    own: &mut Own<S>,
+    task: &LocalTask<'_>,
+    scratch: &mut Scratch,
+) -> Result<Trained> {
+    assert!(
+        names.item_bias.is_none(),
+        "no optimiser of networks steps biases of items"
+    );
+    let (vector, bias) = (names.vector, names.bias);
+    let (plan, mut weights) = (Arc::clone(&own.plan), own.get(vector).to_vec());
+    let dimension = weights.len();
+    weights.push(bias.map_or(0.0, |name| own.get(name)[0]));
+    let parts = Parts {
+        network: &Perceptron::new(0, &[dimension, 1]),
+        vector: None,
+        table: names.table,
+        loss,
+        of_weights: plan.block(vector),
+        stepped: dimension + usize::from(bias.is_some()),
+    };
+    let learned = learn(&parts, weights, training, own, task, scratch)?;
+    keep(own, task, vector, &learned.weights[..dimension])?;
+    if let Some(name) = bias {
+        keep(own, task, name, &learned.weights[dimension..])?;
+    }
+    let samples = scratch.round_rows.samples.len();
+    let update = ModelUpdate::of_table(learned.table).weighing(samples as f32);
+    Ok(Trained::new(update, learned.mean, learned.work))
+}
+
+/// Trains the rows of a shared item table and a network of these `weights`, and perhaps a private
+/// vector. If these are sent as gradients, it takes none of the steps.
+///
+/// Rows that are not in the batch have a gradient of zero. Adam still moves those that it has moved
+/// before, as it does in PyTorch with a dense embedding.
+fn learn<S>(
+    parts: &Parts<'_>,
+    mut weights: Vec<f32>,
+    training: &Training,
+    own: &mut Own<S>,
+    task: &LocalTask<'_>,
+    scratch: &mut Scratch,
+) -> Result<Learned> {
+    let Parts {
+        network,
+        vector,
+        table,
+        loss,
+        ..
+    } = *parts;
     let downloaded = table_of(task.model, table);
     let mut rows = draw_rows(task, downloaded, scratch)?;
     let round_rows = &mut scratch.round_rows;
     let distinct = round_rows.rows.len();
     let mut user = vector.map_or_else(Vec::new, |name| own.get(name).to_vec());
-    let mut weights = of_user(network, own, task.model);
     let plan = Arc::clone(&own.plan);
     let mut of_user = Group::of(plan.block(vector.unwrap_or(table)), user.len());
     let mut of_rows = Group::of(plan.block(table), rows.len());
-    let mut of_weights = Group::of(plan.block(FIRST_LAYER), weights.len());
+    let mut of_weights = Group::of(parts.of_weights, weights.len());
     let pull = Pull::of(of_rows.block, task.model, &round_rows.rows);
     let mut turns = [&of_user, &of_rows, &of_weights].map(|group| group.block.turn);
     turns.sort_unstable();
@@ -134,6 +228,7 @@ pub(super) fn train<S>(
             total = slopes_of(loss, samples, &batch, buffers.outputs_and_gradient());
             let (by_weights, by_user) = (&mut of_weights.gradient, &mut of_user.gradient);
             network.backward(&weights, &user, &mut buffers, by_weights, by_user);
+            by_weights[parts.stepped..].fill(0.0);
             of_rows.gradient.fill(0.0);
             buffers
                 .gradient
@@ -172,29 +267,22 @@ pub(super) fn train<S>(
     if let Some(name) = vector {
         keep(own, task, name, &user)?;
     }
+    task.check_magnitude(table, largest_magnitude(&rows))?;
     if of_rows.block.sends_gradient {
-        task.check_magnitude(table, largest_magnitude(&rows))?;
         task.check_magnitude(NETWORK, largest_magnitude(&weights))?;
         (rows, weights) = (of_rows.gradient, of_weights.gradient);
     }
     let listed = &round_rows.rows;
-    let mut blocks = vec![match pull {
-        Some(pull) => {
-            let update = pull.whole((downloaded, listed), &rows, step);
-            task.check_magnitude(table, largest_magnitude(&rows))?;
-            update
-        }
+    let table = match pull {
+        Some(pull) => pull.whole((downloaded, listed), &rows, step),
         None => listed_update(task, table, listed, &rows)?,
-    }];
-    task.check_magnitude(NETWORK, largest_magnitude(&weights))?;
-    match own.has(FIRST_LAYER) {
-        true => own
-            .run_mut(FIRST_LAYER, weights.len())
-            .copy_from_slice(&weights),
-        false => blocks.extend(layer_updates(&network.layers, &weights)),
-    }
-    let update = ModelUpdate::of_blocks(blocks).weighing(round_rows.samples.len() as f32);
-    Ok(Trained::new(update, mean, work))
+    };
+    Ok(Learned {
+        table,
+        weights,
+        mean,
+        work,
+    })
 }
 
 /// Returns the flat parameters of a user's network, which is private or shared.
