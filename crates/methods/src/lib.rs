@@ -121,6 +121,7 @@ pub mod task;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod third_party;
+mod user_tables;
 mod user_vector;
 
 pub use averager::Averager;

@@ -152,6 +152,6 @@ impl Declare for GpFedRec {
     }
 
     fn server(&self, averager: Averager) -> Box<dyn Server> {
-        Box::new(GraphServer::new(self.clone(), averager.model().clone()))
+        Box::new(GraphServer::new(self.clone(), &averager))
     }
 }

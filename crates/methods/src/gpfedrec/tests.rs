@@ -129,7 +129,8 @@ fn neighbours_are_as_many_as_asked_for() {
         neighbours: 2,
         ..small(Graph::PublishedCode)
     };
-    let server = GraphServer::new(two, method.initial());
+    let upload = method.upload_layout(Phase::default());
+    let server = GraphServer::new(two, &Averager::with_rules(method.initial(), upload, &[]));
     let likeness = Array2::from_shape_vec((2, 2), vec![0.0, 1.0, 1.0, 0.0]).unwrap();
     assert_eq!(server.neighbours(&likeness), [[0, 1], [0, 1]]);
     let alone = adjacency(&[vec![], vec![0]]);

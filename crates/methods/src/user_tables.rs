@@ -1,0 +1,164 @@
+//! Holds the whole tables that users send, for servers that compare them and make a table of its own
+//! for each user.
+
+use std::sync::Arc;
+
+use ndarray::Array2;
+
+use crate::prelude::*;
+use crate::server::downcast;
+use fedrecsim_model::SharedTable;
+use fedrecsim_model::algebra::{add_pair_products, mirror_upper, product_by_pool};
+use fedrecsim_model::magnitude::MagnitudeCounts;
+
+/// The number of columns of the users' tables that are in double precision at a time.
+const COLUMNS: usize = 4096;
+
+/// The tables of users, in their order.
+pub(crate) struct Uploads {
+    pub shape: TableShape,
+    pub tables: Vec<Table>,
+}
+
+impl Uploads {
+    /// Calls `each` for parts of all tables: the first column, and the values of all users there.
+    fn in_parts(&self, mut each: impl FnMut(usize, Array2<f64>)) {
+        let all = self.shape.values();
+        for first in (0..all).step_by(COLUMNS) {
+            let columns = first..all.min(first + COLUMNS);
+            let rows = self.tables.iter();
+            let values = rows.flat_map(|table| &table.as_slice()[columns.clone()]);
+            let values = values.map(|value| f64::from(*value)).collect();
+            let part = Array2::from_shape_vec((self.tables.len(), columns.len()), values);
+            // There are as many values of every user as columns.
+            each(first, part.unwrap_or_else(|fault| unreachable!("{fault}")));
+        }
+    }
+
+    /// Returns the scalar products of the tables (n x n).
+    pub(crate) fn products(&self) -> Array2<f64> {
+        let mut products = Array2::zeros((self.tables.len(), self.tables.len()));
+        self.in_parts(|_, part| {
+            add_pair_products(&mut products, &part.view());
+        });
+        mirror_upper(&mut products);
+        products
+    }
+
+    /// Returns the sums of all tables with each row of `weights`, which has a column for each user.
+    pub(crate) fn sums(&self, weights: &Array2<f64>) -> Vec<Table> {
+        let mut sums = vec![Table::zeros(self.shape); weights.nrows()];
+        self.in_parts(|first, part| {
+            let of_part = product_by_pool(&weights.view(), &part.view());
+            for (sum, values) in sums.iter_mut().zip(of_part.rows()) {
+                let target = sum.as_mut_slice()[first..].iter_mut().zip(values);
+                target.for_each(|(sum, value)| *sum = *value as f32);
+            }
+        });
+        sums
+    }
+}
+
+/// Returns the mean of tables of one shape, of which there is at least one.
+pub(crate) fn mean_of<'t>(shape: TableShape, tables: impl Iterator<Item = &'t Table>) -> Table {
+    let (mut sums, mut count) = (vec![0.0; shape.values()], 0.0);
+    for table in tables {
+        let values = sums.iter_mut().zip(table.as_slice());
+        values.for_each(|(sum, value)| *sum += f64::from(*value));
+        count += 1.0;
+    }
+    let means = sums.iter().map(|sum| (sum / count) as f32);
+    Table::new(shape, means.collect())
+}
+
+/// What a step has made: the model, and a table for each of some users, in their order.
+#[derive(Clone, Debug)]
+pub(crate) struct Made {
+    pub model: Model,
+    pub users: Vec<UserId>,
+    pub tables: Vec<SharedTable>,
+}
+
+impl Made {
+    /// Returns what there is before a step.
+    pub(crate) fn of_nobody(model: Model) -> Self {
+        Self {
+            model,
+            users: Vec::new(),
+            tables: Vec::new(),
+        }
+    }
+
+    /// Returns the table that was made for a user, if one was.
+    pub(crate) fn of(&self, user: UserId) -> Option<&SharedTable> {
+        let known = self.users.binary_search(&user).ok();
+        known.map(|at| &self.tables[at])
+    }
+
+    /// Visits what was made for users, whose tables have the shape of the model's first.
+    ///
+    /// # Errors
+    /// As [`StateVisitor::values`].
+    pub(crate) fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
+        state.plain(&mut self.users)?;
+        let shape = self.model.table(0).shape();
+        let nothing = || Arc::new(Table::zeros(shape));
+        self.tables.resize_with(self.users.len(), nothing);
+        let mut tables = self.tables.iter_mut();
+        tables.try_for_each(|table| state.values(Arc::make_mut(table).as_mut_slice()))
+    }
+}
+
+/// Holds what has arrived, in the order of users: the tables of all blocks, whole. Where rounds do
+/// not wait, a user may have sent several times, of which the last one counts.
+pub(crate) struct Sent {
+    upload: Layout,
+    sent: Vec<(UserId, Vec<Table>)>,
+    pub report: StepReport,
+}
+
+impl Sent {
+    /// Holds nothing yet. Uploads have this layout.
+    pub(crate) fn new(upload: Layout) -> Self {
+        Self {
+            upload,
+            sent: Vec::new(),
+            report: StepReport::default(),
+        }
+    }
+
+    /// Returns the last tables of each user.
+    pub(crate) fn last_of_each(self) -> (Vec<UserId>, Vec<Vec<Table>>) {
+        let mut last: Vec<(UserId, Vec<Table>)> = Vec::with_capacity(self.sent.len());
+        for sent in self.sent {
+            last.pop_if(|before| before.0 == sent.0);
+            last.push(sent);
+        }
+        last.into_iter().unzip()
+    }
+}
+
+impl Accumulator for Sent {
+    fn absorb(&mut self, contributions: &[Contribution<'_>]) -> Result<()> {
+        for contribution in contributions {
+            let blocks = contribution.update.blocks.iter();
+            let tables = blocks.zip(self.upload.blocks()).map(|(update, block)| {
+                let table = update.apply(contribution.received.base_of(block))?;
+                let counts = MagnitudeCounts::of(table.as_slice(), 1.0);
+                self.report.uploads.add_times(&counts, 1);
+                Ok(table)
+            });
+            let tables = tables.collect::<Result<_>>()?;
+            self.sent.push((contribution.user, tables));
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, other: Box<dyn Accumulator>) -> Result<()> {
+        let other = *downcast::<Self>(other)?;
+        self.report.uploads.add_times(&other.report.uploads, 1);
+        self.sent.extend(other.sent);
+        self.sent.sort_by_key(|(user, _)| *user);
+        Ok(())
+    }
+}
