@@ -67,6 +67,9 @@ pub(crate) fn quickly(name: &str) -> Vec<String> {
         "gpfedrec" => {
             "method.gpfedrec={ learning_rate = 0.5, learning_rate_multiplier = 20 }".to_owned()
         }
+        "fedca" => {
+            "method.fedca={ learning_rate = 0.05, mixed_share = 1, own_share = 0 }".to_owned()
+        }
         "metamf" => "method.metamf={ learning_rate = 0.01, hidden_units = 128 }".to_owned(),
         "centrap" => {
             "method.centrap={ batch_size = 400, learning_rate_network = 1, learning_rate_tables = 60 }".to_owned()

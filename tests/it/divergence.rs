@@ -135,10 +135,11 @@ fn an_explosion_in_the_first_round_leaves_a_report_without_rounds() {
 }
 
 /// For every method that moves along gradients, parameters that make it explode.
-const EXPLODING_RATES: [(&str, &str); 20] = [
+const EXPLODING_RATES: [(&str, &str); 21] = [
     ("fedrap", "{ learning_rate_network = 1e30 }"),
     ("pfedrec", "{ learning_rate = 1e20 }"),
     ("gpfedrec", "{ learning_rate = 1e20 }"),
+    ("fedca", "{ learning_rate = 1e30 }"),
     ("fedmf", "{ learning_rate_items = 1e30 }"),
     ("fedncf", "{ learning_rate_user = 1e30 }"),
     ("fedrecon", "{ learning_rate_items = 1e30 }"),

@@ -74,6 +74,18 @@ const ARMS: &[(&str, &str, Data, Expected)] = &[
             "at the published rates it has only begun after so few rounds, as on MovieLens 100K",
         ),
     ),
+    (
+        "fedca",
+        "{}",
+        Positives,
+        Hardly("a tenth of the devices take a tenth of the tables of a tenth"),
+    ),
+    (
+        "fedca",
+        "{ learning_rate = 0.05, mixed_share = 1, own_share = 0 }",
+        Positives,
+        WellAbove,
+    ),
     ("fedmf", "{}", Positives, WellAbove),
     (
         "fedmf",

@@ -82,6 +82,7 @@ mod colr;
 pub mod declare;
 mod entry;
 mod fcf;
+mod fedca;
 mod fedgram;
 pub mod fedmf;
 mod fedncf;

@@ -5,7 +5,7 @@
 
 pub mod gradient;
 
-pub use libm::{expm1 as exp_m1, log1p as ln_1p, log2, pow, sin, sqrt, tanh};
+pub use libm::{acos, cos, expm1 as exp_m1, log1p as ln_1p, log2, pow, sin, sqrt, tanh};
 
 /// A number of single or double precision.
 pub trait Real: Copy {

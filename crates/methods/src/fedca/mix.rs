@@ -1,0 +1,224 @@
+//! Mixes the tables of users for each of them.
+
+use std::sync::Arc;
+
+use ndarray::Array2;
+
+use super::principal::Principal;
+use super::{FedCa, Mixture};
+use crate::prelude::*;
+use crate::server::{Download, PersonalDownloads, downcast};
+use crate::user_tables::{Made, Sent, Uploads, mean_of};
+use fedrecsim_core::stages::{Stage, enter};
+
+/// The mixture of each user that was drawn. All others receive nothing.
+#[derive(Clone, Debug)]
+struct Mixtures(Made);
+
+impl PersonalDownloads for Mixtures {
+    fn download(&self, user: UserId) -> Result<Model> {
+        Ok(match self.0.of(user) {
+            Some(table) => Model::of_table("E", Arc::clone(table)),
+            None => Model::none(),
+        })
+    }
+}
+
+/// Holds the parameters, and the mixtures of the last step. The model is the mean of what was sent,
+/// which no device receives.
+pub(super) struct MixingServer {
+    parameters: FedCa,
+    upload: Layout,
+    last: Arc<Mixtures>,
+}
+
+impl MixingServer {
+    pub(super) fn new(parameters: FedCa, averager: &Averager) -> Self {
+        Self {
+            parameters,
+            upload: averager.upload_layout().clone(),
+            last: Arc::new(Mixtures(Made::of_nobody(averager.model().clone()))),
+        }
+    }
+
+    /// Returns how the users that were drawn are mixed for each of them: a row each.
+    fn weights(&self, drawn: &[Vec<Table>], step: &StepContext<'_>) -> Result<Array2<f64>> {
+        let (p, tables) = (&self.parameters, drawn.iter().map(|sent| &sent[0]));
+        let likeness = likeness(p.mixture, &tables.collect::<Vec<_>>(), step)?;
+        let samples = drawn.iter().map(|sent| f64::from(sent[2].as_slice()[0]));
+        let samples: Vec<f64> = samples.collect();
+        let total = samples.iter().sum::<f64>().max(1.0);
+        let alignment = |u: usize, v: usize| alignment(&drawn[u][1], &drawn[v][1]);
+        let mut weights = Array2::zeros((drawn.len(), drawn.len()));
+        for (u, mut row) in weights.rows_mut().into_iter().enumerate() {
+            let of_user = |v: usize| {
+                let (share, aligned) = (samples[v] / total, alignment(u, v));
+                composite(p, share, (likeness[(u, v)], aligned))
+            };
+            let found = on_simplex(&(0..drawn.len()).map(of_user).collect::<Vec<_>>());
+            row.iter_mut()
+                .zip(found)
+                .for_each(|(weight, found)| *weight = found);
+        }
+        Ok(weights)
+    }
+}
+
+/// Returns what the weight of a user in a mixture is projected from.
+pub(super) fn composite(p: &FedCa, share: f64, (likeness, alignment): (f64, f64)) -> f64 {
+    match p.mixture {
+        Mixture::PublishedCode => share + p.alignment * alignment + p.similarity * likeness,
+        Mixture::Paper => {
+            let sum = share + p.similarity * likeness + p.alignment / 2.0 * alignment;
+            sum / (1.0 + p.similarity)
+        }
+    }
+}
+
+/// Returns how alike each two tables are.
+pub(super) fn likeness(
+    mixture: Mixture,
+    tables: &[&Table],
+    step: &StepContext<'_>,
+) -> Result<Array2<f64>> {
+    let compared = |table: &&Table| -> Result<Vec<f64>> {
+        if mixture == Mixture::Paper {
+            return Ok(table.as_slice().iter().copied().map(f64::from).collect());
+        }
+        let dimension = table.shape().dimension;
+        let found = Principal::of(table.as_slice(), dimension, None, 1);
+        let found =
+            found.map_err(|cause| step.unsolvable("the principal component of E", cause))?;
+        Ok(found.scores(0, table.as_slice()))
+    };
+    let compared: Vec<Vec<f64>> = tables.iter().map(compared).collect::<Result<_>>()?;
+    Ok(Array2::from_shape_fn(
+        (tables.len(), tables.len()),
+        |(u, v)| {
+            let values = compared[u].iter().zip(&compared[v]);
+            let squares: f64 = values.map(|(a, b)| (a - b) * (a - b)).sum();
+            match mixture {
+                Mixture::Paper => 1.0 / (1.0 + squares),
+                Mixture::PublishedCode => {
+                    let likeness = 1.0 / (1.0 + math::sqrt(squares));
+                    if likeness > 0.9 { 1.0 } else { likeness }
+                }
+            }
+        },
+    ))
+}
+
+/// Returns the cosine of the mean angle between the directions of two users, which are paired from
+/// the largest cosine down.
+pub(super) fn alignment(one: &Table, other: &Table) -> f64 {
+    let directions = one.shape().rows;
+    let cosine = |i: usize, j: usize| {
+        let values = one.row(i).iter().zip(other.row(j));
+        let products = values.map(|(a, b)| f64::from(*a) * f64::from(*b));
+        products.sum::<f64>().clamp(-1.0, 1.0)
+    };
+    let pairs = (0..directions).flat_map(|i| (0..directions).map(move |j| (i, j)));
+    let mut pairs: Vec<(f64, usize, usize)> = pairs.map(|(i, j)| (cosine(i, j), i, j)).collect();
+    pairs.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mut is_free = [vec![true; directions], vec![true; directions]];
+    let mut angles = 0.0;
+    for (cosine, i, j) in pairs {
+        if is_free[0][i] && is_free[1][j] {
+            (is_free[0][i], is_free[1][j]) = (false, false);
+            angles += math::acos(cosine);
+        }
+    }
+    math::cos(angles / directions as f64)
+}
+
+/// Returns the point of the probability simplex that is next to `point`.
+pub(super) fn on_simplex(point: &[f64]) -> Vec<f64> {
+    let mut sorted = point.to_vec();
+    sorted.sort_by(|a, b| b.total_cmp(a));
+    let (mut sum, mut threshold) = (0.0, 0.0);
+    for (count, value) in (1..).zip(&sorted) {
+        sum += value;
+        let lowered = (sum - 1.0) / f64::from(count);
+        if *value > lowered {
+            threshold = lowered;
+        }
+    }
+    point
+        .iter()
+        .map(|value| (value - threshold).max(0.0))
+        .collect()
+}
+
+impl Server for MixingServer {
+    fn model(&self) -> &Model {
+        &self.last.0.model
+    }
+
+    fn set_model(&mut self, model: Model) -> Result<()> {
+        self.model().check_same_layout(&model)?;
+        self.last = Arc::new(Mixtures(Made::of_nobody(model)));
+        Ok(())
+    }
+
+    fn download(&self) -> Download {
+        Download::PerUser(self.last.clone())
+    }
+
+    fn accumulator(&self) -> Box<dyn Accumulator> {
+        Box::new(Sent::new(self.upload.clone()))
+    }
+
+    fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
+        let sent = *downcast::<Sent>(sums)?;
+        let report = sent.report;
+        let (users, mut sent) = sent.last_of_each();
+        if users.is_empty() {
+            return Ok(report);
+        }
+        let _stage = enter(Stage::Aggregate);
+        let shape = self.model().table(0).shape();
+        let mean = mean_of(shape, sent.iter().map(|sent| &sent[0]));
+        step.check_magnitude("E", largest_magnitude(mean.as_slice()))?;
+        let mut model = self.model().clone();
+        model.set_table(0, mean.into())?;
+        let count = (self.parameters.mixed_share * users.len() as f64) as usize;
+        let mut drawn: Vec<usize> = (0..users.len()).collect();
+        let mut stream = step.named_stream("fedca/mixed");
+        stream.keep_drawn(&mut drawn, count.max(1));
+        drawn.sort_unstable();
+        let users = drawn.iter().map(|at| users[*at]).collect();
+        let drawn: Vec<Vec<Table>> = drawn
+            .iter()
+            .map(|at| std::mem::take(&mut sent[*at]))
+            .collect();
+        let weights = self.weights(&drawn, step)?;
+        let tables = drawn.into_iter().filter_map(|sent| sent.into_iter().next());
+        let uploads = Uploads {
+            shape,
+            tables: tables.collect(),
+        };
+        let tables = uploads.sums(&weights);
+        let (n, all, values) = (
+            tables.len() as u64,
+            sent.len() as u64,
+            shape.values() as u64,
+        );
+        // The mean, the components, the distances and the mixtures.
+        let multiply_adds =
+            values * (all + n * (shape.dimension as u64 + 1) + n * n) + n * n * shape.rows as u64;
+        let tables = tables.into_iter().map(Arc::new).collect();
+        self.last = Arc::new(Mixtures(Made {
+            model,
+            users,
+            tables,
+        }));
+        Ok(StepReport {
+            multiply_adds,
+            ..report
+        })
+    }
+
+    fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
+        Arc::make_mut(&mut self.last).0.visit_state(state)
+    }
+}
