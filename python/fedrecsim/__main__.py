@@ -20,7 +20,7 @@ def main() -> int:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         words, names = command.taken(sys.argv[1:])
-        trackers = _track.chosen(names)
+        trackers = _track.chosen(names, lambda text: command.say("warning", text))
     except _native.ScenarioError as reason:
         command.say("error", str(reason))
         return REFUSED

@@ -49,7 +49,8 @@ class Direct:
     def fit(self, context: Context, arrays: Mapping[str, np.ndarray], config: Config) -> Fitted:
         """Trains a client."""
         returned = self.client(context).fit(list(arrays.values()), dict(config))
-        if not (isinstance(returned, tuple) and [*map(type, returned)][::2] == [list, dict]):
+        is_whole = isinstance(returned, tuple) and [*map(type, returned)][::2] == [list, dict]
+        if not is_whole or not hasattr(returned[1], "__index__"):
             wanted = "a list of arrays, the number of examples and a dictionary"
             raise TypeError(f"`fit` must return {wanted}, not {returned!r:.80}")
         trained, examples, metrics = returned

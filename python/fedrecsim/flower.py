@@ -203,7 +203,9 @@ class FlowerMethod(Method):
         update: dict[str, np.ndarray | Rows] = {}
         for ((name, block), like), value in zip(self._pairs(), arrays):
             array = np.asarray(value)
-            if (array.shape, array.dtype) != (like.shape, like.dtype):
+            # All arrays travel in single precision, so a client may compute in another one.
+            is_alike = array.dtype == like.dtype or array.dtype.kind == like.dtype.kind == "f"
+            if array.shape != like.shape or not is_alike:
                 raise ValueError(
                     f"`fit` returned the array `{name}` with the shape {array.shape} and the type {array.dtype}, and "
                     f"the model has {like.shape} and {like.dtype}"

@@ -77,7 +77,7 @@ def run(
     saved = _inputs.users_of(save_users)
     folder = _inputs.folder_of(out, checkpoint_every, keep_checkpoint, resume)
     show, end = _progress.shown() if progress and _progress.is_visible() else (None, None)
-    with _track.Tracking(_track.chosen(track), on_round) as tracking:
+    with _track.Tracking(_track.chosen(track, _track.warn), on_round) as tracking:
         try:
             report = tracking.run(source, _inputs.threads_of(threads), show, (folder, keep_checkpoint, saved))
         except BaseException as reason:

@@ -147,6 +147,7 @@ class Simulation:
         `held_out` for the test, and `popular`, the item that popularity would show in its place. Items of its
         training and validation part are left out. Users and items have the names of the ratings file; generated
         ones are numbered from 0."""
+        _inputs.count_of("top", top)
         shown = self._native.recommend(str(user), top)
         popular = self._native.recommend_popular(str(user), top)
         return [

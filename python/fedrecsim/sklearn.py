@@ -127,6 +127,9 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         Raises ScenarioError for a user whom the fit did not see.
         """
         check_is_fitted(self)
+        _inputs.count_of("n", n)
+        if isinstance(users, str):
+            raise ScenarioError(f"`users` must be a list of users, and is the text {users!r}: write [{users!r}]")
         shown = []
         for user in users:
             number = self._number(user)

@@ -160,6 +160,9 @@ def test_a_run_recommends_what_its_simulation_would(small) -> None:
     for _ in simulation:
         pass
     shown = simulation.recommend(3, 5)
+    for wrong in (-1, 2.5):
+        with pytest.raises(fedrecsim.ScenarioError, match="`top` must be a whole number from 1"):
+            simulation.recommend(3, wrong)
     assert len(shown) == 5 and [row["score"] for row in shown] == sorted((row["score"] for row in shown), reverse=True)
     run = fedrecsim.run(small, progress=False)
     with pytest.warns(UserWarning, match="and is trained once more"):

@@ -46,6 +46,11 @@ def test_it_learns_scores_and_recommends(plays) -> None:
     assert again.recommend([1000], n=5) == [shown]
     with pytest.raises(fedrecsim.ScenarioError, match="has not seen the user 7"):
         model.recommend([7])
+    for wrong in (-1, 0, 2.5, True):
+        with pytest.raises(fedrecsim.ScenarioError, match="`n` must be a whole number from 1"):
+            model.recommend([1000], n=wrong)
+    with pytest.raises(fedrecsim.ScenarioError, match="must be a list of users"):
+        model.recommend("1000")
     with pytest.raises(fedrecsim.ScenarioError, match="none of these rows"):
         model.score(unseen[:1])
 

@@ -38,6 +38,7 @@ __all__ = [
     "hand_over",
     "read",
     "state_of",
+    "warn",
 ]
 
 #: The files of a report that trackers get. `users.csv` tells of single users, and stays with its owner.
@@ -91,7 +92,7 @@ class Tracking:
 
         scenario = resolved(source)
         rows, rounds = Rows(scenario), at(scenario, "training").get("rounds")
-        self._feeds = Feeds(self._trackers, _warn)
+        self._feeds = Feeds(self._trackers, warn)
         try:
             self._feeds.begin(Path(source["path"]).stem, parameters_of(scenario))
             last = clock()
@@ -129,7 +130,7 @@ class Tracking:
                 end(self._feeds, json.loads(self._report.json), _rows_of(self._report), _files_of(self._report))
         except Exception as fault:
             # Whatever it is, the run has its result.
-            _warn(f"the trackers lack the end of this run: {fault!r}")
+            warn(f"the trackers lack the end of this run: {fault!r}")
 
 
 def hand_over(
@@ -174,7 +175,7 @@ def state_of(folder: Path) -> tuple[int, int] | None:
 @contextlib.contextmanager
 def each_run_of(order: Order, track: Track | None) -> Iterator[None]:
     """Hands over every run of a study that ends within the context. A tracker that fails gets no other run."""
-    trackers = chosen(track)
+    trackers = chosen(track, warn)
     before = {run.folder: state_of(run.folder) for run in order.runs()} if trackers else {}
     try:
         yield
@@ -183,7 +184,7 @@ def each_run_of(order: Order, track: Track | None) -> Iterator[None]:
             if state_of(run.folder) not in (None, before.get(run.folder)):
                 study = order.folder.name
                 parameters: dict[str, Value] = {"study": study, "arm": run.arm}
-                trackers = hand_over(run.folder, trackers, _warn, f"{study}: {run.name}", parameters)
+                trackers = hand_over(run.folder, trackers, warn, f"{study}: {run.name}", parameters)
 
 
 def end(feeds: Feeds, record: RunRecord, rows: Sequence[Row], files: Mapping[str, bytes]) -> list[Tracker]:
@@ -214,5 +215,6 @@ def _figure_of(scenario: Mapping[str, object], record: RoundRecord) -> Figure | 
     return None if value is None else (headline.upper(), value)
 
 
-def _warn(text: str) -> None:
+def warn(text: str) -> None:
+    """Says that a tracker lacks something."""
     warnings.warn(text, TrackerFailed, stacklevel=2)

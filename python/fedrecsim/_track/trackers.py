@@ -204,14 +204,25 @@ class Tensorboard:
 TRACKERS: dict[str, Callable[[], Tracker]] = {"mlflow": Mlflow, "tensorboard": Tensorboard, "wandb": Wandb}
 
 
-def chosen(track: Track | None) -> list[Tracker]:
-    """Returns the trackers that were asked for, ready to begin.
+class NotInstalled(_native.ScenarioError):
+    """The library of a tracker cannot be imported."""
 
-    Raises ScenarioError for one that is not there or not installed.
+
+def chosen(track: Track | None, warn: Callable[[str], None]) -> list[Tracker]:
+    """Returns the trackers that were asked for, ready to begin. One whose library is not installed is left out, and
+    `warn` is told: a run goes on without it.
+
+    Raises ScenarioError for a name that no tracker has.
     """
     if track is None:
         return []
-    return [_made(one) for one in (track if isinstance(track, (list, tuple)) else [track])]
+    ready = []
+    for one in track if isinstance(track, (list, tuple)) else [track]:
+        try:
+            ready.append(_made(one))
+        except NotInstalled as missing:
+            warn(str(missing))
+    return ready
 
 
 def _made(tracker: object) -> Tracker:
@@ -227,7 +238,7 @@ def _made(tracker: object) -> Tracker:
 
 
 def _needed(module: str, extra: str) -> ModuleType:
-    """Imports the package of a tracker. Raises ScenarioError with the remedy if it cannot be imported."""
+    """Imports the package of a tracker. Raises NotInstalled with the remedy if it cannot be imported."""
     reason = f"no module named {module!r}"
     try:
         found = importlib.import_module(module)
@@ -236,7 +247,7 @@ def _needed(module: str, extra: str) -> ModuleType:
             return found
     except ImportError as fault:
         reason = str(fault)
-    raise _native.ScenarioError(
+    raise NotInstalled(
         f"the tracker `{extra}` is not installed ({reason}); install it by `pip install \"fedrecsim[{extra}]\"`"
     )
 
