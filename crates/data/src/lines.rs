@@ -88,7 +88,7 @@ impl<'a> Lines<'a> {
                 path: self.path.to_owned(),
                 line: self.number,
                 message: format!(
-                    "the line has more than {} MiB, so it is no rating: write one rating in a line",
+                    "the line has more than {} MiB, so it is no row of a table: write one row in a line",
                     LONGEST_LINE >> 20
                 ),
             });

@@ -169,7 +169,10 @@ impl Doubt {
                     Some(whom) if whom.contains(" and ") => {
                         format!("{whom} were still improving.")
                     }
-                    Some(whom) => format!("{whom} was still improving."),
+                    Some(whom) => match whom.strip_prefix("all ") {
+                        Some(rest) => format!("All {rest} were still improving."),
+                        None => format!("{whom} was still improving."),
+                    },
                     None => "It was still improving.".to_owned(),
                 },
                 format!(

@@ -4,6 +4,7 @@
 //! older version is read, and what it does not have has its default.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -81,6 +82,9 @@ impl SavedReport {
     }
 }
 
+/// The longest JSON file that is read. The results of a study with thousands of runs have some MiB.
+const LONGEST_JSON: u64 = 128 << 20;
+
 /// Reads a JSON file that has the version of its layout.
 ///
 /// # Errors
@@ -93,7 +97,15 @@ pub(crate) fn json<T: DeserializeOwned>(path: &Path, known: u32, what: &str) -> 
     }
     let refused = |reason: String| Error::read(path, format!("it is not {what}: {reason}"));
     let told = |reason: serde_json::Error| refused(reason.to_string());
-    let text = fs::read(path).map_err(|reason| Error::read(path, reason))?;
+    let mut text = Vec::new();
+    let file = fs::File::open(path);
+    // One byte above the limit is enough to know that the file is too long.
+    file.and_then(|file| file.take(LONGEST_JSON + 1).read_to_end(&mut text))
+        .map_err(|reason| Error::read(path, reason))?;
+    if text.len() as u64 > LONGEST_JSON {
+        let limit = LONGEST_JSON >> 20;
+        return Err(refused(format!("it has more than {limit} MiB")));
+    }
     let Layout { format } = serde_json::from_slice(&text).map_err(told)?;
     let format = format.ok_or_else(|| refused("it has no `format`".to_owned()))?;
     if format > known.into() {

@@ -99,7 +99,9 @@ impl<'r> Settings<'r> {
                         .written
                         .keys()
                         .chain(others.iter().map(|(name, _)| name));
-                    let known: Vec<String> = known.map(|name| format!("`{name}`")).collect();
+                    // A value of an axis may have the name of settings.
+                    let known: BTreeSet<String> = known.map(|name| format!("`{name}`")).collect();
+                    let known: Vec<String> = known.into_iter().collect();
                     let known = match known.is_empty() {
                         true => format!("; write them below [settings.{name}]"),
                         false => format!("; known: {}", known.join(", ")),

@@ -176,7 +176,9 @@ pub(super) fn front(results: &Results, metric: &str, arms: &[ChartArm], heading:
     let classes = grounds::classes(&results.grounds());
     Chart {
         id: "front",
-        title: format!("{label} at the selected rounds, and the front"),
+        title: format!(
+            "{label} at the selected rounds, and the front: the arms that none beats in both"
+        ),
         description: format!(
             "Points of the mean {label} of every arm at the selected rounds against the mean cost until then, with 95 % \
              intervals, and a line that joins the arms that no other one beats in both. The tables below have the figures."

@@ -30,11 +30,20 @@ pub(super) fn warnings(results: &Results, names: &Names) -> Vec<Block> {
         let is_all = whom.len() == results.arms.len() && whom.len() > 1;
         match is_all && !matches!(doubt, Doubt::StillImproving { .. }) {
             true => doubt.note(None),
-            false => doubt.note(Some(&joined(whom))),
+            false => doubt.note(Some(
+                &all_but(whom, &names.labels).unwrap_or_else(|| joined(whom)),
+            )),
         }
     };
     blocks.extend(found.iter().map(note));
     blocks
+}
+
+/// Returns several arms by the only one of all that is not among them; `None` if there is no such one.
+fn all_but(whom: &[String], all: &[String]) -> Option<String> {
+    let others = all.iter().filter(|label| !whom.contains(label));
+    let others: Vec<String> = others.cloned().collect();
+    (others.len() == 1 && whom.len() > 2).then(|| format!("all but {}", joined(&others)))
 }
 
 /// Returns the doubts about an arm: those about half of its runs or more.
