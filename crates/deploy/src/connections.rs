@@ -36,6 +36,14 @@ pub(crate) struct Joined {
     pub begins_anew: bool,
 }
 
+/// A process whose devices begin anew.
+#[derive(Debug)]
+pub(crate) struct Anew {
+    pub users: Range<u32>,
+    /// Whether they have answered all that they were asked after the last round.
+    pub scored: bool,
+}
+
 /// The processes, by the first of their users.
 #[derive(Default)]
 pub(crate) struct Connections {
@@ -43,6 +51,8 @@ pub(crate) struct Connections {
     /// The number of the run.
     run: u64,
     hosts: RefCell<BTreeMap<u32, Host>>,
+    /// Those that have come without what they had learned, until the run takes note.
+    anew: RefCell<Vec<Anew>>,
     /// Whether the processes are settled, since the run has begun. Before that, one that goes away
     /// is forgotten.
     settled: Cell<bool>,
@@ -153,6 +163,14 @@ impl Connections {
         let first = host.first_question.as_ref();
         let first = first.filter(|_| coming.run != self.run).cloned();
         let begins_anew = first.is_some();
+        if begins_anew {
+            // What has waited was made for devices that knew more.
+            host.waiting.clear();
+            self.anew.borrow_mut().push(Anew {
+                users: coming.users.clone(),
+                scored: host.questions.is_empty(),
+            });
+        }
         if let Some(first) = first
             && host
                 .questions
@@ -203,6 +221,16 @@ impl Connections {
         let host = hosts.find(|host| matches!(&host.connection, Some((own, _)) if *own == id));
         let asked = host.and_then(|host| host.questions.pop_front());
         asked.is_some_and(|(_, asker)| asker.send(answer).is_ok())
+    }
+
+    /// Returns whether the run has to take note of some that have come without what they had learned.
+    pub(crate) fn have_begun_anew(&self) -> bool {
+        !self.anew.borrow().is_empty()
+    }
+
+    /// Returns the processes that have come without what they had learned, once.
+    pub(crate) fn begun_anew(&self) -> Vec<Anew> {
+        self.anew.take()
     }
 
     /// Lets questions to processes that are away have no answer.

@@ -134,6 +134,7 @@ pub fn serve(
         let run = Run {
             connections: Rc::clone(&connections),
             happened,
+            put_off: None,
             store: checkpoints.store,
             began: Instant::now(),
             began_at: SimTime::ZERO,
@@ -199,6 +200,8 @@ struct Starting {
 struct Run<'t> {
     connections: Rc<Connections>,
     happened: UnboundedReceiver<Happened>,
+    /// What has happened and is handled next, once it is known which devices begin anew.
+    put_off: Option<Happened>,
     store: Box<dyn CheckpointStore>,
     /// When this process began with its rounds, and what time of the run that was.
     began: Instant,
@@ -340,12 +343,18 @@ impl Run<'_> {
     }
 
     async fn round(&mut self, coordinator: &mut Shaped, interrupted: &AtomicBool) -> Result<()> {
+        self.take_note_of_new_devices(coordinator)?;
         let mut orders = coordinator.begin_round(self.now())?;
         while !self.obey(std::mem::take(&mut orders)) {
+            self.take_note_of_new_devices(coordinator)?;
             let (at, event) = match self.losses.pop_front() {
                 Some(lost) if !coordinator.is_under_way(lost) => continue,
                 Some(lost) => (Instant::now(), Event::Of(lost, Told::Lost)),
-                None => match self.happened.recv().await {
+                None => match self.next_happened().await {
+                    happened if self.connections.have_begun_anew() => {
+                        self.put_off = happened;
+                        continue;
+                    }
                     Some(Happened::Event(at, event)) => (at, event),
                     Some(Happened::Gone(lost, reason)) => {
                         (self.tell)(News::CutOff(&reason));
@@ -369,6 +378,24 @@ impl Run<'_> {
         let ending = coordinator.end_round();
         let (record, total) = self.watching(interrupted, ending).await?;
         (self.tell)(News::Round(&record, &total));
+        Ok(())
+    }
+
+    /// Returns what has happened next.
+    async fn next_happened(&mut self) -> Option<Happened> {
+        match self.put_off.take() {
+            None => self.happened.recv().await,
+            happened => happened,
+        }
+    }
+
+    /// Tells the coordinator which devices begin anew, before it makes anything for them. What they said
+    /// before is of participations that are lost then.
+    fn take_note_of_new_devices(&mut self, coordinator: &mut Shaped) -> Result<()> {
+        for anew in self.connections.begun_anew() {
+            let lost = coordinator.begin_anew(anew.users, anew.scored)?;
+            self.losses.extend(lost);
+        }
         Ok(())
     }
 

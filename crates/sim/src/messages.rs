@@ -2,6 +2,7 @@
 //!
 //! Every message is a question with a typed answer, and the asker waits for it.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use actix::prelude::*;
@@ -85,6 +86,7 @@ pub(crate) trait AskServer:
     + Ask<RequestArrived>
     + Ask<UploadArrived>
     + Ask<CloseStep>
+    + Ask<Forget>
     + Ask<SaveLearned>
     + Ask<Save>
 {
@@ -112,6 +114,11 @@ pub(crate) struct RequestArrived {
     /// The frame as it came over the link.
     pub frame: Bytes,
 }
+
+/// Network -> server: the devices of these users have lost what they had been sent.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Forget(pub Range<u32>);
 
 /// Network -> third party: a step of the server is over; take in what has arrived.
 #[derive(Message)]

@@ -4,6 +4,7 @@
 //! Nothing here knows where time comes from. The owner of a clock says when something happens, be
 //! it a calendar or the real world.
 
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,8 +16,8 @@ use super::consultation::ReplySource;
 use super::durations::Durations;
 use super::invitation::Participant;
 use super::messages::{
-    AbsorbRequests, AskServer, AskThirdParty, Book, CloseStep, ConsultThirdParty, Happened, News,
-    Orders, Receipt, RequestArrived, RoundBooked, RoundEnded, StepOutcome, UploadArrived,
+    AbsorbRequests, AskServer, AskThirdParty, Book, CloseStep, ConsultThirdParty, Forget, Happened,
+    News, Orders, Receipt, RequestArrived, RoundBooked, RoundEnded, StepOutcome, UploadArrived,
 };
 use super::outcome::{Booking, Ending, Gauges, Level, LossCause, RoundRecord};
 use super::resident::{answer_of_metrics, unanswered};
@@ -188,6 +189,11 @@ impl Rounds {
             bookings,
         };
         answer_of_metrics(self.peers.round_ended.send(ended)).await
+    }
+
+    /// Tells the server that the devices of these users have lost what they had been sent.
+    pub(crate) fn forget(&self, users: Range<u32>) {
+        self.peers.server.ask(Forget(users));
     }
 
     /// Has the metrics book what has happened, and returns the list.

@@ -5,6 +5,7 @@
 //! that comes to something else.
 
 use std::io::{self, BufRead, Read, Write};
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +58,13 @@ pub(super) enum Line {
         at: u64,
         user: u32,
         invitation: u32,
+    },
+    /// The devices of these users begin anew, before they are scored after the last round or later.
+    Anew {
+        at: u64,
+        first: u32,
+        end: u32,
+        scored: bool,
     },
     End {
         at: u64,
@@ -152,7 +160,11 @@ impl Line {
             | Self::Lost {
                 user, invitation, ..
             } => Some((UserId(*user), InvitationId(*invitation))),
-            Self::Run { .. } | Self::Round { .. } | Self::Alarm { .. } | Self::End { .. } => None,
+            Self::Run { .. }
+            | Self::Round { .. }
+            | Self::Alarm { .. }
+            | Self::Anew { .. }
+            | Self::End { .. } => None,
         }
     }
 }
@@ -208,6 +220,17 @@ impl Arrivals {
 
     pub(super) fn round(&mut self, at: SimTime) -> Result<()> {
         self.put(&Line::Round { at: at.as_nanos() })
+    }
+
+    pub(super) fn anew(&mut self, at: SimTime, users: &Range<u32>, scored: bool) -> Result<()> {
+        let at = at.as_nanos();
+        let (first, end) = (users.start, users.end);
+        self.put(&Line::Anew {
+            at,
+            first,
+            end,
+            scored,
+        })
     }
 
     pub(super) fn event(&mut self, at: SimTime, event: &Event) -> Result<()> {

@@ -1,6 +1,7 @@
 //! The server of a run in real time: it is told what has happened, and says what to send.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -240,6 +241,21 @@ impl Coordinator {
     fn move_to(&mut self, now: SimTime) -> SimTime {
         self.now = self.now.max(now);
         self.now
+    }
+
+    /// Takes note that the devices of these users begin anew, since they have lost what they had. What
+    /// is under way with them has to be lost before anything else happens. `scored` says whether they
+    /// had been scored after the last round by then. It happens at the instant of the last event, so that it moves no time of a
+    /// round that is ending.
+    ///
+    /// # Errors
+    /// Those of recording it.
+    pub fn begin_anew(&mut self, users: Range<u32>, scored: bool) -> Result<()> {
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.anew(self.now, &users, scored)?;
+        }
+        self.rounds.forget(users);
+        Ok(())
     }
 
     /// Takes in what has happened to a participation, and returns what to do. What comes from one

@@ -186,6 +186,19 @@ impl Devices {
         trained.map(Some)
     }
 
+    /// Has these users be as if they had never taken part, once their trainings have ended.
+    ///
+    /// # Errors
+    /// Defects of the simulator.
+    pub(super) async fn forget(&self, users: Range<u32>) -> Result<()> {
+        self.held.borrow_mut().forget(&users);
+        for user in users.map(UserId) {
+            self.end_earlier((user, InvitationId(u32::MAX))).await?;
+            self.threads.forget(user);
+        }
+        Ok(())
+    }
+
     /// Ends the earlier participations of a user, and waits for the end of their trainings. If a
     /// later one has begun meanwhile, that stays.
     async fn end_earlier(&self, (user, id): Participant) -> Result<()> {

@@ -77,6 +77,12 @@ impl Held {
         Ok(())
     }
 
+    /// Has these users hold nothing.
+    pub(super) fn forget(&mut self, users: &Range<u32>) {
+        self.of_users
+            .retain(|(_, holder), _| !users.contains(&holder.0));
+    }
+
     /// Takes in the changes that `user` has received, and returns the download that they lead to.
     ///
     /// # Errors

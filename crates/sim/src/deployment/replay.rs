@@ -4,6 +4,7 @@
 //! it keeps changes in between, so it makes what it made then.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 
@@ -81,6 +82,12 @@ impl Replay<'_> {
         let mut now = SimTime::ZERO;
         for (place, line) in recorded.lines.iter().enumerate() {
             self.at = place;
+            // Devices that began anew before they were scored were scored so.
+            let comes_first = matches!(line, Line::Anew { scored: false, .. });
+            if !comes_first && std::mem::take(&mut self.end_round) {
+                let (record, total) = self.coordinator.end_round().await?;
+                observer.round_finished(&record, total);
+            }
             if stopped_by.is_some() && !matches!(line, Line::End { .. }) {
                 continue;
             }
@@ -90,10 +97,6 @@ impl Replay<'_> {
                 }
                 Err(error) if error.leaves_a_result() => stopped_by = Some(error),
                 Err(error) => return Err(error),
-            }
-            if std::mem::take(&mut self.end_round) {
-                let (record, total) = self.coordinator.end_round().await?;
-                observer.round_finished(&record, total);
             }
         }
         self.coordinator.finish(now, stopped_by).await
@@ -110,6 +113,13 @@ impl Replay<'_> {
             Line::Round { at } => {
                 *now = SimTime::from_nanos(*at);
                 return self.coordinator.begin_round(*now);
+            }
+            Line::Anew {
+                first, end, scored, ..
+            } => {
+                self.begin_anew(*first..*end).await?;
+                self.coordinator.begin_anew(*first..*end, *scored)?;
+                return Ok(Vec::new());
             }
             Line::Alarm { at } => (at, None),
             Line::Received { at, .. } => (at, Some(Told::Received)),
@@ -192,6 +202,12 @@ impl Replay<'_> {
             Order::EndRound => self.end_round = true,
         }
         Ok(())
+    }
+
+    /// Has these users begin anew. A training of theirs waits for nothing any more.
+    async fn begin_anew(&mut self, users: Range<u32>) -> Result<()> {
+        self.parts.retain(|user, _| !users.contains(&user.0));
+        self.devices.forget(users).await
     }
 
     fn forget(&mut self, (user, id): Participant) {

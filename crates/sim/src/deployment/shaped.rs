@@ -81,6 +81,21 @@ impl Shaped {
             .collect()
     }
 
+    /// As [`Coordinator::begin_anew`]. Returns the participations of these users, which are to be lost.
+    /// What is held back of them is not sent any more.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn begin_anew(&mut self, users: Range<u32>, scored: bool) -> Result<Vec<Participant>> {
+        let mut lost = self.coordinator.under_way();
+        lost.retain(|(user, _)| users.contains(&user.0));
+        if let Some(links) = &mut self.links {
+            lost.iter().try_for_each(|lost| links.stop(*lost))?;
+        }
+        self.coordinator.begin_anew(users, scored)?;
+        Ok(lost)
+    }
+
     /// As [`Coordinator::begin_round`].
     ///
     /// # Errors

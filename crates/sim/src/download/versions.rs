@@ -5,6 +5,7 @@
 //! the next change has what the codec left out of this one, and client and server hold the same
 //! bits.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
@@ -101,6 +102,14 @@ impl Versions {
     pub(crate) fn acknowledge(&mut self, user: UserId, number: u32) {
         let known = &mut self.acknowledged[user.0 as usize];
         *known = (*known).max(number + 1);
+    }
+
+    /// Notes that `users` have no version any more.
+    pub(crate) fn forget(&mut self, users: &Range<u32>) {
+        let users = users.start as usize..users.end as usize;
+        for known in self.acknowledged.get_mut(users).into_iter().flatten() {
+            *known = 0;
+        }
     }
 
     /// Returns those of `users` (ascending) who have a version.

@@ -15,7 +15,7 @@ use super::checkpoints::{Save, SaveLearned};
 use super::download::{Download, Versions};
 use super::invitation::{Invitation, Participant};
 use super::messages::{
-    AskServer, CloseStep, GetModel, GetScoring, Happened, News, Orders, Receipt, SetModel,
+    AskServer, CloseStep, Forget, GetModel, GetScoring, Happened, News, Orders, Receipt, SetModel,
     StepOutcome, UploadArrived,
 };
 use super::outcome::Ending;
@@ -249,6 +249,16 @@ impl Handler<UploadArrived> for ServerActor {
             ending,
             orders: self.advance(now),
         })
+    }
+}
+
+impl Handler<Forget> for ServerActor {
+    type Result = ();
+
+    fn handle(&mut self, Forget(users): Forget, _context: &mut Self::Context) {
+        for versions in &mut self.versions {
+            versions.forget(&users);
+        }
     }
 }
 

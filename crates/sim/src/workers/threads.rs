@@ -123,6 +123,11 @@ impl Threads {
         self.devices.take();
     }
 
+    /// Makes a user be as if it had never taken part.
+    pub(crate) fn forget(&self, user: UserId) {
+        self.devices.borrow_mut().clients.remove(&user);
+    }
+
     /// Appends the devices that have been made, and their end.
     ///
     /// # Errors
