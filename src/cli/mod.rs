@@ -21,6 +21,7 @@ mod join;
 mod keeping;
 mod leak_test;
 mod leftovers;
+mod log;
 mod memory;
 mod methods_page;
 mod new;

@@ -11,6 +11,7 @@ use super::args::{Pretend, ProgressArg, RunArgs, RunOptions, ServeArgs};
 use super::carry_out::{Job, conclude};
 use super::inputs::{Inputs, strictness, threads_of};
 use super::keeping::{header, reopened};
+use super::log::Log;
 use super::run::{claim, folder_of, reproducing};
 use super::task::Task;
 use super::watch::Watch;
@@ -39,6 +40,9 @@ pub(crate) fn serve(arguments: ServeArgs, session: &Session) -> Result<Finished>
     let shown = shown.transpose()?;
     // Port 0 stands for one that the system picks.
     let listen = listener.local_addr().unwrap_or(arguments.listen);
+    let log = arguments.log.as_deref();
+    let log = log.map(|path| Log::open(path, listen, session));
+    let mut log = log.transpose()?;
     let arguments = RunArgs {
         input: arguments.input,
         out: arguments.out,
@@ -86,8 +90,11 @@ pub(crate) fn serve(arguments: ServeArgs, session: &Session) -> Result<Finished>
     let _published = published.map_err(|reason| Error::Usage(format!("--metrics: {reason}")))?;
     let outcome = deploy::serve(serving, listener, &mut |news| {
         status.hear(&news);
+        log.iter_mut().for_each(|log| log.hear(&news, session));
         say(&news, listen, &mut watch, session);
-    })?;
+    });
+    log.iter_mut().for_each(|log| log.end(&outcome, session));
+    let outcome = outcome?;
     let job = Job {
         control: None,
         options: &arguments.options,
@@ -112,7 +119,11 @@ fn say(news: &News<'_>, listen: SocketAddr, watch: &mut Watch<'_>, session: &Ses
             "waits for the users {users} (fedrecsim join {listen} --users FIRST..LAST)"
         )),
         News::Complete => session.note("all users are there"),
-        News::CutOff(reason) => session.warn(&format!("a process was cut off: {reason}")),
+        News::CutOff(reason) | News::Left(_, reason) => {
+            session.warn(&format!("a process was cut off: {reason}"));
+        }
+        // The line of those who are missing says so, and the round.
+        News::Joined(_) | News::Checkpoint(_) => {}
         News::BeginsAnew(Range { start, end }) => session.warn(&format!(
             "the devices of the users {start}..{} begin anew, since their process has lost them",
             end - 1

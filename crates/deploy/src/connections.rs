@@ -51,6 +51,8 @@ pub(crate) struct Connections {
     /// The number of the run.
     run: u64,
     hosts: RefCell<BTreeMap<u32, Host>>,
+    /// The users of those that have come, until the run has said so.
+    came: RefCell<Vec<Range<u32>>>,
     /// Those that have come without what they had learned, until the run takes note.
     anew: RefCell<Vec<Anew>>,
     /// Whether the processes are settled, since the run has begun. Before that, one that goes away
@@ -194,6 +196,7 @@ impl Connections {
             writer.send(message);
         }
         host.connection = Some((id, writer));
+        self.came.borrow_mut().push(coming.users.clone());
         self.changed.notify_one();
         Ok(Joined { lost, begins_anew })
     }
@@ -221,6 +224,11 @@ impl Connections {
         let host = hosts.find(|host| matches!(&host.connection, Some((own, _)) if *own == id));
         let asked = host.and_then(|host| host.questions.pop_front());
         asked.is_some_and(|(_, asker)| asker.send(answer).is_ok())
+    }
+
+    /// Returns the users of the processes that have come, once.
+    pub(crate) fn came(&self) -> Vec<Range<u32>> {
+        self.came.take()
     }
 
     /// Returns whether the run has to take note of some that have come without what they had learned.

@@ -69,10 +69,16 @@ pub enum News<'n> {
     WaitsFor(&'n str),
     /// All users are there.
     Complete,
+    /// The process of these users has come.
+    Joined(Range<u32>),
+    /// The process of these users was cut off, for this reason.
+    Left(Range<u32>, &'n str),
     /// A round is over, with the bytes of the run so far.
     Round(&'n RoundRecord, &'n ByDirection<Flow>),
-    /// A peer was refused or cut off, for this reason.
+    /// A peer that was not the process of any users was refused or cut off, for this reason.
     CutOff(&'n str),
+    /// A checkpoint is there, after this round.
+    Checkpoint(u32),
     /// The devices of these users have lost what they learned.
     BeginsAnew(Range<u32>),
 }
@@ -272,14 +278,16 @@ impl Run<'_> {
         };
         let left = self.watching(interrupted, leaving).await;
         self.store = store;
-        left
+        left.map(|()| (self.tell)(News::Checkpoint(rounds)))
     }
 
     /// Forgets what came before the run, when nobody was invited to anything.
     fn forget_what_came(&mut self) {
         while let Ok(happened) = self.happened.try_recv() {
-            if let Happened::Gone(_, reason) | Happened::CutOff(reason) = happened {
-                (self.tell)(News::CutOff(&reason));
+            match happened {
+                Happened::Gone(lost, reason) => (self.tell)(News::Left(lost.users, &reason)),
+                Happened::CutOff(reason) => (self.tell)(News::CutOff(&reason)),
+                _ => {}
             }
         }
     }
@@ -304,8 +312,12 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Says whose processes are away, unless that was said, and returns whether some are.
+    /// Says whose processes have come, and whose are away, unless that was said. Returns whether some
+    /// are.
     fn say_who_is_missing(&mut self) -> bool {
+        for users in self.connections.came() {
+            (self.tell)(News::Joined(users));
+        }
         let missing = self.connections.missing();
         if missing != self.missing {
             match &missing {
@@ -357,13 +369,17 @@ impl Run<'_> {
                     }
                     Some(Happened::Event(at, event)) => (at, event),
                     Some(Happened::Gone(lost, reason)) => {
-                        (self.tell)(News::CutOff(&reason));
+                        (self.tell)(News::Left(lost.users.clone(), &reason));
                         self.losses.extend(lost.invited);
                         self.losses.extend(coordinator.on_links_of(lost.users));
                         continue;
                     }
                     Some(Happened::CutOff(reason)) => {
                         (self.tell)(News::CutOff(&reason));
+                        continue;
+                    }
+                    Some(Happened::Joined) => {
+                        self.say_who_is_missing();
                         continue;
                     }
                     Some(Happened::BeginsAnew(users)) => {

@@ -21,7 +21,9 @@ pub(crate) enum Happened {
     Event(Instant, Event),
     /// A connection has ended, for this reason, and this is lost with it.
     Gone(Lost, String),
-    /// A process was cut off, for this reason.
+    /// A process has come.
+    Joined,
+    /// A peer was cut off, for this reason.
     CutOff(String),
     /// The devices of these users begin anew, since their process has not kept them.
     BeginsAnew(Range<u32>),
@@ -50,7 +52,7 @@ pub(crate) async fn sort(
                         });
                         let anew = begins_anew.then(|| Happened::BeginsAnew(coming.users));
                         // If this fails, so does the next one.
-                        for happened in gone.into_iter().chain(anew) {
+                        for happened in gone.into_iter().chain([Happened::Joined]).chain(anew) {
                             let _ = events.send(happened);
                         }
                         continue;

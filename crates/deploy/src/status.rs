@@ -65,7 +65,8 @@ impl Status {
                 figures.lost += u64::from(record.lost);
                 (figures.bytes_up, figures.bytes_down) = (total.up.sent, total.down.sent);
             }
-            News::CutOff(reason) => {
+            News::Joined(_) | News::Checkpoint(_) => {}
+            News::CutOff(reason) | News::Left(_, reason) => {
                 figures.cut_off += 1;
                 figures.last_error = Some((*reason).to_owned());
             }

@@ -208,7 +208,7 @@ fn served_keeping(
         };
         let mut heard = Heard::default();
         let outcome = serve(serving, listener, &mut |news| match news {
-            News::CutOff(reason) => heard.cut_off.push(reason.to_owned()),
+            News::CutOff(reason) | News::Left(_, reason) => heard.cut_off.push(reason.to_owned()),
             News::WaitsFor(users) => {
                 let mut waited_for = waited_for.lock().unwrap();
                 // Before the run begins, they may be those who have not come yet.
@@ -223,7 +223,7 @@ fn served_keeping(
                 interrupted.store(true, Ordering::Relaxed);
             }
             News::Complete => waited_for.lock().unwrap().push(String::new()),
-            News::Round(..) => {}
+            News::Round(..) | News::Joined(_) | News::Checkpoint(_) => {}
         });
         let arrivals = written.0.lock().unwrap().clone();
         heard.waited_for = waited_for.lock().unwrap().clone();

@@ -327,6 +327,9 @@ pub(crate) struct ServeArgs {
     /// Show what the server does on this address: / for people, /metrics for Prometheus.
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<SocketAddr>,
+    /// Append what happens to this file, a JSON object on each line.
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
     /// What links frames go over, besides the real ones: those of the scenario's `[network]`, or none.
     #[arg(long, value_enum, default_value_t, value_name = "LINKS")]
     pub shape: Pretend,
