@@ -37,18 +37,18 @@ pub(crate) struct Writer {
 }
 
 /// The side of a connection that messages come from.
-pub(crate) struct Reader {
-    stream: BufReader<Timed>,
+pub(crate) struct Reader<S: Read = TcpStream> {
+    stream: BufReader<Timed<S>>,
     largest: Arc<AtomicU32>,
 }
 
 /// A stream that gives nothing after its deadline, however little its peer sends at a time.
-struct Timed {
-    stream: TcpStream,
+struct Timed<S> {
+    stream: S,
     deadline: Option<Instant>,
 }
 
-impl Read for Timed {
+impl<S: Read> Read for Timed<S> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.deadline {
             Some(deadline) if Instant::now() >= deadline => Err(io::ErrorKind::TimedOut.into()),
@@ -75,14 +75,7 @@ pub(crate) fn open(
     let thread = thread::Builder::new()
         .name("connection".to_owned())
         .spawn(move || write_all(written, &queued, silence / HEARTBEATS))?;
-    let timed = Timed {
-        stream: stream.try_clone()?,
-        deadline: Some(Instant::now() + silence),
-    };
-    let reader = Reader {
-        stream: BufReader::new(timed),
-        largest: Arc::new(AtomicU32::new(largest)),
-    };
+    let reader = Reader::new(stream.try_clone()?, Some(Instant::now() + silence), largest);
     let stream = Arc::new(stream);
     let thread = Arc::new(Mutex::new(Some(thread)));
     let writer = Writer {
@@ -120,7 +113,15 @@ impl Writer {
     }
 }
 
-impl Reader {
+impl<S: Read> Reader<S> {
+    /// Reads from `stream` until the deadline, if there is one, messages of this length at most.
+    pub(crate) fn new(stream: S, deadline: Option<Instant>, largest: u32) -> Self {
+        Self {
+            stream: BufReader::new(Timed { stream, deadline }),
+            largest: Arc::new(AtomicU32::new(largest)),
+        }
+    }
+
     /// Lets the peer take its time from now on, since it has said who it is. It may have ratings to
     /// read before it goes on, and gives signs of life meanwhile.
     pub(crate) fn is_known(&mut self) {

@@ -28,5 +28,6 @@ pub use self::{
     join::{Joining, MakeWorld, join},
     message::{Digest, PROTOCOL},
     serve::{News, OpenArrivals, Serving, serve},
+    sorting::read_all,
     status::{Published, Status, publish},
 };

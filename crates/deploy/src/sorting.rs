@@ -8,6 +8,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::accept::Incoming;
+use super::connection::Reader;
 use super::connections::{Connections, Joined, Lost};
 use super::message::{Head, Made, Message};
 use fedrecsim_core::work::Work;
@@ -87,6 +88,18 @@ pub(crate) async fn sort(
             return;
         }
     }
+}
+
+/// Reads what a peer has sent, messages of `largest` bytes at most, as both ends read it and as the
+/// server understands it. Returns the number of messages before something that is none. For `fuzz/`.
+pub fn read_all(sent: &[u8], largest: u32) -> usize {
+    let mut reader = Reader::new(sent, None, largest);
+    let mut count = 0;
+    while let Ok(message) = reader.next() {
+        let _ = event_of(message);
+        count += 1;
+    }
+    count
 }
 
 /// The work that a device may say that it has done, of each kind. Sums of what no device does would

@@ -661,18 +661,51 @@ fn messages() -> Vec<Message> {
         .collect()
 }
 
+/// The mutated messages that go over one connection. An end does not read on after nonsense, so that
+/// most of them are read only if they are few.
+const ON_A_CONNECTION: usize = 5;
+
 /// If this fails, one message ends the server, or a peer that sends nonsense is not counted.
 #[test]
 fn no_mutated_message_ends_the_server() {
-    const CONNECTIONS: usize = 700;
+    send_mutated_to_the_server(10_000);
+}
+
+/// If this fails, one message of somebody who stands in for the server ends a process with devices.
+#[test]
+fn no_mutated_message_ends_a_process_with_devices() {
+    send_mutated_to_a_process(2_000);
+}
+
+/// If this fails, one message in a million ends an end, or an end keeps memory for what it has refused.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "takes minutes: cargo test --release -p fedrecsim-deploy million -- --ignored --nocapture"]
+fn no_message_of_a_million_ends_an_end() {
+    for (end, send) in [
+        ("server", send_mutated_to_the_server as fn(usize)),
+        ("process", send_mutated_to_a_process),
+    ] {
+        // The first ones take what is kept for later ones.
+        send(20_000);
+        let before = failures::resident_kib();
+        send(1_000_000);
+        let after = failures::resident_kib();
+        println!("{end}: {before} KiB before 1,000,000 messages, {after} KiB after them");
+        assert!(after < before + (32 << 10), "{end}");
+    }
+}
+
+fn send_mutated_to_the_server(messages: usize) {
+    let connections = messages / ON_A_CONNECTION;
     let (outcome, heard) = served("training.rounds=1", |address| {
-        let (mut dice, messages) = (Dice(7), messages());
-        for _ in 0..CONNECTIONS {
+        let (mut dice, messages) = (Dice(7), self::messages());
+        for _ in 0..connections {
             let mut stream = TcpStream::connect(address).unwrap();
             let own = stream.try_clone().unwrap();
             let (mut reader, writer) = connection::open(own, LARGEST_GREETING, SILENCE).unwrap();
             assert_eq!(greeted(&mut reader, &writer, 20..30).head, Head::Welcome);
-            for _ in 0..5 {
+            for _ in 0..ON_A_CONNECTION {
                 // The server may have hung up by now.
                 let _ = stream.write_all(&dice.mutated(&messages));
             }
@@ -688,16 +721,14 @@ fn no_mutated_message_ends_the_server() {
     assert!(outcome.stopped_by.is_none());
     assert_eq!(outcome.rounds[0].aggregated, 15);
     assert!(
-        heard.cut_off.len() >= CONNECTIONS / 2,
+        heard.cut_off.len() >= connections / 2,
         "{}",
         heard.cut_off.len()
     );
 }
 
-/// If this fails, one message of somebody who stands in for the server ends a process with devices.
-#[test]
-fn no_mutated_message_ends_a_process_with_devices() {
-    const CONNECTIONS: usize = 300;
+fn send_mutated_to_a_process(messages: usize) {
+    let connections = messages / ON_A_CONNECTION;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let is_over = AtomicBool::default();
@@ -708,10 +739,10 @@ fn no_mutated_message_ends_a_process_with_devices() {
                 device_process(address, 20..30).ok();
             }
         });
-        let (mut dice, messages) = (Dice(11), messages());
-        for connection in 0..=CONNECTIONS {
+        let (mut dice, messages) = (Dice(11), self::messages());
+        for connection in 0..=connections {
             let (mut stream, _) = listener.accept().unwrap();
-            is_over.store(connection == CONNECTIONS, Ordering::Relaxed);
+            is_over.store(connection == connections, Ordering::Relaxed);
             let own = stream.try_clone().unwrap();
             let (mut reader, writer) = connection::open(own, LARGEST_GREETING, SILENCE).unwrap();
             let hello = reader.next().unwrap();
@@ -724,10 +755,10 @@ fn no_mutated_message_ends_a_process_with_devices() {
             writer.send(Message::with(offer, "training.rounds=1"));
             assert!(matches!(reader.next().unwrap().head, Head::Join { .. }));
             writer.send(Message::new(Head::Welcome));
-            if connection == CONNECTIONS {
+            if connection == connections {
                 writer.say_bye();
             } else {
-                for _ in 0..5 {
+                for _ in 0..ON_A_CONNECTION {
                     let _ = stream.write_all(&dice.mutated(&messages));
                 }
                 let _ = stream.shutdown(Shutdown::Write);
@@ -735,4 +766,16 @@ fn no_mutated_message_ends_a_process_with_devices() {
             while reader.next().is_ok() {}
         }
     });
+}
+
+proptest::proptest! {
+    /// If this fails, a length that a peer only claims takes memory, or bytes that were cut off anywhere
+    /// end the process that reads them.
+    #[test]
+    fn what_a_peer_sends_is_read_up_to_nonsense(seed: u64, cut in 0usize..2000) {
+        let (mut dice, messages) = (Dice(seed), messages());
+        let mut sent: Vec<u8> = (0..20).flat_map(|_| dice.mutated(&messages)).collect();
+        sent.truncate(cut);
+        proptest::prop_assert!(read_all(&sent, 200) <= 20);
+    }
 }
