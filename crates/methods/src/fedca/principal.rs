@@ -37,9 +37,9 @@ impl Principal {
         let mut centred = vec![0.0; dimension];
         for (at, row) in each().filter(|(at, _)| count(*at) > 0.0) {
             centre(row, &mean, &mut centred);
-            for i in 0..dimension {
-                for j in i..dimension {
-                    scatter[(i, j)] += count(at) * centred[i] * centred[j];
+            for (i, one) in centred.iter().enumerate() {
+                for (j, other) in centred.iter().enumerate().skip(i) {
+                    scatter[(i, j)] += count(at) * one * other;
                 }
             }
         }

@@ -43,8 +43,8 @@ fn directions_of(user: usize) -> Table {
 fn after_a_step(method: &Declared<FedCa>) -> Box<dyn Server> {
     let mut server = method.server();
     let mut sums = server.accumulator();
-    for user in 0..3 {
-        let n = Table::new(TableShape::new(1, 1), vec![SENT[user].2]);
+    for (user, (_, _, samples)) in SENT.iter().enumerate() {
+        let n = Table::new(TableShape::new(1, 1), vec![*samples]);
         let blocks = [table_of_user(user), directions_of(user), n];
         let update = ModelUpdate::of_blocks(blocks.map(TableUpdate::whole).into());
         let received = Model::none();
