@@ -15,8 +15,8 @@ const NONE: &str = "training.aggregation=\"none\"";
 const MEAN: &str = "training.aggregation=\"mean\"";
 
 /// The methods that can be run under both controls.
-const WITH_CONTROLS: [&str; 8] = [
-    "fedrap", "pfedrec", "gpfedrec", "fedca", "fedmf", "fedncf", "fedrecon", "fedbpr",
+const WITH_CONTROLS: [&str; 9] = [
+    "fedrap", "pfedrec", "gpfedrec", "fedca", "cofedrec", "fedmf", "fedncf", "fedrecon", "fedbpr",
 ];
 
 /// Returns user 0's scores of all items after this many participations of three users who train
@@ -40,6 +40,7 @@ fn scores_alone(method: &str, others: [u32; 3], rounds: u32) -> Vec<f32> {
             "pfedrec" => serde_json::json!({ "item_learning_rate_multiplier": 0.1 }),
             "gpfedrec" => serde_json::json!({ "learning_rate_multiplier": 2.0 }),
             "fedca" => serde_json::json!({}),
+            "cofedrec" => serde_json::json!({ "item_learning_rate_multiplier": 0.1 }),
             "fedmf" => {
                 serde_json::json!({ "learning_rate_items": 50.0, "learning_rate_user": 5.0 })
             }

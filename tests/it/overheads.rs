@@ -132,6 +132,10 @@ fn what_cannot_be_encrypted_is_refused_with_the_reason() {
         &[secure, DENSE, "method=\"fedca\""],
         "works with single uploads",
     );
+    refused(
+        &[secure, DENSE, "method=\"cofedrec\""],
+        "works with single uploads",
+    );
     for method in ["fedgram", "fedspec", "privirec", "fedrec-pmf"] {
         let of_method = format!("method=\"{method}\"");
         let small = if method == "fedrec-pmf" {

@@ -74,6 +74,7 @@ const ARMS: &[(&str, &str, Data, Expected)] = &[
             "at the published rates it has only begun after so few rounds, as on MovieLens 100K",
         ),
     ),
+    ("cofedrec", "{}", Positives, WellAbove),
     (
         "fedca",
         "{}",

@@ -78,6 +78,7 @@ pub mod averager;
 pub mod baselines;
 mod bpr_mf;
 mod central;
+mod cofedrec;
 mod colr;
 pub mod declare;
 mod entry;

@@ -18,6 +18,7 @@ pub static METHODS: &[Entry] = &[
     super::fedrap::ENTRY,
     super::pfedrec::ENTRY,
     super::gpfedrec::ENTRY,
+    super::cofedrec::ENTRY,
     super::fedca::ENTRY,
     super::fedmf::ENTRY,
     super::fedncf::ENTRY,

@@ -349,7 +349,14 @@ fn what_protects_nothing_is_refused_with_the_reason() {
         &[CENTRAL, "method=\"fedrecon\""],
         "or `sends_counts = true` or `equal_weights = true`",
     );
-    for method in ["fedrec-pmf", "metamf", "fedpergnn", "gpfedrec", "fedca"] {
+    for method in [
+        "fedrec-pmf",
+        "metamf",
+        "fedpergnn",
+        "gpfedrec",
+        "fedca",
+        "cofedrec",
+    ] {
         refused(
             &[CENTRAL, &format!("method=\"{method}\"")],
             "who sent which row",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ndarray::Array2;
 
+use super::learn::contrast::Contrast;
 use crate::rule::ServerRule;
 use fedrecsim_core::{PortableDraws, Stream};
 use fedrecsim_model::algebra::thin_qr;
@@ -32,6 +33,8 @@ pub struct Block {
     pub(crate) is_optional: bool,
     /// The table that all rows are pulled to, and the weight of their distance.
     pub(crate) pull: Option<(&'static str, f64)>,
+    /// What draws rows of one label together.
+    pub(crate) contrast: Option<Contrast>,
     pub(crate) rule: ServerRule,
 }
 
@@ -196,6 +199,7 @@ impl Block {
             own_share: None,
             is_optional: false,
             pull: None,
+            contrast: None,
             rule: ServerRule::MEAN,
         }
     }
@@ -293,6 +297,13 @@ impl Block {
     pub(crate) fn pulled_to(self, table: &'static str, weight: f64) -> Self {
         let pull = Some((table, weight));
         Self { pull, ..self }
+    }
+
+    /// Adds a contrast of all rows of a shared item table to the loss of a batch. Whoever has
+    /// received labels trains every row. Products are trained as networks are then.
+    pub(crate) fn contrasted(self, by: Contrast) -> Self {
+        let contrast = Some(by);
+        Self { contrast, ..self }
     }
 
     /// Sets the turn of the block in a batch. Blocks of one turn, which is 0 unless it is set, are

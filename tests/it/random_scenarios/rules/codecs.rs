@@ -8,7 +8,7 @@ use super::kinds::AT_SERVER;
 impl Draft {
     /// Has only downloads that all users share, and that are differences, begin with a seed.
     pub(super) fn mend_codecs(&mut self) {
-        let has_own_downloads = self.is_one_of(&["metamf", "gpfedrec", "fedca"]);
+        let has_own_downloads = self.is_one_of(&["metamf", "gpfedrec", "fedca", "cofedrec"]);
         if let Some(Value::Table(downlink)) = self.0.get_mut("codec.downlink")
             && has_own_downloads
         {
@@ -66,8 +66,8 @@ impl Draft {
     pub(super) fn mend_overheads(&mut self) {
         const SECURE: &str = "overheads.secure_aggregation";
         const PAILLIER: &str = "overheads.paillier";
-        let works_apart =
-            self.is_one_of(&AT_SERVER) || self.is_one_of(&["metamf", "gpfedrec", "fedca"]);
+        let works_apart = self.is_one_of(&AT_SERVER)
+            || self.is_one_of(&["metamf", "gpfedrec", "fedca", "cofedrec"]);
         let selection = "training.client_selection";
         let reads_losses =
             self.is(selection, "oort") || self.has_below("training.client_selection.oort");

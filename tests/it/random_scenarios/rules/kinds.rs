@@ -24,7 +24,7 @@ const COUNT_SENDERS: [&str; 5] = [
 const WEIGHT_UPLOADS: [&str; 3] = ["fedrecon", "metamf", "fedpergnn"];
 
 /// The methods whose server works with single uploads, whatever they say.
-const SINGLE_UPLOADS: [&str; 2] = ["gpfedrec", "fedca"];
+const SINGLE_UPLOADS: [&str; 3] = ["gpfedrec", "fedca", "cofedrec"];
 
 impl Draft {
     /// Returns whether the method is one of `methods` without this option.
@@ -69,7 +69,10 @@ impl Draft {
             Some("d-only") => !self.boolean("method.fedrap.aggregate_d", false),
             _ => self.is_one_of(&["fedrap"]),
         };
-        if !keeps_tuned_one && !keeps_d && !self.is_one_of(&["pfedrec", "gpfedrec", "fedca"]) {
+        if !keeps_tuned_one
+            && !keeps_d
+            && !self.is_one_of(&["pfedrec", "gpfedrec", "fedca", "cofedrec"])
+        {
             self.0.remove("evaluation.item_table");
         }
     }

@@ -16,6 +16,7 @@ use fedrecsim_core::Result;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_model::{Table, TableUpdate};
 
+pub(crate) mod contrast;
 mod groups;
 mod network;
 mod product;
@@ -43,7 +44,10 @@ pub(crate) fn train<S>(
             let names = (*vector, *table);
             network::train((network, names, loss), training, own, task, scratch)
         }
-        Score::Dot(names) if training.optimizer == Optimizer::Adam => {
+        Score::Dot(names)
+            if training.optimizer == Optimizer::Adam
+                || own.plan.block(names.table).contrast.is_some() =>
+        {
             network::train_product((names, loss), training, own, task, scratch)
         }
         Score::Dot(names) if loss == Loss::BinaryCrossEntropy && names.item_bias.is_none() => {

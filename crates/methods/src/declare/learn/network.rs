@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::super::score::{Loss, Optimizer, Product, Training};
 use super::super::{Block, Own, table_of};
+use super::contrast::Labelled;
 use super::pull::Pull;
-use super::{draw_rows, groups_of, keep, listed_update};
+use super::{draw_samples, gather_rows, groups_of, keep, listed_update};
 use crate::{LocalTask, Scratch, Trained, largest_magnitude};
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{Purpose, Result};
@@ -203,11 +204,16 @@ fn learn<S>(
         ..
     } = *parts;
     let downloaded = table_of(task.model, table);
-    let mut rows = draw_rows(task, downloaded, scratch)?;
+    let plan = Arc::clone(&own.plan);
+    let contrast = Labelled::of(plan.block(table), task.model);
+    draw_samples(task, &mut scratch.samples)?;
+    let mut rows = match contrast {
+        Some(_) => gather_every_row(downloaded, scratch),
+        None => gather_rows(downloaded, scratch),
+    };
     let round_rows = &mut scratch.round_rows;
     let distinct = round_rows.rows.len();
     let mut user = vector.map_or_else(Vec::new, |name| own.get(name).to_vec());
-    let plan = Arc::clone(&own.plan);
     let mut of_user = Group::of(plan.block(vector.unwrap_or(table)), user.len());
     let mut of_rows = Group::of(plan.block(table), rows.len());
     let mut of_weights = Group::of(parts.of_weights, weights.len());
@@ -235,6 +241,10 @@ fn learn<S>(
                 .scatter(batch.rows(), &mut of_rows.gradient);
             if let Some(pull) = &pull {
                 pull.add_to(&mut of_rows.gradient, &rows);
+                work.row_visits += downloaded.shape().rows as u64;
+            }
+            if let Some(contrast) = contrast.as_ref().filter(|_| of_rows.block.turn == turn[0]) {
+                work.multiply_adds += contrast.add_to(&mut of_rows.gradient, &rows);
                 work.row_visits += downloaded.shape().rows as u64;
             }
             for (group, values) in [
@@ -283,6 +293,15 @@ fn learn<S>(
         mean,
         work,
     })
+}
+
+/// Collects the samples that were drawn, and returns every row of `table`.
+fn gather_every_row(table: &Table, scratch: &mut Scratch) -> Vec<f32> {
+    let drawn = &scratch.samples.samples;
+    let rows = table.shape().rows;
+    let round_rows = &mut scratch.round_rows;
+    round_rows.collect_whole_catalogue(&drawn.items, &drawn.labels, rows);
+    table.as_slice().to_vec()
 }
 
 /// Returns the flat parameters of a user's network, which is private or shared.
