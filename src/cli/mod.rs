@@ -5,6 +5,7 @@
 //! the program prints, handles signals and sets exit codes.
 
 mod args;
+mod board;
 mod calibrate;
 mod carry_out;
 mod codec_bench;

@@ -5,14 +5,14 @@ use std::ffi::OsString;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 
-use super::args::{Cli, CodecCommand, Command, DataCommand, RunOptions, parsed};
+use super::args::{BoardCommand, Cli, CodecCommand, Command, DataCommand, RunOptions, parsed};
 use super::ranks::{self, Leave};
 use super::run::run;
 use super::stage_times::StageTimes;
 use super::study::{search, study};
 use super::{
-    Finished, Session, calibrate, codec_bench, data, demo, events, explain, follow, inspect, join,
-    leak_test, methods_page, new, recommend, reports, resume, screen, serve, signals, table,
+    Finished, Session, board, calibrate, codec_bench, data, demo, events, explain, follow, inspect,
+    join, leak_test, methods_page, new, recommend, reports, resume, screen, serve, signals, table,
 };
 use crate::method::Entry;
 use crate::{Error, Result};
@@ -116,6 +116,8 @@ fn execute(
         Command::Study(arguments) => study(&arguments, session)?,
         Command::Search(arguments) => search(&arguments, session)?,
         Command::Compare(arguments) => reports::compare(&arguments, &vocabulary)?.into(),
+        Command::Board(BoardCommand::Run(arguments)) => board::run(&arguments, session)?,
+        Command::Board(BoardCommand::Build(arguments)) => board::build(&arguments)?,
         Command::Html(arguments) => Finished::in_files(reports::html(&arguments, &vocabulary)?),
         Command::Events(arguments) => events::events(&arguments, session)?,
         Command::Recommend(arguments) => recommend::recommend(&arguments, session)?.into(),

@@ -272,7 +272,7 @@ impl Document {
     }
 
     /// Returns the document as Markdown.
-    pub(crate) fn markdown(&self) -> String {
+    pub fn markdown(&self) -> String {
         let line = |text: &str| escaped(&words::one_line(text));
         let mut parts = vec![format!("# {}", line(&self.title))];
         parts.extend((!self.answer.is_empty()).then(|| format!("**{}**", line(&self.answer))));

@@ -7,9 +7,11 @@
 //! [`ReportFolder`] writes them, and `model_file` the parameters of the model. `progress` and
 //! [`terminal`] are what a user sees during the run and after it. `arrow` makes tables for programs
 //! in other languages. [`read`] reads a report back, and [`difference`] compares two. [`events`]
-//! writes what happens on links and devices during the run. All but the last are functions from data
+//! writes what happens on links and devices during the run, and [`board`] makes the page of many
+//! people's studies. All but [`events`] are functions from data
 //! to data.
 
+pub mod board;
 pub mod study;
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ use clap::{
     Args, Command as Definition, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
 };
 
+mod board;
 mod data;
 mod study;
 mod tables;
@@ -17,6 +18,7 @@ mod values;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use board::{BoardBuildArgs, BoardCommand, BoardRunArgs};
 pub(crate) use data::{DataCommand, DataDescribeArgs, DataFetchArgs, DataListArgs};
 pub(crate) use study::{CompareArgs, HtmlArgs, StudyArgs, StudyRunsArgs};
 pub(crate) use tables::{CodecBenchArgs, CodecCommand, TableArgs};
@@ -149,6 +151,9 @@ pub(crate) enum Command {
     /// Compare reports that exist, as the tables of a study do: reports whose scenarios differ in
     /// the seed alone are one arm.
     Compare(CompareArgs),
+    /// Repeat an entry of the board of methods, or make the board's page.
+    #[command(subcommand)]
+    Board(BoardCommand),
     /// Make the interactive page, `report.html`, of reports, studies or comparisons that exist.
     ///
     /// The page holds its charts and its tables, and opens in a browser without a network. A page

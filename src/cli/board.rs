@@ -1,0 +1,165 @@
+//! Carries out `board`: repeats an entry, and makes the page of all of them.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use super::args::{BoardBuildArgs, BoardRunArgs, Command, parsed};
+use super::output_file::write_files;
+use super::study::study;
+use super::{Finished, Session};
+use crate::{Error, Result};
+use fedrecsim_core::ErrorKind;
+use fedrecsim_report::board::{self, Entry, Noted};
+use fedrecsim_report::study::{Results, saved};
+use fedrecsim_report::words::counted;
+use fedrecsim_report::{MadeFolders, html};
+use fedrecsim_sim::checkpoint;
+
+/// The page as Markdown, which is shown where the folder is looked at.
+const README: &str = "README.md";
+
+/// The page for a browser.
+const INDEX: &str = "index.html";
+
+/// Repeats an entry.
+///
+/// # Errors
+/// Those of an entry and of its study. A digest that has moved is told in [`Finished`].
+pub(crate) fn run(arguments: &BoardRunArgs, session: &Session) -> Result<Finished> {
+    let entry = Entry::read(&arguments.entry)?;
+    let outdated = entry.outdated();
+    if !arguments.write && !outdated.is_empty() {
+        return Err(Error::Usage(outdated.join("\n")));
+    }
+    let out = arguments.out.clone();
+    let out = out.unwrap_or_else(|| Path::new("reports/board").join(&entry.name));
+    let Command::Study(of_study) = parsed(words(arguments, &out))? else {
+        return Err(Error::Usage("`study` is another command".to_owned()));
+    };
+    let ran = study(&of_study, session).map_err(|error| with_remedy(error, &entry))?;
+    if ran
+        .errors
+        .iter()
+        .any(|error| matches!(error, Error::Interrupted))
+    {
+        return Ok(ran);
+    }
+    let results = saved::read(&out)?;
+    check_build(&results, arguments.write, session)?;
+    // What has failed is told by what was noted of it.
+    let here = Noted::of(&results, &entry.study);
+    if arguments.write {
+        let text = entry.noted.and(here, &entry.study).render()?;
+        let file = (Noted::FILE_NAME.to_owned(), text.into_bytes());
+        write_files(&arguments.entry, vec![file], true)?;
+        let path = arguments.entry.join(Noted::FILE_NAME);
+        return Ok(Finished::in_files(format!(
+            "written to {}\n",
+            path.display()
+        )));
+    }
+    Ok(held_against(&entry, &here))
+}
+
+/// Refuses runs that another build of the program has left in the folder, which tell nothing of this
+/// one. Their digests may be noted all the same.
+fn check_build(results: &Results, is_noted: bool, session: &Session) -> Result<()> {
+    let executable = checkpoint::executable_digest();
+    let runs = results.arms.iter().flat_map(|arm| &arm.runs);
+    let reports = runs.filter_map(|run| run.report.as_ref());
+    let others = reports.filter(|report| report.run.executable != executable);
+    let others = counted(others.count() as u64, "run");
+    match (&*others == "0 runs", is_noted) {
+        (true, _) => {}
+        (false, true) => session.warn(&format!(
+            "{others} had been made by another build of the program"
+        )),
+        (false, false) => {
+            return Err(Error::Usage(format!(
+                "{others} had been made by another build of the program, and tell nothing of this one; remove the folder of the \
+                 runs, or name another with --out"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Returns what the runs here are beside what was noted.
+fn held_against(entry: &Entry, here: &Noted) -> Finished {
+    let moved = entry.noted.moved(here);
+    let name = &entry.name;
+    let left = entry.noted.arms.len().saturating_sub(here.arms.len());
+    let mut output = format!(
+        "entry `{name}`: {} repeated, {} of them as noted",
+        counted(here.arms.len() as u64, "arm"),
+        here.arms.len().saturating_sub(moved.len())
+    );
+    if left > 0 {
+        output += &format!("; {left} not asked for, or without data here");
+    }
+    let errors = match (moved.is_empty(), here.arms.is_empty()) {
+        (true, false) => Vec::new(),
+        (_, true) => vec![Error::Usage(format!(
+            "entry `{name}`: none of its arms was repeated, since no data set of them is here; `fedrecsim data list` says how \
+             to have them"
+        ))],
+        _ => vec![Error::Told {
+            kind: ErrorKind::Failure,
+            message: format!("entry `{name}` has moved:\n{}", moved.join("\n")),
+        }],
+    };
+    Finished {
+        errors,
+        ..Finished::from(output + "\n")
+    }
+}
+
+/// Returns the command line of the study of an entry, after the name of the program.
+fn words(arguments: &BoardRunArgs, out: &Path) -> Vec<OsString> {
+    let study = arguments.entry.join(board::STUDY);
+    let mut words: Vec<OsString> = vec!["study".into(), study.into(), "--out".into(), out.into()];
+    let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
+    for text in &arguments.arms {
+        option("--arms", text.into());
+    }
+    if let Some(folder) = &arguments.data_dir {
+        option("--data-dir", folder.into());
+    }
+    if let Some(threads) = arguments.threads {
+        option("--threads", threads.to_string().into());
+    }
+    words.extend(arguments.no_run.then(|| "--no-run".into()));
+    words
+}
+
+/// Returns an error of a study with what an entry is to do about a control that its method cannot
+/// have.
+fn with_remedy(error: Error, entry: &Entry) -> Error {
+    let text = error.to_string();
+    match text.contains("has no other `aggregation` than its own") {
+        true => Error::Usage(format!(
+            "{text}\nthe method of entry `{}` cannot be alone: take `alone` out of its axis `on`, and say why in entry.toml, as \
+             `no_control`",
+            entry.name
+        )),
+        false => error,
+    }
+}
+
+/// Makes the page.
+///
+/// # Errors
+/// Those of the entries, and [`Error::Write`].
+pub(crate) fn build(arguments: &BoardBuildArgs) -> Result<Finished> {
+    let document = board::document(&board::entries(&arguments.board)?);
+    let out = arguments.out.as_ref().unwrap_or(&arguments.board);
+    let _made = MadeFolders::make(out)?;
+    let files = vec![
+        (README.to_owned(), document.markdown().into_bytes()),
+        (INDEX.to_owned(), html::render(&document)?.into_bytes()),
+    ];
+    write_files(out, files, true)?;
+    let [page, text] = [INDEX, README].map(|name| out.join(name));
+    let written = format!("written to {} and {}\n", page.display(), text.display());
+    Ok(Finished::in_files(written))
+}
