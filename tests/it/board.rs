@@ -5,7 +5,7 @@ use fedrecsim::cli::{Finished, Session};
 use fedrecsim_core::{Error, Result};
 use fedrecsim_methods::registry::METHODS;
 
-use crate::support::{Words, Workshop};
+use crate::support::{Words, Workshop, repository};
 
 /// An entry of two arms, one of which is the control.
 const STUDY: &str = r#"
@@ -247,4 +247,19 @@ fn an_entry_that_is_judged_otherwise_is_not_shown() {
         }
         fs::write(&path, noted).unwrap();
     }
+}
+
+/// If this fails, the committed page shows other figures than the committed results, or an entry has
+/// other settings than those that its results are of.
+#[test]
+fn the_committed_page_is_that_of_the_committed_results() {
+    let (board, workshop) = (repository("board"), Workshop::new());
+    let out = workshop.path("page");
+    assert_told(build(&board, &out), 0, &[]);
+    let [committed, built] =
+        [board, out].map(|folder| fs::read_to_string(folder.join("README.md")).unwrap());
+    assert!(
+        committed == built,
+        "make the page again: fedrecsim board build"
+    );
 }

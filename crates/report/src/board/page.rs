@@ -38,7 +38,7 @@ pub fn document(entries: &[Entry]) -> Document {
          `fedrecsim board run board/ENTRY`. The rules, and how to enter, are in `docs/how-to/enter-the-board.md`. \
          `fedrecsim board build` makes this page from the `results.json` of the entries; do not edit it.",
     )];
-    blocks.extend(tracks.iter().map(|track| Block::from(chart(track))));
+    blocks.extend(tracks.iter().filter_map(chart).map(Block::from));
     for track in &tracks {
         blocks.extend(of_track(track));
     }
@@ -280,8 +280,8 @@ fn audited(arm: &NotedArm) -> Option<f64> {
     guesses.into_iter().flatten().reduce(f64::max)
 }
 
-/// Returns the entries of a track against what they cost.
-fn chart(track: &Track<'_>) -> Chart {
+/// Returns the entries of a track against what they cost; `None` if none has been run on every network.
+fn chart(track: &Track<'_>) -> Option<Chart> {
     let label = metrics::label(METRIC);
     let time = |name: &'static str| Axis {
         nothing: "no virtual time passed",
@@ -291,26 +291,31 @@ fn chart(track: &Track<'_>) -> Chart {
         nothing: "no bytes were sent",
         ..Axis::new(name, title, Unit::Bytes)
     };
+    // An entry that has not been run on every network has no place on some axis.
     let point = |row: &Row<'_>| {
         let times = NETWORKS.map(|network| row.time(track.name, network));
         let costs = [row.bytes(), row.per_user("up_bytes")]
             .into_iter()
             .chain(times);
+        let costs: Vec<f64> = costs.collect::<Option<_>>()?;
         let [low, _, high] = dot(row);
-        Series {
+        Some(Series {
             name: row.entry.name.clone(),
             arm: Some(row.place),
             figure: short(row.value),
             stroke: Stroke::Points,
-            x: costs.map(|cost| cost.into_iter().collect()).collect(),
+            x: costs.into_iter().map(|cost| vec![cost]).collect(),
             y: vec![row.value],
             low: vec![low],
             high: vec![high],
             ..chart::arm(row.place)
-        }
+        })
     };
     let on_devices = track.rows.iter().filter(|row| !row.entry.facts.at_server);
-    let mut series: Vec<Series> = on_devices.map(point).collect();
+    let mut series: Vec<Series> = on_devices.filter_map(point).collect();
+    if series.is_empty() {
+        return None;
+    }
     let of_popularity = |row: &&Row<'_>| row.entry.name == POPULARITY;
     let popularity = track.rows.iter().find(of_popularity);
     series.extend(track.popularity().map(|value| Series {
@@ -322,11 +327,11 @@ fn chart(track: &Track<'_>) -> Chart {
     }));
     let metrics: Vec<Metric> = Metric::named(METRIC).into_iter().collect();
     let [lan, wifi, mobile] = NETWORKS.map(time);
-    Chart {
+    Some(Chart {
         id: "front",
         metric: track.name.to_owned(),
         title: format!("{label} against what it costs, and the front"),
-        note: "What runs on devices. Of the dashed line, popularity, no byte is counted."
+        note: "What runs on devices, and has been run on every network. Of the dashed line, popularity, no byte is counted."
             .to_owned(),
         description: format!(
             "Points of the {label} of every entry against bytes per user and virtual times, with 95 % intervals, and a line \
@@ -343,7 +348,7 @@ fn chart(track: &Track<'_>) -> Chart {
         up: Axis::of_metrics(format!("{label} (test)"), &metrics),
         series,
         ..Chart::default()
-    }
+    })
 }
 
 /// Returns what the entries declare.
