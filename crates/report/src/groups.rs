@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::record::{Accuracy, UserRecord};
 use fedrecsim_core::metric::{Metric, Needs};
 use fedrecsim_scenario::EvaluationSpec;
+use fedrecsim_sim::outcome::{Accuracy, UserRecord};
 
 /// The least number of users of a group.
 const LEAST: usize = 10;
@@ -17,8 +17,8 @@ pub enum GroupOf {
     Fastest,
     /// The fifth whose participations take longest.
     Slowest,
-    /// The tenth that the run serves worst, by its headline metric. Absent where everybody has a single
-    /// held-out item: more than a tenth of them are then at 0.
+    /// The tenth that the run serves worst, by its headline metric. Absent where more users than a tenth
+    /// are served as badly, as with few held-out items, where many are at 0.
     WorstServed,
 }
 
@@ -102,8 +102,7 @@ fn worst_served<'u>(
     headline: &Metric,
     place: usize,
 ) -> Option<Vec<&'u UserRecord>> {
-    let is_single = |user: &&UserRecord| user.test.as_ref().is_none_or(|test| test.held_out <= 1);
-    if headline.needs() == Needs::PredictedRatings || users.iter().all(is_single) {
+    if headline.needs() == Needs::PredictedRatings {
         return None;
     }
     let value = |user: &UserRecord| *user.test.as_ref()?.values.get(place)?;
@@ -111,7 +110,9 @@ fn worst_served<'u>(
     let mut valued: Vec<(f64, &UserRecord)> = valued.collect();
     valued.sort_by(|(one, _), (other, _)| headline.better().compare(*one, *other));
     let tenth = valued.len() / 10;
-    (tenth >= LEAST).then(|| valued[..tenth].iter().map(|(_, user)| *user).collect())
+    // Where more users are as badly served, nobody can say who of them is the tenth.
+    let is_told = tenth >= LEAST && valued[tenth - 1].0 != valued[tenth].0;
+    is_told.then(|| valued[..tenth].iter().map(|(_, user)| *user).collect())
 }
 
 #[cfg(test)]
@@ -175,11 +176,21 @@ mod tests {
         let of =
             |(users, evaluation): (Vec<UserRecord>, EvaluationSpec)| groups(&users, &evaluation);
         assert_eq!(of(users(49, 3)), []);
-        let fifths = of(users(100, 1)).len();
-        assert_eq!(fifths, 2, "a single held-out item each has no worst tenth");
+        let (mut hits, evaluation) = users(100, 1);
+        for user in &mut hits {
+            let test = user.test.as_mut().unwrap();
+            let hit = test.values[0].map(f64::round);
+            test.values.fill(hit);
+        }
+        let fifths = groups(&hits, &evaluation).len();
+        assert_eq!(
+            fifths, 2,
+            "half of the users are at 0, and no tenth is the worst"
+        );
         let (mut equal, evaluation) = users(100, 1);
         for user in &mut equal {
             user.account.metered.taking_part_ns = 5;
+            user.test.as_mut().unwrap().values.fill(Some(0.5));
         }
         assert_eq!(groups(&equal, &evaluation), []);
     }

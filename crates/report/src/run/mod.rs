@@ -162,7 +162,7 @@ fn accuracy_of_groups(record: &RunRecord) -> Option<Block> {
     });
     let groups = record.user_groups.iter();
     let groups = groups.filter(|of| of.accuracy.contains_key(&headline.name()));
-    let caption = "Accuracy of groups of users. A participation takes longer on a slow device or link, and with more ratings.";
+    let caption = "Accuracy of groups of users. A participation takes longer on a slow device or link, and with more ratings; one that is lost ends early.";
     let groups: Vec<&UserGroup> = groups.collect();
     (!groups.is_empty()).then(|| Block::Table(table.table(caption, groups)))
 }
