@@ -68,7 +68,16 @@ fn answers(entries: &[Entry], tracks: &[Track<'_>]) -> String {
                 continue;
             };
             match place {
-                0 => ahead.push(track.name.to_owned()),
+                0 => ahead.push(format!(
+                    "{} ({} were run, {} not yet{})",
+                    track.name,
+                    track.rows.len(),
+                    track.missing.len(),
+                    match first.arm.tested_users < FEW_USERS {
+                        true => "; with so few users it decides nothing",
+                        false => "",
+                    }
+                )),
                 _ => behind.push(format!(
                     "{} (place {} of the {} that were run: {} where `{}` has {})",
                     track.name,
@@ -93,7 +102,10 @@ fn answers(entries: &[Entry], tracks: &[Track<'_>]) -> String {
             [] => "It is first on no track.".to_owned(),
             some => format!("It is first on {}.", listed(some)),
         };
-        told.push(format!("{behind}{ahead} Its claim: {claim}."));
+        // A track is not always what a claim is about.
+        told.push(format!(
+            "{behind}{ahead} Its claim, of which not every track is a test: {claim}."
+        ));
     }
     told.join(" ")
 }
@@ -249,7 +261,7 @@ fn dot(row: &Row<'_>) -> [f64; 3] {
 /// Returns the accuracy of devices that share nothing, or why there is none.
 fn control(row: &Row<'_>, track: &str) -> Cell {
     match row.entry.arm(track, ALONE) {
-        Some(alone) if alone.failed.is_some() => Cell::from("diverges"),
+        Some(alone) if alone.failed.is_some() => Cell::from("failed"),
         Some(alone) => alone
             .figure(METRIC)
             .map_or_else(Cell::none, |value| Cell::number(short(value), value)),
