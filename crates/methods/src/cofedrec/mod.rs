@@ -79,8 +79,10 @@ impl Declare for CoFedRec {
                            users are those with at least the deviation of the elbow, which is the \
                            elbow alone; the code takes all up to it. The code's search for clusters \
                            is scikit-learn's, without a seed. Without `groups` it is CGFedRec (Tu et \
-                           al., arXiv 2602.21957, 2026) by gradient descent. No run has been held \
-                           against the published figures yet.";
+                           al., arXiv 2602.21957, 2026) by gradient descent. Where some take part, \
+                           a group's table waits for its members until the next step alone; the \
+                           code gives it to them at once. No run has been held against the \
+                           published figures yet.";
 
     fn new(parameters: Self, _problem: &Problem) -> Self {
         parameters

@@ -82,8 +82,9 @@ impl Declare for FedCa {
                            whose directions are aligned. The paper's formula is known from a \
                            digest of it. The code's second backbone, a network, is left out. The \
                            loss of its library has no gradient once a sigmoid is exactly 1 in \
-                           single precision, and the one here has. No figure of the paper has been \
-                           held against a run yet.";
+                           single precision, and the one here has. Where some take part, a mixture \
+                           waits for its user until the next step alone; the code gives it at \
+                           once. No figure of the paper has been held against a run yet.";
 
     fn new(parameters: Self, _problem: &Problem) -> Self {
         parameters
