@@ -121,6 +121,9 @@ def fedscale_availability(path: str | Path) -> Trace:
     users: list[tuple[list[Stay], float]] = []
     for of in _entries(path):
         starts, ends = _numbers(path, of, "active"), _numbers(path, of, "inactive")
+        if len(starts) != len(ends):
+            counts = f"{len(starts)} times under 'active' and {len(ends)} under 'inactive'"
+            raise FedrecsimError(f"{path}: a client has {counts}")
         finish = _positive(path, of, "finish_time")
         pairs = ((on, min(off, finish)) for on, off in zip(starts, ends))
         users.append((_merged((on, off) for on, off in pairs if off > on), finish))
@@ -131,8 +134,10 @@ def fedscale_availability(path: str | Path) -> Trace:
 def flash_availability(path: str | Path) -> Trace:
     """Returns FLASH's `state_traces.json` as text for `availability.pattern.trace`.
 
-    As in its code, a phone is there while it is locked, charged and on WiFi. FLASH begins the trace of a phone again
-    after its own last message. Here all begin again after whole days, counted from the first midnight of the file.
+    As in its code, a phone is there while it is locked, charged and on WiFi, and one with a message that cannot be read
+    is never there. A stay that no message ends lasts to the last message here, and is left out there. FLASH begins the
+    trace of a phone again after its own last message. Here all begin again after whole days, counted from the first
+    midnight of the file.
 
     Raises:
         FedrecsimError: if the file has another form.
@@ -205,10 +210,10 @@ def _ready(path: str | Path, of: Mapping[str, object]) -> tuple[list[Stay], list
         time, _, state = (part.strip() for part in line.partition("\t"))
         try:
             at = datetime.strptime(time, "%Y-%m-%d %H:%M:%S").replace(tzinfo=timezone.utc).timestamp()
-        except ValueError as fault:
-            raise FedrecsimError(f"{path}: expected a time, a tab and a state, found {line!r}") from fault
+        except ValueError:
+            return [], []
         if seen and at < seen[-1]:
-            raise FedrecsimError(f"{path}: {line!r} is earlier than the line before it")
+            return [], []
         seen.append(at)
         has |= _STATES.get(state.lower(), {})
         is_ready = all(has.values())

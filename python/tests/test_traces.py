@@ -107,13 +107,20 @@ def test_another_form_is_refused_and_runs_nothing(tmp_path: Path, value: object,
     assert str(path) in str(caught.value)
 
 
-def test_times_in_disorder_are_refused(tmp_path: Path) -> None:
-    """If this fails, stays overlap or end before they begin."""
+def test_a_phone_whose_messages_cannot_be_read_is_never_there(tmp_path: Path) -> None:
+    """If this fails, one phone costs the whole file, or its stays overlap or end before they begin."""
     lines = MESSAGES.splitlines()
     path = tmp_path / "state_traces.json"
-    path.write_text(json.dumps({"a": {"messages": "\n".join([lines[1], lines[0]])}}))
-    with pytest.raises(fedrecsim.FedrecsimError, match="earlier than the line before"):
-        traces.flash_availability(path)
+    for wrong in ("\n".join([lines[1], lines[0]]), MESSAGES + "no time\tscreen_lock\n"):
+        path.write_text(json.dumps({"a": {"messages": wrong}, "b": {"messages": MESSAGES}}))
+        assert _lines(traces.flash_availability(path))[:2] == ["0,,", "1,80400,108000"]
+
+
+def test_a_stay_without_an_end_is_refused(tmp_path: Path) -> None:
+    """If this fails, stays are lost without a word."""
+    path = _pickled(tmp_path, {1: {"active": [10, 60], "inactive": [40], "finish_time": 100}})
+    with pytest.raises(fedrecsim.FedrecsimError, match="2 times under 'active' and 1 under 'inactive'"):
+        traces.fedscale_availability(path)
 
 
 def test_the_command_says_how_a_scenario_names_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
