@@ -78,7 +78,12 @@ impl Log {
     /// # Errors
     /// [`Error::Write`] if it cannot be opened.
     pub(super) fn open(path: &Path, address: SocketAddr, session: &Session) -> Result<Self> {
-        let opened = File::options().create(true).append(true).open(path);
+        let mut options = File::options();
+        options.create(true).append(true);
+        // It says when which users were there.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let opened = options.open(path);
         let file = opened.map_err(|reason| Error::write(path, reason))?;
         let mut log = Self {
             path: path.to_owned(),
