@@ -93,7 +93,8 @@ fn a_method_of_this_crate_is_one_file_and_a_line_in_two_lists() {
         let mut mentions = Vec::new();
         let root = [("methods".to_owned(), "lib.rs".to_owned(), root.clone())];
         for (crate_name, path, text) in root.into_iter().chain(crate::layers::sources()) {
-            if crate_name == "methods" && path.starts_with(method) {
+            // The tests of a method may hold another one against it.
+            if crate_name == "methods" && (path.starts_with(method) || path.ends_with("tests.rs")) {
                 continue;
             }
             let code = code_of(&text);

@@ -196,7 +196,7 @@ fn arms_values_and_settings_use_settings_by_their_names() {
         (
             "use = [\"small\", \"one\"]",
             "use = \"tiny\"",
-            ":30:7: there are no settings `tiny`; known: `int8`, `short`, `small`, `one`",
+            ":30:7: there are no settings `tiny`; known: `int8`, `one`, `short`, `small`",
         ),
         ("use = [\"small\", \"one\"]", "use = 3", "a list of names"),
         (
