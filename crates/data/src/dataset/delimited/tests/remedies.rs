@@ -415,7 +415,7 @@ fn lists_of_names_and_blocks_with_counts_read_after_their_command() {
         rating,
         ..three(false)
     };
-    let told = fault(&text.replacen("bob \"Film 4\"\n", "", 1), &of(" ", None));
+    let told = fault(text.replacen("bob \"Film 4\"\n", "", 1), &of(" ", None));
     if let Some(written) = applied(&told, text.as_bytes()) {
         let read = read_text(&written, &of(",", None)).unwrap();
         assert_eq!(named_triples(&read).len(), 7);
