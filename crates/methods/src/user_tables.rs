@@ -1,18 +1,106 @@
-//! Holds the whole tables that users send, for servers that compare them and make a table of its own
-//! for each user.
+//! Steps with the whole tables that users send, for methods that compare them and make something of its
+//! own for each user.
 
 use std::sync::Arc;
 
 use ndarray::Array2;
 
 use crate::prelude::*;
-use crate::server::downcast;
+use crate::server::{Download, PersonalDownloads, downcast};
+use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_model::SharedTable;
 use fedrecsim_model::algebra::{add_pair_products, mirror_upper, product_by_pool};
 use fedrecsim_model::magnitude::MagnitudeCounts;
 
 /// The number of columns of the users' tables that are in double precision at a time.
 const COLUMNS: usize = 4096;
+
+/// What a step makes of the tables that users have sent, and what each user downloads of it.
+pub(crate) trait Making: PersonalDownloads + Clone + 'static {
+    /// The parameters of the method.
+    type Parameters: Send;
+
+    /// Returns what there is before a step.
+    fn of_nobody(model: Model) -> Self;
+
+    /// Returns the model.
+    fn model(&self) -> &Model;
+
+    /// Makes it anew of the tables of all blocks that each of these users has sent, of whom there is at
+    /// least one, and returns the multiply-adds that it took.
+    ///
+    /// # Errors
+    /// Those of the method, and of [`StepContext::check_magnitude`].
+    fn made(
+        &self,
+        parameters: &Self::Parameters,
+        sent: (Vec<UserId>, Vec<Vec<Table>>),
+        step: &StepContext<'_>,
+    ) -> Result<(Self, u64)>;
+
+    /// Visits what it has beside the model.
+    ///
+    /// # Errors
+    /// As [`StateVisitor::values`].
+    fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()>;
+}
+
+/// Holds the parameters, and what the last step has made.
+pub(crate) struct MakingServer<M: Making> {
+    parameters: M::Parameters,
+    upload: Layout,
+    last: Arc<M>,
+}
+
+impl<M: Making> MakingServer<M> {
+    pub(crate) fn new(parameters: M::Parameters, averager: &Averager) -> Self {
+        Self {
+            parameters,
+            upload: averager.upload_layout().clone(),
+            last: Arc::new(M::of_nobody(averager.model().clone())),
+        }
+    }
+}
+
+impl<M: Making> Server for MakingServer<M> {
+    fn model(&self) -> &Model {
+        self.last.model()
+    }
+
+    fn set_model(&mut self, model: Model) -> Result<()> {
+        self.model().check_same_layout(&model)?;
+        self.last = Arc::new(M::of_nobody(model));
+        Ok(())
+    }
+
+    fn download(&self) -> Download {
+        Download::PerUser(self.last.clone())
+    }
+
+    fn accumulator(&self) -> Box<dyn Accumulator> {
+        Box::new(Sent::new(self.upload.clone()))
+    }
+
+    fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
+        let sent = *downcast::<Sent>(sums)?;
+        let report = sent.report;
+        let sent = sent.last_of_each();
+        if sent.0.is_empty() {
+            return Ok(report);
+        }
+        let _stage = enter(Stage::Aggregate);
+        let (made, multiply_adds) = self.last.made(&self.parameters, sent, step)?;
+        self.last = Arc::new(made);
+        Ok(StepReport {
+            multiply_adds,
+            ..report
+        })
+    }
+
+    fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
+        Arc::make_mut(&mut self.last).visit_state(state)
+    }
+}
 
 /// The tables of users, in their order.
 pub(crate) struct Uploads {
@@ -111,15 +199,15 @@ impl Made {
 
 /// Holds what has arrived, in the order of users: the tables of all blocks, whole. Where rounds do
 /// not wait, a user may have sent several times, of which the last one counts.
-pub(crate) struct Sent {
+struct Sent {
     upload: Layout,
     sent: Vec<(UserId, Vec<Table>)>,
-    pub report: StepReport,
+    report: StepReport,
 }
 
 impl Sent {
     /// Holds nothing yet. Uploads have this layout.
-    pub(crate) fn new(upload: Layout) -> Self {
+    fn new(upload: Layout) -> Self {
         Self {
             upload,
             sent: Vec::new(),
@@ -128,7 +216,7 @@ impl Sent {
     }
 
     /// Returns the last tables of each user.
-    pub(crate) fn last_of_each(self) -> (Vec<UserId>, Vec<Vec<Table>>) {
+    fn last_of_each(self) -> (Vec<UserId>, Vec<Vec<Table>>) {
         let mut last: Vec<(UserId, Vec<Table>)> = Vec::with_capacity(self.sent.len());
         for sent in self.sent {
             last.pop_if(|before| before.0 == sent.0);

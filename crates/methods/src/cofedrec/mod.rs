@@ -8,9 +8,10 @@
 //! users whose rows of the cluster are most like the drawn user's get the mean of their tables in
 //! place of their own. Nobody else receives a table.
 
-use self::server::ClusterServer;
+use self::server::Step;
 use super::declare::learn::contrast::{Contrast, packed_bytes};
 use super::prelude::*;
+use super::user_tables::MakingServer;
 use fedrecsim_model::ValueType;
 
 mod clusters;
@@ -135,7 +136,7 @@ impl Declare for CoFedRec {
     }
 
     fn server(&self, averager: Averager) -> Box<dyn Server> {
-        Box::new(ClusterServer::new(self.clone(), &averager))
+        Box::new(MakingServer::<Step>::new(self.clone(), &averager))
     }
 }
 

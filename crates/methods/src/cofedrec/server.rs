@@ -6,15 +6,14 @@ use super::clusters::{clusters, group_of};
 use super::{CoFedRec, LABELS};
 use crate::declare::learn::contrast::packed;
 use crate::prelude::*;
-use crate::server::{Download, PersonalDownloads, downcast};
-use crate::user_tables::{Sent, mean_of};
-use fedrecsim_core::stages::{Stage, enter};
+use crate::server::PersonalDownloads;
+use crate::user_tables::{Making, mean_of};
 use fedrecsim_model::blocks::BlockValues;
 use fedrecsim_model::{SharedTable, ValueType};
 
 /// What the last step has made.
 #[derive(Clone, Debug)]
-struct Step {
+pub(super) struct Step {
     /// The mean of what was sent, which no device receives.
     model: Model,
     /// The packed clusters of items; none before the first step, and where none are sent.
@@ -22,17 +21,6 @@ struct Step {
     /// The users of the group, ascending, and its table.
     group: Vec<UserId>,
     table: SharedTable,
-}
-
-impl Step {
-    fn before_the_first(model: Model) -> Self {
-        Self {
-            clusters: Vec::new(),
-            group: Vec::new(),
-            table: Arc::clone(model.table(0)),
-            model,
-        }
-    }
 }
 
 impl PersonalDownloads for Step {
@@ -51,27 +39,12 @@ impl PersonalDownloads for Step {
     }
 }
 
-/// Holds the parameters, and what the last step has made.
-pub(super) struct ClusterServer {
-    parameters: CoFedRec,
-    upload: Layout,
-    last: Arc<Step>,
-}
-
-impl ClusterServer {
-    pub(super) fn new(parameters: CoFedRec, averager: &Averager) -> Self {
-        Self {
-            parameters,
-            upload: averager.upload_layout().clone(),
-            last: Arc::new(Step::before_the_first(averager.model().clone())),
-        }
-    }
-
+impl CoFedRec {
     /// Draws a user and a cluster, and returns the users that are most like it in the items of the
     /// cluster, ascending.
     fn draw_group(&self, tables: &[&Table], labels: &[u32], stream: &mut Stream) -> Vec<usize> {
         let core = stream.below(tables.len() as u32) as usize;
-        let drawn = stream.below(self.parameters.clusters);
+        let drawn = stream.below(self.clusters);
         let rows = (0..labels.len()).filter(|item| labels[*item] == drawn);
         let mut group = group_of(core, tables, &rows.collect::<Vec<_>>());
         group.sort_unstable();
@@ -79,34 +52,28 @@ impl ClusterServer {
     }
 }
 
-impl Server for ClusterServer {
-    fn model(&self) -> &Model {
-        &self.last.model
-    }
+impl Making for Step {
+    type Parameters = CoFedRec;
 
-    fn set_model(&mut self, model: Model) -> Result<()> {
-        self.model().check_same_layout(&model)?;
-        self.last = Arc::new(Step::before_the_first(model));
-        Ok(())
-    }
-
-    fn download(&self) -> Download {
-        Download::PerUser(self.last.clone())
-    }
-
-    fn accumulator(&self) -> Box<dyn Accumulator> {
-        Box::new(Sent::new(self.upload.clone()))
-    }
-
-    fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
-        let sent = *downcast::<Sent>(sums)?;
-        let report = sent.report;
-        let (users, sent) = sent.last_of_each();
-        if users.is_empty() {
-            return Ok(report);
+    fn of_nobody(model: Model) -> Self {
+        Self {
+            clusters: Vec::new(),
+            group: Vec::new(),
+            table: Arc::clone(model.table(0)),
+            model,
         }
-        let _stage = enter(Stage::Aggregate);
-        let p = &self.parameters;
+    }
+
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn made(
+        &self,
+        p: &CoFedRec,
+        (users, sent): (Vec<UserId>, Vec<Vec<Table>>),
+        step: &StepContext<'_>,
+    ) -> Result<(Self, u64)> {
         let tables: Vec<&Table> = sent.iter().map(|sent| &sent[0]).collect();
         let shape = self.model().table(0).shape();
         let mean = mean_of(shape, tables.iter().copied());
@@ -114,29 +81,24 @@ impl Server for ClusterServer {
         let mut stream = step.named_stream("cofedrec/clusters");
         let (labels, of_clusters) =
             clusters(&mean, p.clusters as usize, p.cluster_starts, &mut stream);
-        let mut last = Step::before_the_first(self.model().clone());
+        let mut made = Self::of_nobody(self.model().clone());
         if p.groups {
-            let group = self.draw_group(&tables, &labels, &mut stream);
-            last.table = mean_of(shape, group.iter().map(|user| tables[*user])).into();
-            last.group = group.iter().map(|user| users[*user]).collect();
+            let group = p.draw_group(&tables, &labels, &mut stream);
+            made.table = mean_of(shape, group.iter().map(|user| tables[*user])).into();
+            made.group = group.iter().map(|user| users[*user]).collect();
         }
-        last.model.set_table(0, mean.into())?;
+        made.model.set_table(0, mean.into())?;
         if p.regularization > 0.0 {
-            last.clusters = packed(&labels, p.bits());
+            made.clusters = packed(&labels, p.bits());
         }
-        self.last = Arc::new(last);
         // The two means, the cosines and the clusters.
         let multiply_adds = 3 * (shape.values() * users.len()) as u64 + of_clusters;
-        Ok(StepReport {
-            multiply_adds,
-            ..report
-        })
+        Ok((made, multiply_adds))
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
-        let last = Arc::make_mut(&mut self.last);
-        state.plain(&mut last.clusters)?;
-        state.plain(&mut last.group)?;
-        state.values(Arc::make_mut(&mut last.table).as_mut_slice())
+        state.plain(&mut self.clusters)?;
+        state.plain(&mut self.group)?;
+        state.values(Arc::make_mut(&mut self.table).as_mut_slice())
     }
 }

@@ -7,13 +7,13 @@ use ndarray::Array2;
 use super::principal::Principal;
 use super::{FedCa, Mixture};
 use crate::prelude::*;
-use crate::server::{Download, PersonalDownloads, downcast};
-use crate::user_tables::{Made, Sent, Uploads, mean_of};
-use fedrecsim_core::stages::{Stage, enter};
+use crate::server::PersonalDownloads;
+use crate::user_tables::{Made, Making, Uploads, mean_of};
 
-/// The mixture of each user that was drawn. All others receive nothing.
+/// The mixture of each user that was drawn in the last step. All others receive nothing. The model is the
+/// mean of what was sent, which no device receives.
 #[derive(Clone, Debug)]
-struct Mixtures(Made);
+pub(super) struct Mixtures(Made);
 
 impl PersonalDownloads for Mixtures {
     fn download(&self, user: UserId) -> Result<Model> {
@@ -24,27 +24,11 @@ impl PersonalDownloads for Mixtures {
     }
 }
 
-/// Holds the parameters, and the mixtures of the last step. The model is the mean of what was sent,
-/// which no device receives.
-pub(super) struct MixingServer {
-    parameters: FedCa,
-    upload: Layout,
-    last: Arc<Mixtures>,
-}
-
-impl MixingServer {
-    pub(super) fn new(parameters: FedCa, averager: &Averager) -> Self {
-        Self {
-            parameters,
-            upload: averager.upload_layout().clone(),
-            last: Arc::new(Mixtures(Made::of_nobody(averager.model().clone()))),
-        }
-    }
-
+impl FedCa {
     /// Returns how the users that were drawn are mixed for each of them: a row each.
     fn weights(&self, drawn: &[Vec<Table>], step: &StepContext<'_>) -> Result<Array2<f64>> {
-        let (p, tables) = (&self.parameters, drawn.iter().map(|sent| &sent[0]));
-        let likeness = likeness(p.mixture, &tables.collect::<Vec<_>>(), step)?;
+        let tables = drawn.iter().map(|sent| &sent[0]);
+        let likeness = likeness(self.mixture, &tables.collect::<Vec<_>>(), step)?;
         let samples = drawn.iter().map(|sent| f64::from(sent[2].as_slice()[0]));
         let samples: Vec<f64> = samples.collect();
         let total = samples.iter().sum::<f64>().max(1.0);
@@ -53,7 +37,7 @@ impl MixingServer {
         for (u, mut row) in weights.rows_mut().into_iter().enumerate() {
             let of_user = |v: usize| {
                 let (share, aligned) = (samples[v] / total, alignment(u, v));
-                composite(p, share, (likeness[(u, v)], aligned))
+                composite(self, share, (likeness[(u, v)], aligned))
             };
             let found = on_simplex(&(0..drawn.len()).map(of_user).collect::<Vec<_>>());
             row.iter_mut()
@@ -149,39 +133,29 @@ pub(super) fn on_simplex(point: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-impl Server for MixingServer {
+impl Making for Mixtures {
+    type Parameters = FedCa;
+
+    fn of_nobody(model: Model) -> Self {
+        Self(Made::of_nobody(model))
+    }
+
     fn model(&self) -> &Model {
-        &self.last.0.model
+        &self.0.model
     }
 
-    fn set_model(&mut self, model: Model) -> Result<()> {
-        self.model().check_same_layout(&model)?;
-        self.last = Arc::new(Mixtures(Made::of_nobody(model)));
-        Ok(())
-    }
-
-    fn download(&self) -> Download {
-        Download::PerUser(self.last.clone())
-    }
-
-    fn accumulator(&self) -> Box<dyn Accumulator> {
-        Box::new(Sent::new(self.upload.clone()))
-    }
-
-    fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
-        let sent = *downcast::<Sent>(sums)?;
-        let report = sent.report;
-        let (users, mut sent) = sent.last_of_each();
-        if users.is_empty() {
-            return Ok(report);
-        }
-        let _stage = enter(Stage::Aggregate);
+    fn made(
+        &self,
+        parameters: &FedCa,
+        (users, mut sent): (Vec<UserId>, Vec<Vec<Table>>),
+        step: &StepContext<'_>,
+    ) -> Result<(Self, u64)> {
         let shape = self.model().table(0).shape();
         let mean = mean_of(shape, sent.iter().map(|sent| &sent[0]));
         step.check_magnitude("E", largest_magnitude(mean.as_slice()))?;
         let mut model = self.model().clone();
         model.set_table(0, mean.into())?;
-        let count = (self.parameters.mixed_share * users.len() as f64) as usize;
+        let count = (parameters.mixed_share * users.len() as f64) as usize;
         let mut drawn: Vec<usize> = (0..users.len()).collect();
         let mut stream = step.named_stream("fedca/mixed");
         stream.keep_drawn(&mut drawn, count.max(1));
@@ -191,7 +165,7 @@ impl Server for MixingServer {
             .iter()
             .map(|at| std::mem::take(&mut sent[*at]))
             .collect();
-        let weights = self.weights(&drawn, step)?;
+        let weights = parameters.weights(&drawn, step)?;
         let tables = drawn.into_iter().filter_map(|sent| sent.into_iter().next());
         let uploads = Uploads {
             shape,
@@ -207,18 +181,15 @@ impl Server for MixingServer {
         let multiply_adds =
             values * (all + n * (shape.dimension as u64 + 1) + n * n) + n * n * shape.rows as u64;
         let tables = tables.into_iter().map(Arc::new).collect();
-        self.last = Arc::new(Mixtures(Made {
+        let made = Made {
             model,
             users,
             tables,
-        }));
-        Ok(StepReport {
-            multiply_adds,
-            ..report
-        })
+        };
+        Ok((Self(made), multiply_adds))
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
-        Arc::make_mut(&mut self.last).0.visit_state(state)
+        self.0.visit_state(state)
     }
 }

@@ -6,10 +6,11 @@
 //! it has trained. The server draws some of the senders and [mixes](mix) their tables for each of
 //! them. Who is drawn moves its table a little towards the mixture; all others receive nothing.
 
-use self::mix::MixingServer;
+use self::mix::Mixtures;
 use super::choices;
 use super::declare::learn;
 use super::prelude::*;
+use super::user_tables::MakingServer;
 use principal::Principal;
 
 mod mix;
@@ -151,6 +152,6 @@ impl Declare for FedCa {
     }
 
     fn server(&self, averager: Averager) -> Box<dyn Server> {
-        Box::new(MixingServer::new(self.clone(), &averager))
+        Box::new(MakingServer::<Mixtures>::new(self.clone(), &averager))
     }
 }

@@ -6,15 +6,14 @@ use ndarray::{Array2, ArrayView1};
 
 use super::{GpFedRec, Graph};
 use crate::prelude::*;
-use crate::server::{Download, PersonalDownloads, downcast};
-use crate::user_tables::{Made, Sent, Uploads, mean_of};
-use fedrecsim_core::stages::{Stage, enter};
+use crate::server::PersonalDownloads;
+use crate::user_tables::{Made, Making, Uploads, mean_of};
 use fedrecsim_model::algebra::product_by_pool;
 use fedrecsim_model::blocks::BlockValues;
 
-/// E, and R of each participant.
+/// E, and R of each participant of the last step. R of anybody else is E.
 #[derive(Clone, Debug)]
-struct Tables(Made);
+pub(super) struct Tables(Made);
 
 impl PersonalDownloads for Tables {
     fn download(&self, user: UserId) -> Result<Model> {
@@ -27,50 +26,34 @@ impl PersonalDownloads for Tables {
     }
 }
 
-/// Holds the parameters, and what the last step has made.
-pub(super) struct GraphServer {
-    parameters: GpFedRec,
-    upload: Layout,
-    /// What the last step has made. R of anybody else is E.
-    last: Arc<Tables>,
-}
-
-impl GraphServer {
-    pub(super) fn new(parameters: GpFedRec, averager: &Averager) -> Self {
-        Self {
-            parameters,
-            upload: averager.upload_layout().clone(),
-            last: Arc::new(Tables(Made::of_nobody(averager.model().clone()))),
-        }
-    }
-
+impl GpFedRec {
     /// Returns A to the power of the propagations, for the scalar products of the users' tables.
     fn weights(&self, products: &Array2<f64>, step: &StepContext<'_>) -> Array2<f64> {
-        let graph = self.parameters.graph;
-        let mut neighbours = self.neighbours(&likeness(products, graph));
+        let graph = self.graph;
+        let mut neighbours = self.neighbours_by(&likeness(products, graph));
         if graph == Graph::Random {
             draw_as_many(&mut neighbours, step);
         }
         let adjacency = adjacency(&neighbours);
         let mut power = adjacency.clone();
-        for _ in 1..self.parameters.propagations {
+        for _ in 1..self.propagations {
             power = product_by_pool(&power.view(), &adjacency.view());
         }
         power
     }
 
     /// Returns the neighbours of each user, ascending.
-    pub(super) fn neighbours(&self, likeness: &Array2<f64>) -> Vec<Vec<usize>> {
-        let (p, users) = (&self.parameters, likeness.nrows());
-        let threshold = p.threshold * likeness.sum() / (users * users) as f64;
+    pub(super) fn neighbours_by(&self, likeness: &Array2<f64>) -> Vec<Vec<usize>> {
+        let users = likeness.nrows();
+        let threshold = self.threshold * likeness.sum() / (users * users) as f64;
         let of = |row: ArrayView1<'_, f64>| -> Vec<usize> {
             let mut all: Vec<usize> = (0..users).collect();
-            if p.neighbours == 0 {
+            if self.neighbours == 0 {
                 all.retain(|other| row[*other] > threshold);
                 return all;
             }
             all.sort_by(|a, b| row[*b].total_cmp(&row[*a]));
-            all.truncate(p.neighbours as usize);
+            all.truncate(self.neighbours as usize);
             all.sort_unstable();
             all
         };
@@ -119,56 +102,43 @@ pub(super) fn adjacency(neighbours: &[Vec<usize>]) -> Array2<f64> {
     weights
 }
 
-impl Server for GraphServer {
+impl Making for Tables {
+    type Parameters = GpFedRec;
+
+    fn of_nobody(model: Model) -> Self {
+        Self(Made::of_nobody(model))
+    }
+
     fn model(&self) -> &Model {
-        &self.last.0.model
+        &self.0.model
     }
 
-    fn set_model(&mut self, model: Model) -> Result<()> {
-        self.model().check_same_layout(&model)?;
-        self.last = Arc::new(Tables(Made::of_nobody(model)));
-        Ok(())
-    }
-
-    fn download(&self) -> Download {
-        Download::PerUser(self.last.clone())
-    }
-
-    fn accumulator(&self) -> Box<dyn Accumulator> {
-        Box::new(Sent::new(self.upload.clone()))
-    }
-
-    fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
-        let sent = *downcast::<Sent>(sums)?;
-        let report = sent.report;
-        let (users, tables) = sent.last_of_each();
-        if tables.is_empty() {
-            return Ok(report);
-        }
-        let _stage = enter(Stage::Aggregate);
+    fn made(
+        &self,
+        parameters: &GpFedRec,
+        (users, tables): (Vec<UserId>, Vec<Vec<Table>>),
+        step: &StepContext<'_>,
+    ) -> Result<(Self, u64)> {
         let shape = self.model().table(0).shape();
         let tables = tables.into_iter().flatten().collect();
         let uploads = Uploads { shape, tables };
-        let tables = uploads.sums(&self.weights(&uploads.products(), step));
+        let tables = uploads.sums(&parameters.weights(&uploads.products(), step));
         let mean = mean_of(shape, tables.iter());
         step.check_magnitude("E", largest_magnitude(mean.as_slice()))?;
         let mut model = self.model().clone();
         model.set_table(0, mean.into())?;
         let (n, values) = (users.len() as u64, shape.values() as u64);
-        self.last = Arc::new(Tables(Made {
+        let made = Made {
             tables: tables.into_iter().map(Arc::new).collect(),
             model,
             users,
-        }));
+        };
         // The products, R of everybody, and E.
         let multiply_adds = values * (n * (n + 1) / 2 + n * n + n);
-        Ok(StepReport {
-            multiply_adds,
-            ..report
-        })
+        Ok((Self(made), multiply_adds))
     }
 
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()> {
-        Arc::make_mut(&mut self.last).0.visit_state(state)
+        self.0.visit_state(state)
     }
 }

@@ -7,10 +7,11 @@
 //! [graph] of users by their tables. R of a user is the mean over neighbours in it, and the new E is
 //! the mean of all R. Items are scored with the table that the device has sent.
 
-use self::graph::GraphServer;
+use self::graph::Tables;
 use super::choices;
 use super::fedncf::HIDDEN_UNITS;
 use super::prelude::*;
+use super::user_tables::MakingServer;
 
 mod graph;
 #[cfg(test)]
@@ -154,6 +155,6 @@ impl Declare for GpFedRec {
     }
 
     fn server(&self, averager: Averager) -> Box<dyn Server> {
-        Box::new(GraphServer::new(self.clone(), &averager))
+        Box::new(MakingServer::<Tables>::new(self.clone(), &averager))
     }
 }

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 //! Compares the graph with the specification's example, and a training with its gradient.
 
-use super::graph::{GraphServer, adjacency, likeness};
+use super::graph::{adjacency, likeness};
 use super::*;
 use crate::declare::Declared;
 use crate::server::{Download, StepWeights, WeightTotals};
@@ -129,10 +129,8 @@ fn neighbours_are_as_many_as_asked_for() {
         neighbours: 2,
         ..small(Graph::PublishedCode)
     };
-    let upload = method.upload_layout(Phase::default());
-    let server = GraphServer::new(two, &Averager::with_rules(method.initial(), upload, &[]));
     let likeness = Array2::from_shape_vec((2, 2), vec![0.0, 1.0, 1.0, 0.0]).unwrap();
-    assert_eq!(server.neighbours(&likeness), [[0, 1], [0, 1]]);
+    assert_eq!(two.neighbours_by(&likeness), [[0, 1], [0, 1]]);
     let alone = adjacency(&[vec![], vec![0]]);
     assert_eq!(alone.as_slice().unwrap(), [1.0, 0.0, 1.0, 0.0]);
     let random = Declared::new(small(Graph::Random), &problem_of(USERS as usize, 2));
