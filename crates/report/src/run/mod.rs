@@ -153,16 +153,17 @@ fn accuracy_of_groups(record: &RunRecord) -> Option<Block> {
     table.add(format!("{} (test)", headline.label()), |of| {
         Unit::Accuracy.cell(of.accuracy.get(&headline.name()).copied())
     });
-    table.add("less than of all", |of| {
+    table.add("more than all users", |of| {
         let own = of.accuracy.get(&headline.name());
-        Unit::Accuracy.cell(of_all.zip(own).map(|(all, own)| all - own))
+        Unit::Accuracy.cell(own.zip(of_all).map(|(own, all)| own - all))
     });
     table.add("updates used", |of| {
-        share(of.used as f64 / of.invited.max(1) as f64)
+        let used = of.used as f64 / of.invited.max(1) as f64;
+        Cell::number(share(used), used)
     });
     let groups = record.user_groups.iter();
     let groups = groups.filter(|of| of.accuracy.contains_key(&headline.name()));
-    let caption = "Accuracy of groups of users. A participation takes longer on a slow device or link, and with more ratings; one that is lost ends early.";
+    let caption = "Groups of users. A participation takes longer on a slow device or link, and with more ratings; one that is lost ends early.";
     let groups: Vec<&UserGroup> = groups.collect();
     (!groups.is_empty()).then(|| Block::Table(table.table(caption, groups)))
 }
