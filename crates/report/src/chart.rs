@@ -293,14 +293,19 @@ pub fn arm(number: usize) -> Series {
 }
 
 impl Chart {
-    /// Returns the horizontal axes along which something has a cost; all if that is so of none.
+    /// Returns the horizontal axes along which something has a cost; all if that is so of none. Of
+    /// a front, those along which costs differ, since its points stand above each other elsewhere.
     pub(crate) fn axes_in_use(&self) -> Vec<usize> {
-        let all = 0..self.across.len();
-        let in_use = |axis: &usize| self.last(*axis) > 0.0;
-        match all.clone().filter(in_use).collect::<Vec<_>>() {
-            none if none.is_empty() => all.collect(),
-            some => some,
-        }
+        let is_front = matches!(self.kind, Kind::Front(_));
+        let differs = |axis: &usize| is_front && self.ends(*axis)[0] < self.last(*axis);
+        let costs = |axis: &usize| self.last(*axis) > 0.0;
+        let all = || 0..self.across.len();
+        let found: [Vec<usize>; 2] = [
+            all().filter(differs).collect(),
+            all().filter(costs).collect(),
+        ];
+        let found = found.into_iter().find(|axes| !axes.is_empty());
+        found.unwrap_or_else(|| all().collect())
     }
 
     /// Returns the places of all points along an axis.
@@ -405,6 +410,38 @@ mod tests {
             let is_same = |other: &Series| other.color == one.color && other.marker == one.marker;
             assert!(!arms[..place].iter().any(is_same), "{place}");
         }
+    }
+
+    /// If this fails, a front can be asked for along a cost that all arms share, and all its points
+    /// stand above each other.
+    #[test]
+    fn a_front_has_no_axis_along_which_all_cost_the_same() {
+        let series = |rounds: f64, bytes: f64| Series {
+            x: vec![vec![rounds], vec![bytes]],
+            y: vec![bytes],
+            ..Series::default()
+        };
+        let axes = |kind, series: [Series; 2]| {
+            let chart = Chart {
+                kind,
+                across: vec![Axis::default(); 2],
+                series: series.into(),
+                ..Chart::default()
+            };
+            chart.axes_in_use()
+        };
+        let front = || Kind::Front(Better::Higher);
+        let same_rounds = || [series(60.0, 1.0), series(60.0, 2.0)];
+        assert_eq!(axes(front(), same_rounds()), [1]);
+        assert_eq!(axes(Kind::Arms, same_rounds()), [0, 1]);
+        assert_eq!(
+            axes(front(), [series(60.0, 1.0), series(40.0, 2.0)]),
+            [0, 1]
+        );
+        assert_eq!(
+            axes(front(), [series(60.0, 1.0), series(60.0, 1.0)]),
+            [0, 1]
+        );
     }
 
     /// If this fails, an arm is recommended that costs more than another one and is less accurate.
