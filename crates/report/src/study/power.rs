@@ -11,7 +11,7 @@ use crate::metrics;
 use crate::words::counted;
 use fedrecsim_core::metric::{Metric, Needs};
 use fedrecsim_data::dataset::public;
-use fedrecsim_scenario::{DatasetName, Scenario, SplitSpec};
+use fedrecsim_scenario::{DatasetName, DatasetSpec, OnUnusableUser, Scenario, SplitSpec};
 
 /// What is assumed of a user's difference in a metric from 0 to 1. A hit with the chance 1/2 deviates
 /// by .5, and so does the difference of two arms that agree on three hits of four by .35.
@@ -30,14 +30,26 @@ pub(crate) fn least(users: u64, seeds: usize) -> f64 {
     DETECTABLE * (OF_USERS * OF_USERS / users.max(1) as f64 + of_seeds).sqrt()
 }
 
+/// Returns whether all users of the data set are tested.
+fn is_whole(spec: &DatasetSpec) -> bool {
+    let is_filtered = spec.minimum_interactions > 0
+        || spec.k_core.is_some()
+        || spec.minimum_positives.is_some()
+        || spec.positive_from.is_some()
+        || spec.subset.is_some()
+        || spec.on_unusable_user != OnUnusableUser::Refuse;
+    !is_filtered && !matches!(spec.split, SplitSpec::GlobalTime(_))
+}
+
 /// Returns the number of users that an arm evaluates, if it is known. `tested` reads the data of a
-/// scenario whose split decides who is tested.
+/// scenario whose filters or split decide who is tested.
 fn users(arm: &PlannedArm, tested: &mut dyn FnMut(&Scenario) -> Option<u64>) -> Option<u64> {
     let scenario = &arm.scenario;
-    let all = match (scenario.dataset.split, scenario.dataset.name) {
-        (SplitSpec::GlobalTime(_), _) => tested(scenario),
-        (_, DatasetName::Generated) => scenario.dataset.generated_users().map(u64::from),
-        (_, name) => public::known(name).and_then(|set| set.users()),
+    let spec = &scenario.dataset;
+    let all = match spec.name {
+        _ if !is_whole(spec) => tested(scenario),
+        DatasetName::Generated => spec.generated_users().map(u64::from),
+        name => public::known(name).and_then(|set| set.users()),
     };
     let limit = Some(u64::from(scenario.evaluation.users)).filter(|users| *users > 0);
     match (all, limit) {
@@ -48,7 +60,8 @@ fn users(arm: &PlannedArm, tested: &mut dyn FnMut(&Scenario) -> Option<u64>) -> 
 
 impl Plan {
     /// Returns sentences on the difference that the study can show, with the users of the arms that
-    /// are `wanted` by name. Who is tested behind an instant, the data alone tell: `tested` reads them.
+    /// are `wanted` by name. Whom filters leave, and who is tested behind an instant, the data alone
+    /// tell: `tested` reads them.
     pub fn power(
         &self,
         wanted: impl Fn(&str) -> bool,
@@ -87,8 +100,10 @@ impl Plan {
                  {OF_USERS} over users and by {OF_SEEDS} over seeds; the tables say what it really was.",
                 shown.join(", ")
             );
-            let is_cut =
-                |arm: &PlannedArm| matches!(arm.scenario.dataset.split, SplitSpec::GlobalTime(_));
+            let is_cut = |arm: &PlannedArm| {
+                wanted(&arm.arm.name)
+                    && matches!(arm.scenario.dataset.split, SplitSpec::GlobalTime(_))
+            };
             if self.arms.iter().any(is_cut) {
                 text += " Under `global-time` these are the users with something on both sides of the cut.";
             }
@@ -131,6 +146,14 @@ mod tests {
         let text = plan.power(|arm| arm == "rate=1", |_| Some(7));
         assert!(
             text.contains("with 7 users") && !text.contains("20 users"),
+            "{text}"
+        );
+        assert!(text.contains("Under `global-time`"), "{text}");
+        // The other arm has no cut, and a filter that the number of all users does not know of.
+        plan.arms[1].scenario.dataset.k_core = Some(5);
+        let text = plan.power(|arm| arm == "rate=2", |_| Some(9));
+        assert!(
+            text.contains("with 9 users") && !text.contains("global-time"),
             "{text}"
         );
     }
