@@ -278,6 +278,14 @@
   prefersDark.addEventListener("change", nameTheme);
   nameTheme();
 
+  // On a phone what stands above the arms would push them below the screen, so that it is folded.
+  if (matchMedia("screen and (max-width: 40rem)").matches) {
+    const fold = (block, title, rest) =>
+      block.replaceWith(make("details", { class: block.className }, make("summary", {}, title), ...rest));
+    for (const note of document.querySelectorAll("main p.note")) fold(note, note.firstChild, [...note.childNodes].slice(1));
+    for (const terms of document.querySelectorAll("main p.terms")) fold(terms, "What all share, and what differs", [...terms.childNodes]);
+  }
+
   // A chart in a folded part has no width until it is opened. Paper is narrower than most screens.
   document.addEventListener("toggle", (event) => {
     charts.filter((chart) => event.target.contains(chart.plot)).forEach(draw);

@@ -7,6 +7,7 @@ use crate::study::grounds::{self, Grounds};
 use crate::study::names::{Names, axes_of};
 use crate::study::results::{ArmResults, Results};
 use crate::study::sentence::joined;
+use crate::words::first_large;
 
 /// The most keys that are named as those in which arms differ.
 const MOST_KEYS: usize = 6;
@@ -77,8 +78,10 @@ fn leaks(results: &Results, names: &Names) -> Vec<Block> {
     }
     let note = |(why, whom): (&str, Vec<String>)| {
         let verb = if whom.len() == 1 { "has" } else { "have" };
+        let whom =
+            all_but(&whom, &names.labels).map_or_else(|| joined(&whom), |of| first_large(&of));
         Block::note(
-            format!("{} {verb} a protocol that leaks: {why}.", joined(&whom)),
+            format!("{whom} {verb} a protocol that leaks: {why}."),
             "A deployment could not do this, so the accuracy is too good.",
         )
     };
