@@ -222,7 +222,8 @@ pub(super) fn is_rounded(text: &str) -> bool {
 }
 
 /// Returns a timestamp as it is written. To a date belongs the time of day in the next column, and the
-/// offset or the half of the day behind that, if these columns are free.
+/// offset or the half of the day behind that, if these columns are free. To the beginning of a date with
+/// words belong as many columns as make it a whole one.
 pub(super) fn with_time_of_day(
     record: &ByteRecord,
     place: usize,
@@ -231,7 +232,7 @@ pub(super) fn with_time_of_day(
     let text = |place: usize| std::str::from_utf8(trimmed(record, place)).unwrap_or_default();
     let date = text(place);
     if !is_free(place + 1) || !is_day_with_time(record, place) {
-        return date.into();
+        return with_words(record, place, is_free).map_or(date.into(), Cow::Owned);
     }
     let offset = text(place + 2);
     let is_offset = is_free(place + 2)
@@ -243,6 +244,28 @@ pub(super) fn with_time_of_day(
         .trim_end()
         .to_owned()
         .into()
+}
+
+/// Returns a date with words that blanks have divided into columns, as a web server's log or a mail has it.
+fn with_words(
+    record: &ByteRecord,
+    place: usize,
+    is_free: impl Fn(usize) -> bool,
+) -> Option<String> {
+    const MOST_WORDS: usize = 6;
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    let text = |place: usize| std::str::from_utf8(trimmed(record, place)).unwrap_or_default();
+    let is_begun = text(place).starts_with(|sign: char| sign.is_alphabetic() || sign == '[')
+        || MONTHS.contains(&text(place + 1));
+    let end = (place + 1..record.len())
+        .find(|place| !is_free(*place))
+        .unwrap_or(record.len());
+    let most = end.min(place + MOST_WORDS);
+    let joined = |end: usize| (place..end).map(text).collect::<Vec<_>>().join(" ");
+    let mut all = (place + 2..=most).rev().map(joined);
+    is_begun.then(|| all.find(|words| parse(words).is_some()))?
 }
 
 /// Returns whether the field at `place` is a day, and the next one its time.

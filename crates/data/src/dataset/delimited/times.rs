@@ -34,8 +34,8 @@ pub(super) struct Times {
     /// last, as in `31122000`.
     has_plain_number: bool,
     has_no_last_year: bool,
-    /// Whether some date had its time of day in the next column.
-    has_time_of_day: bool,
+    /// Whether some date had its rest, as its time of day, in the next columns.
+    has_rest: bool,
     /// How many numbers are written with fewer digits than they have, as in `1.57E+09`.
     rounded: u64,
     /// How many numbers were 0 or -1, which many programs write for a missing time.
@@ -82,7 +82,7 @@ impl Times {
         let instant = match timestamp.filter(|place| !(self.is_ordered && is_blank(place))) {
             Some(place) => {
                 let text = with_time_of_day(record, place, |place| !columns.is_used(place));
-                self.has_time_of_day |= matches!(text, Cow::Owned(_));
+                self.has_rest |= matches!(text, Cow::Owned(_));
                 let instant = self.instant(&text, before);
                 let whole = |expected| match &text {
                     Cow::Borrowed(_) => expected,
@@ -173,14 +173,14 @@ impl Times {
         let Self {
             was_given,
             span,
-            has_time_of_day,
+            has_rest,
             ..
         } = self;
         let said = |what: &str, instant: &dyn Fn(f64) -> Timestamp| {
             let (first, last) = span.filter(|_| !was_given)?;
             let (first, last) = (instant(first), instant(last));
-            let from = match has_time_of_day {
-                true => ", with the time of day in the next column",
+            let from = match has_rest {
+                true => ", with their rest in the next columns",
                 false => "",
             };
             Some(format!(
@@ -260,6 +260,12 @@ impl Times {
         Ok(match format {
             Some(_) => said(name, &|number| Timestamp((number * unit_ns as f64) as i64)),
             None if was_given => None,
+            None if rows.len() > 1 && span.is_some_and(|(first, last)| first == last) => {
+                Some(format!(
+                    "timestamps are all {largest}, so that the order in the file decides: if that is another column, or \
+                     the decimals of ratings with a comma, mend `dataset.columns.timestamp` or the separator"
+                ))
+            }
             None => Some(
                 "timestamps are taken for an order alone: no clock has numbers of their size"
                     .to_owned(),

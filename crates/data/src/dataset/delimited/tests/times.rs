@@ -50,9 +50,45 @@ fn a_time_of_day_in_the_next_column_belongs_to_its_date() {
         assert_eq!(triples(&read), [(0, 0, 4.0), (1, 1, 3.0)]);
         // A header that names one column of both says so.
         let told = read.told.concat();
-        let is_said = told.contains("time of day in the next column");
+        let is_said = told.contains("their rest in the next columns");
         assert_eq!(is_said, !text.starts_with("user"), "{told}");
     }
+}
+
+/// If this fails, nobody hears that decimal commas have moved the columns.
+#[test]
+fn timestamps_that_are_all_the_same_are_told() {
+    let told = |rows: &str| read_text(rows, &four_columns(",")).unwrap().told.concat();
+    let same = told("a,x,4,5,1400000000\nb,y,3,5,1400000001\n");
+    assert!(
+        same.contains("timestamps are all 5, so that the order"),
+        "{same}"
+    );
+    let others = told("a,x,4,5,1400000000\nb,y,3,0,1400000001\n");
+    assert!(others.contains("for an order alone"), "{others}");
+}
+
+/// If this fails, a time whose words blanks divide is refused, or its day of the month orders the ratings.
+#[test]
+fn dates_with_words_are_joined_from_their_columns() {
+    for time in [
+        "[31/Dec/2000:07:00:00 -0500]",
+        "Sun Dec 31 12:00:00 2000",
+        "Sun Dec 31 12:00:00 +0000 2000",
+        "Sun, 31 Dec 2000 07:00:00 -0500",
+        "31 Dec 2000 12:00:00 +0000",
+    ] {
+        let read = read_text(format!("a x 4 {time}\nb y 3 {time}\n"), &four_columns(" "));
+        let read = read.unwrap_or_else(|error| panic!("{time}: {error}"));
+        let instant = read.interactions[1].instant.to_string();
+        assert_eq!(instant, "2000-12-31 12:00:00", "{time}");
+        assert!(
+            read.told.concat().contains("rest in the next columns"),
+            "{time}"
+        );
+    }
+    let wrong = read_text("a x 4 [31/Foo/2000:07:00:00 -0500]\n", &four_columns(" "));
+    assert!(wrong.unwrap_err().to_string().contains("column 4"));
 }
 
 /// If this fails, an afternoon is read as a morning, or the hours before ten are lost without a word.
