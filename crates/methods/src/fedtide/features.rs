@@ -158,7 +158,11 @@ fn regression(package: &Package<'_>, history: &History) -> Vec<f64> {
     let roots = package.roots();
     let least = roots.last().copied().unwrap_or_default();
     let ridge = RIDGE * least * least;
-    let filter = |root: &f64| root * root / (root * root + ridge);
+    let filter = |root: &f64| match *root {
+        // Nothing is known to occur together.
+        0.0 => 0.0,
+        root => root * root / (root * root + ridge),
+    };
     let filter: Vec<f64> = roots.iter().map(filter).collect();
     let root = |item: usize| fourth_root(package.count(item));
     let own = history.items.iter();

@@ -9,7 +9,7 @@ use super::neighbours::{DIGIT, LEVELS, NEIGHBOURS, in_their_places, neighbours};
 use super::statistics::{COUNTS_BLOCK, PAIRS_BLOCK, STEPS_BLOCK, above_noise};
 use crate::prelude::*;
 use fedrecsim_model::Layout;
-use fedrecsim_model::algebra::{self, nystroem};
+use fedrecsim_model::algebra::{self, Spectrum, nystroem};
 
 /// The least count of an item in what occurs together.
 const LEAST_COUNT: f64 = 0.1;
@@ -226,23 +226,20 @@ impl Statistics {
             .collect();
         let start = matrix(basis, rank) * &roots;
         let images = matrix(sums[PAIRS_BLOCK].clone(), rank) / &roots;
-        let Some(spectrum) = nystroem(&images.view(), &start.view())? else {
+        let spectrum = nystroem(&images.view(), &start.view())?;
+        if spectrum.is_none() && counts.iter().all(|row| !is_taken(row)) {
             return Ok(None);
-        };
-        let mut vectors = Array2::zeros((items, rank));
-        let found = spectrum.values.len();
-        vectors
-            .slice_mut(ndarray::s![.., ..found])
-            .assign(&spectrum.vectors);
-        // A vector has two signs. That of the vector before it makes their difference small.
-        for (mut vector, before) in vectors.columns_mut().into_iter().zip(start.columns()) {
-            if vector.dot(&before) < 0.0 {
-                vector.mapv_inplace(|value| -value);
-            }
         }
-        let (vectors, mut of_columns) = without_scale(vectors);
-        let value = |at: usize| spectrum.values.get(at).copied().unwrap_or(0.0);
-        of_columns.extend((0..rank).map(|at| math::sqrt(value(at).max(1e-9)) as f32));
+        let (vectors, of_columns) = match spectrum {
+            Some(spectrum) => vectors_of(&spectrum, &start),
+            // Noise may hide what occurs together where it does not hide counts. The basis stays, for the next
+            // statistics, and nothing is multiplied by it.
+            None => {
+                let scales = package.columns.row(SCALE).iter().copied();
+                let of_columns = scales.chain(std::iter::repeat_n(0.0, rank));
+                (package.values().to_vec(), of_columns.collect())
+            }
+        };
         let mut of_items = Vec::with_capacity(items);
         let mut all_neighbours = Vec::with_capacity(items * 3 * NEIGHBOURS);
         let steps = sums[STEPS_BLOCK].chunks(columns.count() + 1);
@@ -307,6 +304,26 @@ impl Statistics {
     pub(super) fn shares(&self) -> &[Vec<f64>] {
         &self.shares
     }
+}
+
+/// Returns the values of the vectors that were found, and the block of columns.
+fn vectors_of(spectrum: &Spectrum, start: &Array2<f64>) -> (Vec<f32>, Vec<f32>) {
+    let mut vectors = Array2::zeros(start.raw_dim());
+    let found = spectrum.values.len();
+    vectors
+        .slice_mut(ndarray::s![.., ..found])
+        .assign(&spectrum.vectors);
+    // A vector has two signs. That of the vector before it makes their difference small.
+    for (mut vector, before) in vectors.columns_mut().into_iter().zip(start.columns()) {
+        if vector.dot(&before) < 0.0 {
+            vector.mapv_inplace(|value| -value);
+        }
+    }
+    let (vectors, mut of_columns) = without_scale(vectors);
+    let value = |at: usize| spectrum.values.get(at).copied().unwrap_or(0.0);
+    let roots = (0..start.ncols()).map(|at| math::sqrt(value(at).max(1e-9)) as f32);
+    of_columns.extend(roots);
+    (vectors, of_columns)
 }
 
 /// Returns the count of an item, which is 0 if nobody has taken it, the logarithm of its mean age, as

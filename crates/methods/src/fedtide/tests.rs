@@ -150,6 +150,43 @@ fn counts_below_the_noise_are_none() {
     assert_eq!(above_noise(&noisy, 2), [3.0, 0.5, 0.0, 0.25, 0.0, 0.0]);
 }
 
+/// If this fails, counts are thrown away where noise hides which items occur together.
+#[test]
+fn counts_stay_where_pairs_are_lost_in_noise() {
+    let mut model = package::initial(ITEMS, ITEMS, streams());
+    let mut sums = sums(&model, &histories());
+    // No eigenvalue is above the noise.
+    for (value, basis) in sums[statistics::PAIRS_BLOCK]
+        .iter_mut()
+        .zip(model.table(0).as_slice())
+    {
+        *value = -f64::from(*basis);
+    }
+    let statistics = Statistics::of(&sums, (&model, &columns()))
+        .unwrap()
+        .unwrap();
+    let before = model.clone();
+    statistics.write(&mut model, &Learned::default());
+    assert_eq!(
+        model.table(0),
+        before.table(0),
+        "the basis of the next pairs"
+    );
+    let package = Package::of(&model);
+    let history = &histories()[0];
+    assert!(package.is_live(history.items[0]));
+    let scores = Features::of(&package, history).scores(&package);
+    assert!(scores.iter().all(|score| score.is_finite()), "{scores:?}");
+    assert!(scores.iter().any(|score| *score != scores[0]), "{scores:?}");
+    // Sums of nothing are still none.
+    let nothing: Vec<Vec<f64>> = sums.iter().map(|block| vec![0.0; block.len()]).collect();
+    assert!(
+        Statistics::of(&nothing, (&before, &columns()))
+            .unwrap()
+            .is_none()
+    );
+}
+
 /// If this fails, noise in the sums of Newton terms ends a run, or sends the weights away.
 #[test]
 fn a_newton_step_bears_negative_curvatures() {
