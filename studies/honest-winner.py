@@ -168,10 +168,16 @@ def take_more(folders):
 
 
 def take_private(folders, name="pooled.csv"):
-    """Takes what the page shows of studies of sums with noise, each with the arms of one data set."""
+    """Puts what the page shows of studies of sums with noise into the tables, each with arms of one data set. What the others
+    differ from may be another figure now, so that their differences are left out."""
     for folder in map(Path, folders):
         rows = [row for row in read(folder / "pooled.csv") if row["runs"] != "0" and row["figure"] == HEADLINE]
-        write(PRIVATE / parts(rows[0]["arm"])[0] / name, KEPT, rows)
+        path = PRIVATE / parts(rows[0]["arm"])[0] / name
+        differences = dict.fromkeys((column for column in KEPT if column.startswith("difference")), "")
+        known = {row["arm"]: row | differences for row in (read(path) if path.exists() else [])}
+        order = names(PRIVATE)
+        merged = (known | {row["arm"]: row for row in rows}).values()
+        write(path, KEPT, sorted(merged, key=lambda row: order.index(parts(row["arm"])[1])))
 
 
 def exchange():

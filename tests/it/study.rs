@@ -531,7 +531,12 @@ fn arms_without_data_are_left_out_where_the_study_allows_it() {
         "study.toml",
         &format!("missing_data = \"leave-out\"\n{refused}"),
     );
-    study(&workshop, &["--out", "left-out"]);
+    let output = study(&workshop, &["--out", "left-out"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("run left out, since the data set is not here"),
+        "{said}"
+    );
     let table = std::fs::read_to_string(workshop.path("left-out/study.md")).unwrap();
     assert!(
         table.contains("| elsewhere | - |")

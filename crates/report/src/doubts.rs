@@ -4,6 +4,7 @@ use super::document::Block;
 use super::frame::Frame;
 use super::metrics;
 use super::record::RunRecord;
+use super::reference::RANDOM;
 use super::rounds;
 use super::words::{self, counted};
 use fedrecsim_core::Direction;
@@ -109,6 +110,8 @@ pub(crate) enum Doubt {
     ShortTraining { median_s: f64 },
     /// So few users are tested.
     FewUsers { users: u64 },
+    /// Scores by chance are as good.
+    AtChance { random: f64 },
 }
 
 /// Returns the doubts about a run that is judged by a metric.
@@ -118,10 +121,23 @@ pub(crate) fn of<S>(run: &RunRecord<S>, rounds: &Frame, metric: &str) -> Vec<Dou
     let users = run.size.evaluated_users;
     let few = (1..ENOUGH_USERS).contains(&users);
     let few = few.then_some(Doubt::FewUsers { users });
-    [improving, endless_link(run), short_training(run), few]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        at_chance(run, metric),
+        improving,
+        endless_link(run),
+        short_training(run),
+        few,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn at_chance<S>(run: &RunRecord<S>, metric: &str) -> Option<Doubt> {
+    let random = *run.baselines.get(RANDOM)?.test.get(metric)?;
+    let own = run.accuracy.test.get(metric)?;
+    let is_better = metrics::better(metric).compare(*own, random).is_gt();
+    (!is_better).then_some(Doubt::AtChance { random })
 }
 
 fn endless_link<S>(run: &RunRecord<S>) -> Option<Doubt> {
@@ -176,8 +192,11 @@ impl Doubt {
                     None => "It was still improving.".to_owned(),
                 },
                 format!(
-                    "The best round is among the last tenth of {}, and the metric still gets better there. More rounds \
-                     may change the result.",
+                    "The best round is {} {}, and the metric still gets better there. More rounds may change the result.",
+                    match rounds {
+                        0..=10 => "the last of",
+                        _ => "among the last tenth of",
+                    },
                     counted(rounds.into(), "round")
                 ),
             ),
@@ -215,6 +234,16 @@ impl Doubt {
                     "Half of the trainings of a device take {} at most. Starting an app alone takes longer. `devices` says how \
                      fast devices are, and `devices.fixed_ms_per_participation` what each training takes besides.",
                     words::duration(median_s)
+                ),
+            ),
+            Self::AtChance { random } => (
+                format!(
+                    "No better than chance{}.",
+                    whom.map_or_else(String::new, |whom| format!(" ({whom})"))
+                ),
+                format!(
+                    "Random scores have {} on the same candidates. Nothing was learned, or what was learned does not help.",
+                    words::short(random)
                 ),
             ),
             Self::FewUsers { users } => (
@@ -270,6 +299,22 @@ mod tests {
         assert_eq!(course(&[0.4, 0.5]), Course::Unknown);
         assert_eq!(course(&[0.1, 0.2, 0.3]), Course::Improving);
         assert_eq!(course(&[]), Course::Unknown);
+    }
+
+    /// If this fails, a method that has learned nothing is ranked as if it had.
+    #[test]
+    fn what_is_no_better_than_chance_is_doubted() {
+        let mut run = sample::run(4);
+        let random = run.baselines.entry(RANDOM.to_owned()).or_default();
+        random.test.insert("hr@10".to_owned(), 0.1);
+        let is_doubted = |run: &RunRecord| {
+            let doubts = of(run, &Frame::default(), "hr@10");
+            doubts.contains(&Doubt::AtChance { random: 0.1 })
+        };
+        for (own, expected) in [(0.09, true), (0.1, true), (0.11, false)] {
+            run.accuracy.test.insert("hr@10".to_owned(), own);
+            assert_eq!(is_doubted(&run), expected, "{own}");
+        }
     }
 
     /// If this fails, times that no network and no device could have stand in a report as if they

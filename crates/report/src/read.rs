@@ -137,6 +137,11 @@ impl SavedRun {
     /// # Errors
     /// [`Error::Read`], as [`SavedReport::read`].
     pub fn read(folder: &Path) -> Result<Self> {
+        // A pattern such as `runs/*/*` takes in the logs that lie beside the folders.
+        if folder.is_file() {
+            let reason = "it is a file; a report is a folder with a run.json";
+            return Err(Error::read(folder, reason));
+        }
         run_json(&folder.join(RUN_JSON))
     }
 
@@ -374,6 +379,8 @@ mod tests {
     #[test]
     fn what_is_not_a_whole_report_of_this_version_is_refused() {
         let folder = written(&sample::run(3));
+        let file = SavedReport::read(&folder.path().join("rounds.csv")).unwrap_err();
+        assert!(file.to_string().contains("it is a file;"), "{file}");
         let refused = |name: &str, change: &dyn Fn(String) -> String| {
             let path = folder.path().join(name);
             let text = fs::read_to_string(&path).unwrap();

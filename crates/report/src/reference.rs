@@ -11,7 +11,7 @@ use crate::metrics;
 pub(crate) const POPULARITY: &str = "popularity";
 
 /// The baseline that is chance alone.
-const RANDOM: &str = "random";
+pub(crate) const RANDOM: &str = "random";
 
 /// Returns the name of the baseline that a metric of runs with these baselines is held against:
 /// popularity, or the best one in the mean where popularity has no such metric; `None` if no

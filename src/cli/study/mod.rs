@@ -216,6 +216,13 @@ impl<'a> OpenStudy<'a> {
     /// Takes runs from other studies, if it may, and makes the others.
     fn make_runs(&self, record: &mut StudyRecord) -> Result<()> {
         let runs = self.runs_with_data();
+        let left_out = self.wanted_runs().len() - runs.len();
+        if left_out > 0 {
+            self.session.note(&format!(
+                "{} left out, since the data set is not here: --data-dir says where it is",
+                counted(left_out as u64, "run")
+            ));
+        }
         if !self.arguments.reuse.is_empty() {
             let taken = merge::reuse(self, &runs, &self.arguments.reuse)?;
             let all = runs.len();

@@ -101,7 +101,7 @@ mod tests {
         let mut results = sample::results();
         with_popularity(&mut results, true, 0.41);
         assert!(
-            said(&results).starts_with("Popularity is ahead of every arm"),
+            said(&results).starts_with("Popularity is ahead of int8: "),
             "{}",
             said(&results)
         );
@@ -192,6 +192,38 @@ mod tests {
         );
     }
 
+    /// If this fails, one of several equal arms is said to come next, or two kinds of intervals look alike.
+    #[test]
+    fn all_arms_that_come_next_are_named() {
+        let mut results = sample::results();
+        with_popularity(&mut results, false, 0.6);
+        let mut twin = results.arms[0].clone();
+        twin.name = "twin".to_owned();
+        results.arms.push(twin);
+        let told = said(&results);
+        assert!(
+            told.starts_with(
+                "Popularity is ahead of every arm: HR@10 .600; dense and twin come next and cannot be told apart, the \
+                 first with .500 ± .025, .100 less than it"
+            ),
+            "{told}"
+        );
+        results.arms.drain(1..);
+        let told = said(&results);
+        assert!(told.starts_with("Popularity is ahead of dense: "), "{told}");
+        let value = |_: usize, _: u64, user: usize| if user.is_multiple_of(2) { 0.7 } else { 0.3 };
+        let mut results = with_users(value, 60);
+        with_popularity(&mut results, false, 0.1);
+        for run in &mut results.arms[1].runs {
+            run.report.as_mut().unwrap().redrawn = Default::default();
+        }
+        let told = said(&results);
+        assert!(
+            told.contains("Those of int8 are over seeds alone"),
+            "{told}"
+        );
+    }
+
     /// If this fails, a reader is told how many arms cannot be told apart, and not which.
     #[test]
     fn every_arm_that_cannot_be_told_apart_is_named() {
@@ -247,6 +279,15 @@ mod tests {
             "{}",
             said(&results)
         );
+        with_popularity(&mut results, false, 0.6);
+        set(&mut results, 0, "`not-in-train`", "`unrated`");
+        let told = said(&results);
+        assert!(
+            told.contains("Without it, popularity is ahead of int8: "),
+            "{told}"
+        );
+        with_popularity(&mut results, false, 0.3);
+        set(&mut results, 0, "`not-in-train`", "`unrated`");
         set(&mut results, 1, "99 sampled candidates", "full catalogue");
         let told = said(&results);
         assert!(
@@ -281,8 +322,7 @@ mod tests {
             baseline.test.insert("rmse".to_owned(), 0.75);
         }
         assert!(
-            said(&results)
-                .starts_with("The mean of all ratings is ahead of every arm: RMSE .750; "),
+            said(&results).starts_with("The mean of all ratings is ahead of dense: RMSE .750; "),
             "{}",
             said(&results)
         );

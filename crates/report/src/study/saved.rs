@@ -113,7 +113,7 @@ mod tests {
         let path = root.path().join(FILE_NAME);
         let text = render(&results, results.answer()).unwrap();
         assert!(
-            text.contains("\"sentence\": \"Popularity is ahead of every arm: HR@10 .411; dense "),
+            text.contains("\"sentence\": \"Popularity is ahead of dense: HR@10 .411; dense "),
             "{text}"
         );
         fs::write(&path, &text).unwrap();

@@ -11,6 +11,9 @@ use fedrecsim_core::metric::{Better, Metric, Needs};
 /// The most names that a sentence has. The others of a list stand below it.
 const MOST_NAMES: usize = 8;
 
+/// The number of arms from which the best one is too good by being chosen.
+const MANY_ARMS: usize = 10;
+
 /// The most classes of arms that have a sentence each.
 const MOST_CLASSES: usize = 6;
 
@@ -33,7 +36,7 @@ pub(super) fn of(question: &Question<'_>, classes: &[Vec<usize>]) -> Option<(Str
         format!(
             "{}: {}",
             grounds::class_name(question.grounds, class, classes),
-            all.join(" ")
+            question.within(all.join(" "))
         )
     });
     let mut more: Vec<String> = all.collect();
@@ -65,16 +68,12 @@ impl Question<'_> {
         };
         let leading = self.list(&leaking);
         if honest.iter().filter(is_method).count() == 0 {
-            let told = format!("By a protocol that leaks ({why}): {}", self.told(ranked));
+            let told = self.within(self.told(ranked));
+            let told = format!("By a protocol that leaks ({why}): {told}");
             return (told, self.besides(ranked));
         }
         let value = self.value(leaking[0]).map(|value| range(&value));
-        let told = self.told(&honest);
-        // It stands within a sentence here.
-        let told = match told.strip_prefix(&first_large(self.whom())) {
-            Some(rest) => format!("{}{rest}", self.whom()),
-            None => told,
-        };
+        let told = self.within(self.told(&honest));
         let sentence = format!(
             "{leading} lead{} by a protocol that leaks ({why}): {} {}. Without it, {}",
             if leaking.len() == 1 { "s" } else { "" },
@@ -83,6 +82,24 @@ impl Question<'_> {
             told
         );
         (sentence, self.besides(&honest))
+    }
+
+    /// Returns a sentence as it stands within another one. A name at its beginning stays as it is.
+    fn within(&self, sentence: String) -> String {
+        let whom = self.whom();
+        for (first, word) in [
+            ("No arm", "no arm"),
+            ("Nothing", "nothing"),
+            ("Popularity", POPULARITY),
+        ] {
+            if let Some(rest) = sentence.strip_prefix(first) {
+                return format!("{word}{rest}");
+            }
+        }
+        match sentence.strip_prefix(&first_large(whom)) {
+            Some(rest) => format!("{whom}{rest}"),
+            None => sentence,
+        }
     }
 
     /// Returns the arms that have no place beside the others, and why.
@@ -115,7 +132,7 @@ impl Question<'_> {
         };
         let is_rival = |arm: &&usize| {
             self.more_than(*top, **arm)
-                .is_some_and(|of| of.may_be_none())
+                .is_some_and(|of| of.may_be_none() || of.mean == 0.0)
         };
         others.iter().filter(is_rival).copied().collect()
     }
@@ -179,8 +196,9 @@ impl Question<'_> {
                     let next = self.more_than_reference(*second, ranked);
                     let next = next.map_or_else(String::new, |of| self.beside(&of, "popularity"));
                     format!(
-                        "Popularity is ahead of every arm: {label} {shown}; {} comes next{next}.",
-                        self.list(&[*second])
+                        "Popularity is ahead of {}: {label} {shown}; {}{next}.",
+                        self.every(others),
+                        self.next(others)
                     )
                 }
                 (rivals, _) => format!(
@@ -195,11 +213,10 @@ impl Question<'_> {
             let whom = self.whom();
             let is_ahead = match more.may_be_none() {
                 true => format!("No arm is shown to beat {whom}"),
-                false => format!("{} is ahead of every arm", first_large(whom)),
+                false => format!("{} is ahead of {}", first_large(whom), self.every(ranked)),
             };
-            let gap = self.gap(more, "it");
-            let mean = short(mean);
-            return format!("{is_ahead}: {label} {mean}; {name} comes next with {shown}, {gap}.");
+            let (gap, mean, next) = (self.gap(more, "it"), short(mean), self.next(ranked));
+            return format!("{is_ahead}: {label} {mean}; {next} with {shown}, {gap}.");
         }
         let has_popularity = popularity.is_some_and(|arm| rivals.contains(&arm));
         let beside = more.filter(|_| !has_popularity);
@@ -236,6 +253,26 @@ impl Question<'_> {
         format!("{does}{beside}.")
     }
 
+    /// Returns these arms in words, as those that something is ahead of.
+    fn every(&self, arms: &[usize]) -> String {
+        match arms {
+            [only] => self.list(&[*only]),
+            _ => "every arm".to_owned(),
+        }
+    }
+
+    /// Returns which of these arms comes next, with those that cannot be told from it.
+    fn next(&self, ranked: &[usize]) -> String {
+        let rivals = self.rivals(ranked);
+        let first = ranked.first().copied();
+        let all: Vec<usize> = first.into_iter().chain(rivals).collect();
+        let names = self.list(&all);
+        match all.len() {
+            1 => format!("{names} comes next"),
+            _ => format!("{names} come next and cannot be told apart, the first"),
+        }
+    }
+
     /// Returns that arms are below popularity, if some are.
     fn below(&self, ranked: &[usize]) -> Vec<String> {
         let is_below = |arm: &&usize| {
@@ -270,6 +307,23 @@ impl Question<'_> {
             ];
         };
         let mut told = format!("Intervals are those of 95 % over {}.", over.name());
+        let is_other = |arm: &&usize| {
+            self.value(**arm)
+                .is_some_and(|of| of.over != over && of.interval.is_some())
+        };
+        let by_seeds: Vec<usize> = others.iter().filter(is_other).copied().collect();
+        if !by_seeds.is_empty() {
+            told += &format!(
+                " Those of {} are over seeds alone, by Student's t.",
+                self.all(&by_seeds)
+            );
+        }
+        if ranked.len() >= MANY_ARMS {
+            told += &format!(
+                " The best of {} arms owes a part of its figure to the choice: new seeds or a validation part tell how much.",
+                ranked.len()
+            );
+        }
         let gaps = others.iter().filter_map(|arm| self.more_than(*top, *arm));
         let unseen = gaps
             .filter(Figure::may_be_none)

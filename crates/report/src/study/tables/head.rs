@@ -9,6 +9,10 @@ use crate::study::results::{ArmResults, Results};
 use crate::study::sentence::joined;
 use crate::words::first_large;
 
+/// The most arms that a warning names, and the most that it leaves out by name.
+const MOST_WARNED: usize = 8;
+const MOST_LEFT_OUT: usize = 4;
+
 /// The most keys that are named as those in which arms differ.
 const MOST_KEYS: usize = 6;
 
@@ -31,20 +35,31 @@ pub(super) fn warnings(results: &Results, names: &Names) -> Vec<Block> {
         let is_all = whom.len() == results.arms.len() && whom.len() > 1;
         match is_all && !matches!(doubt, Doubt::StillImproving { .. }) {
             true => doubt.note(None),
-            false => doubt.note(Some(
-                &all_but(whom, &names.labels).unwrap_or_else(|| joined(whom)),
-            )),
+            false => doubt.note(Some(&in_short(whom, &names.labels))),
         }
     };
     blocks.extend(found.iter().map(note));
     blocks
 }
 
-/// Returns several arms by the only one of all that is not among them; `None` if there is no such one.
+/// Returns several arms by the few of all that are not among them, if that is shorter.
 fn all_but(whom: &[String], all: &[String]) -> Option<String> {
     let others = all.iter().filter(|label| !whom.contains(label));
     let others: Vec<String> = others.cloned().collect();
-    (others.len() == 1 && whom.len() > 2).then(|| format!("all but {}", joined(&others)))
+    let is_shorter = (1..=MOST_LEFT_OUT).contains(&others.len()) && whom.len() > 2 * others.len();
+    is_shorter.then(|| format!("all but {}", joined(&others)))
+}
+
+/// Returns several arms of all in a few words.
+fn in_short(whom: &[String], all: &[String]) -> String {
+    all_but(whom, all).unwrap_or_else(|| match whom.len() > MOST_WARNED {
+        true => format!(
+            "{} and {} others",
+            whom[..MOST_WARNED - 1].join(", "),
+            whom.len() - MOST_WARNED + 1
+        ),
+        false => joined(whom),
+    })
 }
 
 /// Returns the doubts about an arm: those about half of its runs or more.
@@ -78,8 +93,10 @@ fn leaks(results: &Results, names: &Names) -> Vec<Block> {
     }
     let note = |(why, whom): (&str, Vec<String>)| {
         let verb = if whom.len() == 1 { "has" } else { "have" };
-        let whom =
-            all_but(&whom, &names.labels).map_or_else(|| joined(&whom), |of| first_large(&of));
+        let whom = match all_but(&whom, &names.labels) {
+            Some(of) => first_large(&of),
+            None => in_short(&whom, &names.labels),
+        };
         Block::note(
             format!("{whom} {verb} a protocol that leaks: {why}."),
             "A deployment could not do this, so the accuracy is too good.",

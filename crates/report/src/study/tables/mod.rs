@@ -198,11 +198,14 @@ fn document(whole: &Whole<'_>, pictures: &[&str]) -> Document {
         blocks.extend(accuracy(results, names, metric, &heading));
     }
     blocks.extend(published::blocks(results, names));
+    let has_run = results.counts()[0] > 0;
     blocks.extend(sparsity::blocks(results, names));
     blocks.extend(savings::blocks(results, names));
-    blocks.extend(costs(results, names));
+    if has_run {
+        blocks.extend(costs(results, names));
+    }
     blocks.extend(privacy::blocks(results, names));
-    for goal in results.goals() {
+    for goal in results.goals().filter(|_| has_run) {
         blocks.extend(goals::blocks(results, names, goal));
     }
     let arms = results.arms.iter();
@@ -219,8 +222,16 @@ fn document(whole: &Whole<'_>, pictures: &[&str]) -> Document {
     blocks.extend(in_full(results, names));
     Document {
         title: results.title.clone(),
-        answer: said.map_or_else(String::new, |of| of.sentence.clone()),
+        answer: said.map_or_else(|| nothing(results), |of| of.sentence.clone()),
         blocks,
+    }
+}
+
+/// Returns the sentence on results without a finished run, if runs have failed.
+fn nothing(results: &Results) -> String {
+    match &results.failures()[..] {
+        [] => String::new(),
+        [(first, _, reason), ..] => format!("No run has finished: {first}: {reason}."),
     }
 }
 
