@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import csv
 import html
+import json
 import os
 from pathlib import Path
-from typing import Iterable, Sequence
+from typing import Iterable, Mapping, Sequence, TypedDict
 
 from . import _native, method
 from .run import Picture, Run
 from .table import Cell, Table
-
 
 #: The columns whose cells are names, also where they look like numbers.
 _TEXTS = frozenset({"arm", "compared_to", "figure"})
@@ -53,6 +53,67 @@ def table_of(path: Path) -> Table:
     return Table(_native.Table.of_cells([column(name, cells) for name, cells in zip(names, columns)]))
 
 
+#: The figures that a notebook shows beside the metrics, if they are there.
+_FIGURES = ("up_bytes", "down_bytes", "virtual_time_s")
+
+#: The most arms that a notebook shows.
+_MOST_ARMS = 30
+
+
+class _Value(TypedDict, total=False):
+    """A mean with its interval of 95 %, if there is one."""
+
+    mean: float
+    interval: tuple[float, float] | None
+
+
+class _Arm(TypedDict, total=False):
+    """An arm of the answer."""
+
+    name: str
+    more_than_popularity: _Value
+
+
+class _Answer(TypedDict, total=False):
+    """What a study or a comparison has found, and its arms with the best one first."""
+
+    metric: str
+    sentence: str
+    more: list[str]
+    arms: list[_Arm]
+
+
+class _Results(TypedDict, total=False):
+    """What is read of `results.json`."""
+
+    metrics: list[str]
+    answer: _Answer
+
+
+def _results(path: Path) -> _Results:
+    found: _Results = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def _words(value: float, sign: str = "") -> str:
+    return f"{value:{sign},.0f}" if abs(value) >= 1e4 else f"{value:{sign}.3g}"
+
+
+def _with_interval(mean: Cell, low: Cell, high: Cell, sign: str = "") -> str:
+    """Returns a mean with its interval, if it has one that is no point; a text stays one."""
+    if not isinstance(mean, (int, float)):
+        return mean or ""
+    if not isinstance(low, (int, float)) or not isinstance(high, (int, float)) or low == high:
+        return _words(mean, sign)
+    return f"{_words(mean, sign)} ({_words(low, sign)} to {_words(high, sign)})"
+
+
+def _figure(row: Mapping[str, Cell]) -> str:
+    """Returns a figure of an arm with its interval: over users too, where that is known."""
+    over = "users" if row.get("users_low") is not None else "interval"
+    return _with_interval(row.get("mean"), row.get(f"{over}_low"), row.get(f"{over}_high"))
+
+
 class Comparison:
     """The tables and pictures in a folder, which a study or a comparison has made.
 
@@ -89,22 +150,37 @@ class Comparison:
         return Picture(path.read_text(encoding="utf-8"))
 
     def _repr_html_(self) -> str:
-        means: dict[str, dict[str, Cell]] = {}
+        results = _results(self.folder / "results.json")
+        answer: _Answer = results.get("answer") or {"sentence": "", "more": [], "arms": []}
+        rows: dict[str, dict[str, Mapping[str, Cell]]] = {arm["name"]: {} for arm in answer["arms"]}
         for row in self.summary.to_dicts():
-            means.setdefault(str(row["arm"]), {})[str(row["figure"])] = row["mean"]
-        figures = list(dict.fromkeys(figure for of_arm in means.values() for figure in of_arm))[:8]
+            rows.setdefault(str(row["arm"]), {})[str(row["figure"])] = row
+        known = list(dict.fromkeys(figure for of_arm in rows.values() for figure in of_arm))
+        figures = [name for name in [*results["metrics"], *_FIGURES] if name in known]
+        gains = {arm["name"]: arm.get("more_than_popularity") for arm in answer["arms"]}
 
         def cells(tag: str, texts: Iterable[str]) -> str:
-            return "<tr>" + "".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in texts) + "</tr>"
+            # A long name of an arm goes on in the next line, and leaves the room to the figures.
+            style = ' style="overflow-wrap: anywhere; min-width: 4em"'
+            return "<tr>" + "".join(f"<{tag}{style}>{html.escape(text)}</{tag}>" for text in texts) + "</tr>"
 
-        def words(value: Cell) -> str:
-            return f"{value:.4g}" if isinstance(value, (int, float)) else value or ""
+        def row_of(arm: str, of_arm: Mapping[str, Mapping[str, Cell]]) -> list[str]:
+            gain = gains[arm] if arm in gains else None
+            low, high = gain.get("interval") or (None, None) if gain else (None, None)
+            more = _with_interval(gain["mean"], low, high, "+") if gain else ""
+            return [arm, more, *(_figure(of_arm.get(name, {})) for name in figures)]
 
-        head = cells("th", ["arm", *figures])
-        body = "".join(cells("td", [arm, *(words(row.get(name)) for name in figures)]) for arm, row in means.items())
+        shown = list(rows.items())[:_MOST_ARMS]
+        head = cells("th", ["arm", f"{answer.get('metric', '')}: more than popularity", *figures])
+        body = "".join(cells("td", row_of(arm, of_arm)) for arm, of_arm in shown)
+        counts = ((len(known) - len(figures), "figures"), (len(rows) - len(shown), "arms"))
+        left = [f"{count} more {what}" for count, what in counts if count > 0]
+        said = f"<p><b>{html.escape(answer['sentence'])}</b> {html.escape(' '.join(answer['more']))}</p>"
+        below = f"<p>And {' and '.join(left)}, in <code>summary</code>.</p>" if left else ""
         picture = "accuracy-by-bytes"
-        shown = f"<div>{self.plot(picture).svg}</div>" if picture in self.pictures else ""
-        return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>{shown}"
+        drawn = f"<div>{self.plot(picture).svg}</div>" if picture in self.pictures else ""
+        table = f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
+        return said + table + below + drawn
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.folder)!r})"

@@ -50,7 +50,11 @@ def test_a_study_shows_tables_and_pictures(axes, tmp_path: Path) -> None:
     study = fedrecsim.study(axes, out=tmp_path / "study", seeds=[1], progress=False)
     assert "uplink=rows-f32, dropout=0.2" in study.markdown
     page = study._repr_html_()
-    assert "<td>uplink=rows-f32, dropout=0.2</td>" in page and "<th>hr@10</th>" in page and "<svg" in page
+    assert ">uplink=rows-f32, dropout=0.2</td>" in page and ">hr@10</th>" in page and "<svg" in page
+    # Somebody who sees a mean alone does not see that popularity may be as good.
+    hr = next(row for row in study.summary.to_dicts() if row["figure"] == "hr@10")
+    assert f"{hr['mean']:.3g} ({hr['users_low']:.3g} to {hr['users_high']:.3g})" in page
+    assert "more than popularity" in page and "opularity" in page.split("</p>")[0] and " more figures, in" in page
     assert set(study.summary["arm"]) == {run.arm for run in study.planned}
     assert study.runs["seed"][0] == 1 and study.runs.to_dicts()[0]["seed"] == 1
     assert {"UInt64", "Float64", "Utf8"} <= set(study.summary._native.types)
