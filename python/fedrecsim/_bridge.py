@@ -10,8 +10,10 @@ from types import TracebackType
 from typing import Mapping, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from . import _native
+from ._arrays import Anything, Integers, Matrix
 from .method import Array, Block, Client, Facts, Method, Problem, Rows, Server, Update, generator as generator
 
 #: The folder of this package, whose lines are no place to look at for the author of a method.
@@ -29,12 +31,12 @@ def _plain(value: Array) -> Array:
     return value
 
 
-def floats(value: Array) -> np.ndarray:
+def floats(value: Array) -> npt.NDArray[np.float32]:
     """Returns an array of single precision whose values stand in a row."""
     return np.ascontiguousarray(_plain(value), dtype=np.float32)
 
 
-def integers(value: Array) -> np.ndarray:
+def integers(value: Array) -> Integers:
     """Returns an array of integers of one dimension."""
     array = np.ascontiguousarray(_plain(value))
     if array.size and not np.issubdtype(array.dtype, np.integer):
@@ -127,7 +129,7 @@ def returned(value: object) -> tuple[dict[str, Array | Rows], float, float | Non
     return update.blocks, float(cast(float, _plain(update.loss))), weight, visits, int(update.multiply_adds)
 
 
-def state(owner: Client | Server) -> list[tuple[str, np.ndarray]]:
+def state(owner: Client | Server) -> list[tuple[str, Anything]]:
     """Returns the private attributes of a client, or those that a server keeps, as arrays."""
     pairs = []
     for name in owner.state:
@@ -143,7 +145,7 @@ def state(owner: Client | Server) -> list[tuple[str, np.ndarray]]:
     return pairs
 
 
-def restore(owner: Client | Server, pairs: list[tuple[str, np.ndarray]]) -> None:
+def restore(owner: Client | Server, pairs: list[tuple[str, Anything]]) -> None:
     """Gives an object the attributes that `state` has returned, each of the kind that it has now."""
     for name, array in pairs:
         present: object = getattr(owner, name, None)
@@ -173,7 +175,7 @@ def restore_report(
     rounds: bytes,
     users: bytes | None,
     items: bytes,
-    model: dict[str, np.ndarray],
+    model: dict[str, Matrix],
     files: Mapping[str, bytes],
     vectors: _native.Vectors | None = None,
 ) -> _native.Report:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Callable, Mapping, Sequence
 import numpy as np
 
 from . import _native
+from ._arrays import Anything, Integers, Values
 
 if TYPE_CHECKING:
     from flwr.app import ArrayRecord, ConfigRecord, Context, MetricRecord, RecordDict
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 Scalar = bool | int | float | str | bytes
 Config = Mapping[str, Scalar]
 #: What a training returns: arrays, the number of examples, and metrics.
-Fitted = tuple[Sequence[np.ndarray], int, Mapping[str, Scalar]]
+Fitted = tuple[Sequence[Anything], int, Mapping[str, Scalar]]
 
 
 class Direct:
@@ -46,7 +47,7 @@ class Direct:
         """Returns the arrays that a client has at the start."""
         return self.client(context).get_parameters({})
 
-    def fit(self, context: Context, arrays: Mapping[str, np.ndarray], config: Config) -> Fitted:
+    def fit(self, context: Context, arrays: Mapping[str, Anything], config: Config) -> Fitted:
         """Trains a client."""
         returned = self.client(context).fit(list(arrays.values()), dict(config))
         is_whole = isinstance(returned, tuple) and [*map(type, returned)][::2] == [list, dict]
@@ -56,7 +57,7 @@ class Direct:
         trained, examples, metrics = returned
         return trained, operator.index(examples), metrics
 
-    def loss(self, context: Context, arrays: Sequence[np.ndarray], config: Config) -> float:
+    def loss(self, context: Context, arrays: Sequence[Anything], config: Config) -> float:
         """Returns the loss of arrays on the user's items, and 0 if clients cannot `evaluate`."""
         from flwr.client import NumPyClient
 
@@ -96,7 +97,7 @@ class Messages:
         content = self.ask(context, "get_parameters", {"getparametersins.config": ConfigRecord()})
         return [array.numpy() for array in content.array_records["getparametersres.parameters"].values() if array.data]
 
-    def fit(self, context: Context, arrays: Mapping[str, np.ndarray], config: Config) -> Fitted:
+    def fit(self, context: Context, arrays: Mapping[str, Anything], config: Config) -> Fitted:
         """Trains a client."""
         from flwr.app import Array, ArrayRecord, ConfigRecord
 
@@ -116,7 +117,7 @@ class Messages:
         ordered = trained.values() if self.of_client_fn else map(trained.__getitem__, arrays)
         return [array.numpy() for array in ordered if array.data], examples, metrics
 
-    def loss(self, context: Context, arrays: Sequence[np.ndarray], config: Config) -> float:
+    def loss(self, context: Context, arrays: Sequence[Anything], config: Config) -> float:
         """Returns 0: there is no one name for the loss in a reply to `evaluate`."""
         return 0.0
 
@@ -138,7 +139,7 @@ def node(client: Callable[..., object] | ClientApp) -> Direct | Messages:
     return Direct(client)
 
 
-def packed(state: RecordDict) -> tuple[np.ndarray, np.ndarray]:
+def packed(state: RecordDict) -> tuple[Values, Integers]:
     """Returns a state as numbers of single precision, and as the words of a text that describes the rest.
 
     The numbers stand apart, because the contract suite looks for private numbers in frames.
@@ -163,7 +164,7 @@ def packed(state: RecordDict) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(numbers), np.frombuffer(text.ljust(-(-len(text) // 8) * 8), "<i8").astype(np.int64)
 
 
-def unpacked(numbers: np.ndarray, words: np.ndarray) -> RecordDict:
+def unpacked(numbers: Values, words: Integers) -> RecordDict:
     """Returns the state that `packed` has packed."""
     from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 

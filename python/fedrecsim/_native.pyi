@@ -5,6 +5,7 @@ from typing import Callable, Mapping, Sequence, final
 
 import numpy as np
 
+from ._arrays import Anything, Integers, Matrix, Numbers, Values
 from ._errors import FedrecsimError as FedrecsimError
 from ._errors import ScenarioError as ScenarioError
 from .method import Array
@@ -14,7 +15,7 @@ __version__: str
 Prepared = tuple[str, int, str, bool, str | None, str, int, int | None, float | None]
 
 #: Users, and the name and the rows of their vectors.
-Vectors = tuple[list[str], tuple[str, np.ndarray] | None]
+Vectors = tuple[list[str], tuple[str, Matrix] | None]
 
 #: A folder, the rounds between checkpoints, whether the last ones stay, and whether to go on from what is there.
 Folder = tuple[Path, int | None, bool, bool]
@@ -24,7 +25,7 @@ class Table:
     columns: list[str]
     types: list[str]
     def __len__(self) -> int: ...
-    def column(self, name: str) -> np.ndarray | list[str]: ...
+    def column(self, name: str) -> Numbers | list[str]: ...
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
     @staticmethod
@@ -39,14 +40,14 @@ class Report:
     rounds: Table
     users: Table | None
     items: Table
-    model: dict[str, np.ndarray]
+    model: dict[str, Matrix]
     scenario: str | None
     kept: bytes | None
     vectors: Vectors | None
     def files(self) -> dict[str, bytes]: ...
     def __reduce__(
         self,
-    ) -> tuple[object, tuple[str, str, bytes, bytes | None, bytes, dict[str, np.ndarray], dict[str, bytes], Vectors | None]]: ...
+    ) -> tuple[object, tuple[str, str, bytes, bytes | None, bytes, dict[str, Matrix], dict[str, bytes], Vectors | None]]: ...
     def write(self, folder: str, overwrite: bool = False) -> None: ...
     @staticmethod
     def restore(
@@ -54,7 +55,7 @@ class Report:
         rounds: bytes,
         users: bytes | None,
         items: bytes,
-        model: dict[str, np.ndarray],
+        model: dict[str, Matrix],
         files: list[tuple[str, bytes]],
         vectors: Vectors | None,
     ) -> Report: ...
@@ -77,15 +78,15 @@ class Simulation:
     @staticmethod
     def restore(scenario: Mapping[str, object], saved: bytes, threads: int | None = None) -> Simulation: ...
     @property
-    def model(self) -> dict[str, np.ndarray]: ...
+    def model(self) -> dict[str, Matrix]: ...
     @model.setter
     def model(self, model: Mapping[str, Array]) -> None: ...
     def step(self) -> str | None: ...
     def step_until(self, round: int | None = None, time_s: float | None = None) -> list[str]: ...
     def save(self) -> bytes: ...
     def recommend(self, user: str, top: int) -> list[tuple[str, float, bool]]: ...
-    def scores(self, users: Sequence[str]) -> np.ndarray: ...
-    def vectors(self, users: Sequence[str]) -> tuple[str, np.ndarray] | None: ...
+    def scores(self, users: Sequence[str]) -> Matrix: ...
+    def vectors(self, users: Sequence[str]) -> tuple[str, Matrix] | None: ...
     def names(self) -> tuple[list[str], list[str]]: ...
     def recommend_popular(self, user: str, top: int) -> list[str]: ...
     def close(self) -> None: ...
@@ -106,16 +107,16 @@ class Task:
     """The round, counted from 1."""
     step: int
     """The number of steps that the server has made before."""
-    model: dict[str, np.ndarray]
-    """The downloaded blocks by their names. They cannot be written to."""
-    items: np.ndarray
-    """The items of the training samples: the user's own items, each followed by its negatives."""
-    labels: np.ndarray
-    """The labels of the samples: 1 for the user's own items, and 0 for negatives."""
-    rated: np.ndarray
-    """The items that the user has rated in the training part, ascending."""
-    ratings: np.ndarray
-    """The ratings of these items; 1 where the data set has none."""
+    model: dict[str, Matrix]
+    """The downloaded blocks by their names, each of the shape (rows, columns). They cannot be written to."""
+    items: Integers
+    """The items of the training samples, of the shape (samples,): the user's own items, each followed by its negatives."""
+    labels: Values
+    """The labels of the samples, of the shape (samples,): 1 for the user's own items, and 0 for negatives."""
+    rated: Integers
+    """The items that the user has rated in the training part, ascending, of the shape (rated,)."""
+    ratings: Values
+    """The ratings of these items, of the shape (rated,); 1 where the data set has none."""
     def seed(self, name: str = "train") -> int:
         """Returns a number for a generator that nothing else uses, for this participation and a name."""
     def rng(self, name: str = "train") -> np.random.Generator:
@@ -131,10 +132,10 @@ class Received:
     """The weight of the update by the run's mode and by the method."""
     base_weight: float
     """The weight by which what the sender had received is subtracted: 0 where updates count themselves."""
-    blocks: dict[str, np.ndarray]
-    """The blocks as the sender has left them, whole."""
-    received: dict[str, np.ndarray]
-    """The blocks that the sender had received."""
+    blocks: dict[str, Matrix]
+    """The blocks as the sender has left them, whole, each of the shape (rows, columns)."""
+    received: dict[str, Matrix]
+    """The blocks that the sender had received, each of the shape (rows, columns)."""
 
 @final
 class Ratings:
@@ -145,7 +146,7 @@ class Ratings:
     @staticmethod
     def of_stream(stream: object, wanted: Sequence[str]) -> Ratings: ...
     @staticmethod
-    def of_arrays(columns: Sequence[tuple[str, np.ndarray | list[str | None], bool]]) -> Ratings: ...
+    def of_arrays(columns: Sequence[tuple[str, Anything | list[str | None], bool]]) -> Ratings: ...
 
 @final
 class Start:
@@ -170,7 +171,7 @@ def events(
     to_round: int | None = None,
     threads: int | None = None,
     progress: Callable[..., None] | None = None,
-) -> tuple[Table, tuple[int, int], dict[str, np.ndarray]]: ...
+) -> tuple[Table, tuple[int, int], dict[str, Matrix]]: ...
 def end_all() -> None: ...
 def resolve(scenario: Mapping[str, object]) -> tuple[str, list[str]]: ...
 def estimate(scenario: Mapping[str, object], threads: int | None = None) -> str: ...
@@ -179,7 +180,7 @@ def inline_of_json(text: str) -> str: ...
 def builtin_methods() -> list[tuple[str, str, str]]: ...
 def explain(methods: Sequence[MethodEntry], asked: str | None) -> str: ...
 def means_of_scores(
-    names: Sequence[str], scores: np.ndarray, held_out: Sequence[Sequence[int]], excluded: Sequence[Sequence[int]]
+    names: Sequence[str], scores: Matrix, held_out: Sequence[Sequence[int]], excluded: Sequence[Sequence[int]]
 ) -> tuple[dict[str, float], list[list[float | None]]]: ...
 def means_of_lists(
     names: Sequence[str], lists: Sequence[Sequence[int]], held_out: Sequence[Sequence[int]]

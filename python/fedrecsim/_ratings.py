@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _columns, _inputs, _native
+from ._arrays import Anything
 from ._errors import ScenarioError, WrongTypeError
 
 if TYPE_CHECKING:
@@ -35,11 +36,11 @@ class StoredMatrix(Protocol):
 
     format: str
     shape: tuple[int, int]
-    row: np.ndarray
-    col: np.ndarray
-    data: np.ndarray
-    indices: np.ndarray
-    indptr: np.ndarray
+    row: npt.NDArray[np.integer]
+    col: npt.NDArray[np.integer]
+    data: Anything
+    indices: npt.NDArray[np.integer]
+    indptr: npt.NDArray[np.integer]
 
     def astype(self, kind: type) -> StoredMatrix:
         """Returns it with values of another type."""
@@ -49,7 +50,7 @@ class StoredMatrix(Protocol):
 
 
 #: Ratings in memory: a table, columns by their names, arrays `(user, item[, rating[, time]])`, or a sparse matrix.
-Ratings = Union[ArrowTable, SparseMatrix, Mapping[str, object], Sequence[object], np.ndarray]
+Ratings = Union[ArrowTable, SparseMatrix, Mapping[str, object], Sequence[object], Anything]
 
 #: Columns by their names.
 Columns = dict[str, npt.ArrayLike]
@@ -109,7 +110,8 @@ def _with_names(ratings: Ratings) -> ArrowTable | Columns:
         frame: ArrowTable = ratings.reset_index() if is_named else ratings
         return frame
     if isinstance(ratings, np.ndarray) and ratings.dtype.names is not None:
-        return {name: ratings[name] for name in ratings.dtype.names}
+        records = cast("npt.NDArray[np.void]", ratings)
+        return {name: records[name] for name in ratings.dtype.names}
     if hasattr(ratings, "__arrow_c_stream__"):
         return cast(ArrowTable, ratings)
     kind = type(ratings).__name__
@@ -227,7 +229,7 @@ def _of_arrays(columns: Columns) -> _native.Ratings:
     return _native.Ratings.of_arrays([(name, values, are_times) for name, (values, are_times) in arrays.items()])
 
 
-def _array(name: str, values: npt.ArrayLike) -> tuple[np.ndarray | list[str | None], bool]:
+def _array(name: str, values: npt.ArrayLike) -> tuple[Anything | list[str | None], bool]:
     """Returns a column as an array whose values stand in a row, or as texts with `None`, and whether it has times."""
     array = np.asarray(values)
     if array.ndim != 1:

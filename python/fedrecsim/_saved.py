@@ -11,6 +11,7 @@ import zlib
 import numpy as np
 
 from . import _native
+from ._arrays import Matrix
 from ._bridge import restore_report
 from ._errors import MissingFileError, ScenarioError
 from ._files import write_private
@@ -43,7 +44,7 @@ def save(report: _native.Report, path: str) -> None:
     write_private(path, packed.getvalue())
 
 
-def _bytes_of(array: np.ndarray) -> bytes:
+def _bytes_of(array: Matrix) -> bytes:
     """Returns an array as the content of a `.npy` file."""
     content = io.BytesIO()
     np.save(content, array, allow_pickle=False)

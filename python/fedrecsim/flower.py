@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Callable, ClassVar, Mapping, Sequence
 import numpy as np
 
 from . import _flower, _native
+from ._arrays import Anything, Integers, Matrix, Values
 from ._flower import Config
 from .method import Array, Block, Client, Method, Parameter, Problem, Rows, Update
 
@@ -51,10 +52,10 @@ class Partition:
     `dataset.negatives` says. `rated` (int64, ascending) are the user's own items, with their `ratings` (float32).
     """
 
-    items: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
-    labels: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
-    rated: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
-    ratings: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
+    items: Integers = field(default_factory=lambda: np.empty(0, np.int64))
+    labels: Values = field(default_factory=lambda: np.empty(0, np.float32))
+    rated: Integers = field(default_factory=lambda: np.empty(0, np.int64))
+    ratings: Values = field(default_factory=lambda: np.empty(0, np.float32))
 
 
 #: The training items where there are none.
@@ -76,7 +77,7 @@ def method(
     client: Callable[..., object] | ClientApp,
     *,
     name: str = "flower",
-    score_fn: Callable[[list[np.ndarray], np.ndarray, Context], Array] | None = None,
+    score_fn: Callable[[list[Anything], Integers, Context], Array] | None = None,
     initial_parameters: object = None,
     on_fit_config_fn: Callable[[int], Config] | None = None,
     run_config: Mapping[str, bool | int | float | str | Parameter] | None = None,
@@ -86,8 +87,8 @@ def method(
 
     `client` is a `client_fn` of a context (or of a `cid`, as it once was), or a `ClientApp`.
 
-    `score_fn(parameters, items, context)` returns the score of each of `items` (int64) with the downloaded arrays,
-    which cannot be written to. It has the user's `context.state`, and no training items. Without it, all scores are 0,
+    `score_fn(parameters, items, context)` returns the score of each of `items` (int64, of the shape (n,)), an array of
+    that shape, with the downloaded arrays, which have the shapes of the start and cannot be written to. It has the user's `context.state`, and no training items. Without it, all scores are 0,
     and the figures of accuracy say nothing.
 
     `initial_parameters` are arrays, Flower's `Parameters`, an `ArrayRecord`, or a function of a context that returns
@@ -120,7 +121,7 @@ class Options:
     """What `method` was given."""
 
     node: _flower.Direct | _flower.Messages
-    score_fn: Callable[[list[np.ndarray], np.ndarray, Context], Array] | None
+    score_fn: Callable[[list[Anything], Integers, Context], Array] | None
     initial_parameters: object
     on_fit_config_fn: Callable[[int], Config] | None
     loss: str
@@ -152,8 +153,9 @@ class FlowerMethod(Method):
         return made
 
     @cached_property
-    def start(self) -> dict[str, np.ndarray]:
-        """The arrays that the server starts with, by the names of their blocks."""
+    def start(self) -> dict[str, Anything]:
+        """The arrays that the server starts with, by the names of their blocks: each of the shape and the type that the
+        clients have given it. They travel as `blocks`, in single precision."""
         given, context = self.options.initial_parameters, self.context(0)
         if given is None:
             given = self.options.node.initial(context)
@@ -180,13 +182,13 @@ class FlowerMethod(Method):
     def layout(self) -> Mapping[str, Block]:
         return self.blocks
 
-    def initial(self) -> Mapping[str, np.ndarray]:
+    def initial(self) -> Mapping[str, Anything]:
         return {name: array.reshape(block.rows, block.columns) for (name, block), array in self._pairs()}
 
-    def _pairs(self) -> list[tuple[tuple[str, Block], np.ndarray]]:
+    def _pairs(self) -> list[tuple[tuple[str, Block], Anything]]:
         return list(zip(self.blocks.items(), self.start.values()))
 
-    def arrays(self, model: Mapping[str, np.ndarray], copy: bool) -> list[np.ndarray]:
+    def arrays(self, model: Mapping[str, Matrix], copy: bool) -> list[Anything]:
         """Returns the arrays of a downloaded model, in the order, shapes and types of the start."""
         found = []
         for name, like in self.start.items():
@@ -196,11 +198,11 @@ class FlowerMethod(Method):
             found.append(table.astype(like.dtype, copy=copy).reshape(like.shape))
         return found
 
-    def changes(self, model: Mapping[str, np.ndarray], arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray | Rows]:
+    def changes(self, model: Mapping[str, Matrix], arrays: Sequence[Anything]) -> dict[str, Matrix | Rows]:
         """Returns what travels of the arrays that `fit` has returned."""
         if len(arrays) != len(self.start):
             raise ValueError(f"`fit` returned {len(arrays)} arrays, and the model has {len(self.start)}")
-        update: dict[str, np.ndarray | Rows] = {}
+        update: dict[str, Matrix | Rows] = {}
         for ((name, block), like), value in zip(self._pairs(), arrays):
             array = np.asarray(value)
             # All arrays travel in single precision, so a client may compute in another one.
@@ -248,28 +250,28 @@ class UserClient(Client):
         visits, adds = metrics.get("row_visits", examples), metrics.get("multiply_adds", 0)
         return Update(blocks, float(loss), float(examples), int(visits), int(adds))
 
-    def score(self, model: Mapping[str, np.ndarray], items: np.ndarray) -> Array:
+    def score(self, model: Mapping[str, Matrix], items: Integers) -> Array:
         score_fn = self.method.options.score_fn
         if score_fn is None:
             return np.zeros(len(items), np.float32)
         return score_fn(self.method.arrays(model, copy=False), items, self.node_context)
 
     @property
-    def numbers(self) -> np.ndarray:
+    def numbers(self) -> Values:
         """The values of all arrays of single precision, one after the other."""
         return _flower.packed(self.node_context.state)[0]
 
     @numbers.setter
-    def numbers(self, values: np.ndarray) -> None:
+    def numbers(self, values: Values) -> None:
         self._numbers = values
 
     @property
-    def records(self) -> np.ndarray:
+    def records(self) -> Integers:
         """All else of the state, as the words of a text."""
         return _flower.packed(self.node_context.state)[1]
 
     @records.setter
-    def records(self, words: np.ndarray) -> None:
+    def records(self, words: Integers) -> None:
         self.node_context.state = _flower.unpacked(self._numbers, words)
 
 
@@ -278,7 +280,7 @@ def attach(context: Context, items: Partition) -> None:
     setattr(context, "_partition", items)
 
 
-def _changed(before: np.ndarray, after: np.ndarray) -> np.ndarray | Rows:
+def _changed(before: Matrix, after: Matrix) -> Matrix | Rows:
     """Returns the rows of a table that are not bit by bit what they were, or the table if that is most of them."""
     is_other = before.view(np.int32) != after.view(np.int32)
     # Eight truth values at a time, column by column, take a third of the time of `any(axis=1)`.
@@ -287,7 +289,7 @@ def _changed(before: np.ndarray, after: np.ndarray) -> np.ndarray | Rows:
     return after if 2 * len(rows) > len(after) else Rows(rows, after.take(rows, axis=0))
 
 
-def _named(given: object) -> dict[str, np.ndarray]:
+def _named(given: object) -> dict[str, Anything]:
     """Returns copies of arrays by their names; those of a list have their places for names, as in an `ArrayRecord`."""
     if isinstance(given, Mapping):
         arrays = {str(name): value.numpy() if hasattr(value, "stype") else value for name, value in given.items()}

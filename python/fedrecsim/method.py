@@ -34,6 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
+from ._arrays import Integers, Matrix
 
 #: Anything that NumPy converts to an array: an array, a tensor, or lists.
 Array = npt.ArrayLike
@@ -143,11 +144,18 @@ class Client:
     state: ClassVar[Sequence[str]] = ()
 
     def train(self, task: _native.Task) -> Update | tuple[Mapping[str, Array | Rows], float]:
-        """Trains on a participation, and returns what leaves the device and the mean loss."""
+        """Trains on a participation, and returns what leaves the device and the mean loss.
+
+        A block that leaves it has the shape (rows, columns) of the layout, or is `Rows`: `rows` of the shape (n,) and
+        `values` of the shape (n, columns). All of them travel in single precision.
+        """
         raise NotImplementedError("a client has a method `train`")
 
-    def score(self, model: Mapping[str, np.ndarray], items: np.ndarray) -> Array:
-        """Returns the score of each of `items` with the downloaded model. A higher score is better."""
+    def score(self, model: Mapping[str, Matrix], items: Integers) -> Array:
+        """Returns the score of each of `items` with the downloaded model. A higher score is better.
+
+        Blocks have the shape (rows, columns), in single precision. `items` (int64) and the scores are of the shape (n,).
+        """
         raise NotImplementedError("a client has a method `score`")
 
 
@@ -158,9 +166,13 @@ class Server:
     state: ClassVar[Sequence[str]] = ()
 
     def step(
-        self, model: Mapping[str, np.ndarray], updates: Sequence[_native.Received], step: int
+        self, model: Mapping[str, Matrix], updates: Sequence[_native.Received], step: int
     ) -> Mapping[str, Array]:
-        """Returns the next model. `updates` come in the order of users."""
+        """Returns the next model. `updates` come in the order of users.
+
+        A block has the shape (rows, columns) of the layout, in single precision: in `model`, in `updates` and in what is
+        returned. A method with an `upload_layout` has updates of its shapes.
+        """
         raise NotImplementedError("a server has a method `step`")
 
 
@@ -203,7 +215,7 @@ class Method:
             setattr(self, key, value)
 
     def layout(self) -> Mapping[str, Block | tuple[int, int]]:
-        """Returns what travels: the shape of every block by its name."""
+        """Returns what travels: the shape (rows, columns) of every block by its name."""
         raise NotImplementedError("a method has a `layout`")
 
     def upload_layout(self) -> Mapping[str, Block | tuple[int, int]] | None:
@@ -211,7 +223,8 @@ class Method:
         return None
 
     def initial(self) -> Mapping[str, Array]:
-        """Returns the model that the server starts with."""
+        """Returns the model that the server starts with: for each block of the layout an array of its shape
+        (rows, columns), which is taken in single precision."""
         raise NotImplementedError("a method has an `initial` model")
 
     def client(self, user: int) -> Client:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
+from ._arrays import Anything, Doubles
 from ._errors import ScenarioError, WrongTypeError
 from ._ratings import SparseMatrix, StoredMatrix
 
@@ -24,10 +25,10 @@ __all__ = ["hr", "map", "measure", "mrr", "ndcg", "per_user", "precision", "reca
 
 
 #: Items of each user: a sequence of numbers for each, or a sparse or boolean matrix of users and items.
-Items = Union[SparseMatrix, np.ndarray, Sequence[npt.ArrayLike]]
+Items = Union[SparseMatrix, Anything, Sequence[npt.ArrayLike]]
 
 #: Scores of all items for each user, or lists of items for each user, the best first.
-Predictions = Union[np.ndarray, Sequence[npt.ArrayLike]]
+Predictions = Union[Anything, Sequence[npt.ArrayLike]]
 
 
 def measure(
@@ -53,7 +54,7 @@ def measure(
     return {name: means.get(name, float("nan")) for name in metrics}
 
 
-def per_user(predictions: Predictions, held_out: Items, metric: str = "ndcg@10", *, exclude: Items | None = None) -> np.ndarray:
+def per_user(predictions: Predictions, held_out: Items, metric: str = "ndcg@10", *, exclude: Items | None = None) -> Doubles:
     """Returns a metric of every user, of the shape (users,), with NaN for users without anything held out. The arguments
     and errors are those of `measure`."""
     _, users = _measured(predictions, held_out, [metric], exclude)

@@ -10,6 +10,7 @@ import warnings
 from typing import TYPE_CHECKING, Mapping, NamedTuple, Sequence
 
 from . import _inputs, _native, _saved, records
+from ._arrays import Matrix
 from ._columns import at
 from .table import Table
 
@@ -149,7 +150,7 @@ class Run:
         """
         return self._trained_once_more().recommend(user, top)
 
-    def scores(self, users: Sequence[str | int] | None = None) -> np.ndarray:
+    def scores(self, users: Sequence[str | int] | None = None) -> Matrix:
         """Returns the scores that the trained run has for all items, those included that a user has rated: an array of
         the shape (users, items) in single precision. Columns are in the order of `items`.
 
@@ -182,13 +183,14 @@ class Run:
                 raise _native.FedrecsimError("training once more ends with another model than that of the run")
         return self._trained
 
-    def _has(self, model: Mapping[str, np.ndarray]) -> bool:
+    def _has(self, model: Mapping[str, Matrix]) -> bool:
         """Returns whether this is the run's model, bit by bit."""
         return all(block.tobytes() == model[name].tobytes() for name, block in self.model.items())
 
     @property
-    def model(self) -> dict[str, np.ndarray]:
-        """The blocks of the trained model by their names, as arrays that cannot be written to."""
+    def model(self) -> dict[str, Matrix]:
+        """The blocks of the trained model by their names: arrays of the shape (rows, columns) in single precision, which
+        cannot be written to. The rows of a table of items are in the order of `items`."""
         return self._report.model
 
     def parameters(self) -> builtins.bytes | str:
@@ -293,12 +295,12 @@ class UserVectors(NamedTuple):
     #: The names of the users in the ratings.
     users: list[str]
     #: A row for each user, in single precision.
-    values: np.ndarray
+    values: Matrix
     #: The name of the vector in the papers: `u` of FedMF, `w` of FedRAP.
     name: str
 
 
-def vectors_of(method: object, users: list[str], found: tuple[str, np.ndarray] | None) -> UserVectors:
+def vectors_of(method: object, users: list[str], found: tuple[str, Matrix] | None) -> UserVectors:
     """Returns the vectors of these users of a method.
 
     Raises ScenarioError if its users keep none.

@@ -10,6 +10,7 @@ import weakref
 from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
 
 from . import _inputs, _native, _ratings
+from ._arrays import Matrix
 from ._files import write_private
 from .method import Array
 from .records import Recommended, RoundRecord
@@ -155,7 +156,7 @@ class Simulation:
             for (item, score, held_out), other in zip(shown, popular, strict=True)
         ]
 
-    def scores(self, users: Sequence[str | int] | None = None) -> np.ndarray:
+    def scores(self, users: Sequence[str | int] | None = None) -> Matrix:
         """Returns the scores that all items have now for each of `users`, those included that a user has rated: an array
         of the shape (users, items) in single precision. Without `users` it is all of them, by their numbers. Raises
         ScenarioError for a user who is not there."""
@@ -173,9 +174,9 @@ class Simulation:
         return vectors_of(self._native.method, names, self._native.vectors(names))
 
     @property
-    def model(self) -> dict[str, np.ndarray]:
-        """The blocks of the server's model by their names, as arrays that cannot be written to. Setting it replaces the
-        model, which the digest of the result shows."""
+    def model(self) -> dict[str, Matrix]:
+        """The blocks of the server's model by their names: arrays of the shape (rows, columns) in single precision, which
+        cannot be written to. Setting it replaces the model, which the digest of the result shows."""
         return self._native.model
 
     @model.setter

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from . import _inputs, _native, _ratings
+from ._arrays import Anything, Values
 from ._errors import ScenarioError
 from .run import Run
 from .running import RunStopped
@@ -121,7 +122,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
                 rated[self._users[user]].add(self._items[item])
         self._rated = [sorted(rated[number]) for number in range(len(users))]
 
-    def recommend(self, users: Sequence[Id] | np.ndarray, n: int = 10) -> list[list[Id]]:
+    def recommend(self, users: Sequence[Id] | Anything, n: int = 10) -> list[list[Id]]:
         """Returns `n` items for each of `users`, the best first, without those that the user has rated.
 
         Raises ScenarioError for a user whom the fit did not see.
@@ -139,7 +140,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
             shown.append(self.items_[best].tolist())
         return shown
 
-    def predict(self, X: _ratings.Ratings) -> np.ndarray:
+    def predict(self, X: _ratings.Ratings) -> Values:
         """Returns the score of the user and the item of each row, of the shape (rows,); NaN where the fit did not see
         one of them."""
         check_is_fitted(self)
@@ -189,7 +190,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]
         return hasattr(self, "scores_")
 
 
-def _ids(names: Sequence[str], values: Sequence[Id]) -> np.ndarray:
+def _ids(names: Sequence[str], values: Sequence[Id]) -> Anything:
     """Returns ids in the order of the simulator's names: integers if the column has them, else texts."""
     # An id that is missing is an empty text.
     if any(isinstance(value, int) for value in values):

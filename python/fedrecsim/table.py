@@ -6,6 +6,7 @@ import html
 from typing import TYPE_CHECKING, Iterator, Union
 
 from . import _native
+from ._arrays import Numbers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +39,7 @@ class Table:
         """The names of the columns."""
         return self._native.columns
 
-    def __getitem__(self, column: str) -> np.ndarray | list[str]:
+    def __getitem__(self, column: str) -> Numbers | list[str]:
         return self._native.column(column)
 
     def __len__(self) -> int:

@@ -41,6 +41,29 @@ def test_no_type_is_left_open() -> None:
             assert name != "Any", f"{path}: write a type, or `object` where anything is taken"
 
 
+def annotations(tree: ast.AST) -> typing.Iterator[ast.AST]:
+    """Yields the types that are written in a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.arg, ast.AnnAssign)):
+            yield from [node.annotation] if node.annotation is not None else []
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield from [node.returns] if node.returns is not None else []
+
+
+def test_every_array_says_what_it_holds() -> None:
+    """If this fails, a type checker knows neither the numbers of an array nor its dimensions, and helps nobody."""
+    found = 0
+    for path in sorted((PACKAGE / "fedrecsim").rglob("*.py*")):
+        if path.suffix not in (".py", ".pyi"):
+            continue
+        for annotation in annotations(ast.parse(path.read_text(encoding="utf-8"))):
+            for node in ast.walk(annotation):
+                found += getattr(node, "id", "") in ("Matrix", "Values", "Integers", "Anything")
+                bare = isinstance(node, ast.Attribute) and node.attr == "ndarray"
+                assert not bare, f"{path}: {ast.unparse(annotation)}: take a type of _arrays.py"
+    assert found > 30
+
+
 def disagreement(value: object, hint: object, place: str) -> str | None:
     """Returns where a value is not what its type says; `None` if it is."""
     origin, of = typing.get_origin(hint), typing.get_args(hint)
