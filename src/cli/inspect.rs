@@ -12,6 +12,7 @@ use super::{Finished, Session, screen, wrapped};
 use crate::method::Entry;
 use crate::{Error, Result};
 use fedrecsim_data::dataset::public::known;
+use fedrecsim_report::study::file::or_study;
 use fedrecsim_report::words::counted;
 use fedrecsim_scenario::migrate::{Migrated, migrate as migrated};
 use fedrecsim_scenario::{self as scenario, Loaded, MethodVocabulary, Override, Scenario};
@@ -27,7 +28,7 @@ pub(crate) fn validate(arguments: &ValidateArgs, session: &Session) -> Finished 
         let Loaded { scenario, warnings } = match loaded {
             Ok(loaded) => loaded,
             Err(error) => {
-                finished.errors.push(error);
+                finished.errors.push(or_study(error, path));
                 continue;
             }
         };

@@ -11,6 +11,7 @@ use crate::{Error, Result};
 use fedrecsim_core::UserId;
 use fedrecsim_data::dataset::with_reason;
 use fedrecsim_ranks::{self as ranks, Crew, Identity};
+use fedrecsim_report::study::file::or_study;
 use fedrecsim_scenario::{self as scenario, Loaded, Override, Scenario, Strictness};
 use fedrecsim_sim::checkpoint::Build;
 
@@ -41,7 +42,8 @@ impl Task {
             &Override::of_line(&input.overrides()),
             &session.vocabulary(),
             strictness,
-        )?;
+        )
+        .map_err(|error| or_study(error, &input.scenario))?;
         Ok(Self {
             placed: scenario.clone(),
             scenario,

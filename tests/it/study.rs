@@ -479,6 +479,28 @@ fn a_study_that_comes_with_the_program_runs_by_its_name() {
     let output = fedrecsim(&workshop, &words);
     assert_ends(&output, 0, &[]);
     assert!(workshop.path("out/report.html").is_file());
+    // A study given for a scenario, and the other way round.
+    for (words, told) in [
+        (
+            ["study", "ml100k-fedmf"],
+            "`ml100k-fedmf` is a scenario: `fedrecsim run ml100k-fedmf`",
+        ),
+        (
+            ["run", "quickstart-codecs"],
+            "`quickstart-codecs` is a study: `fedrecsim study quickstart-codecs`",
+        ),
+        (
+            ["validate", "quickstart-codes"],
+            "`quickstart-codecs` is a study: `fedrecsim study",
+        ),
+        (["run", "quickstrat"], "did you mean `quickstart`?"),
+        (
+            ["study", "quickstart"],
+            "`quickstart` is a scenario: `fedrecsim run quickstart`",
+        ),
+    ] {
+        assert_ends(&fedrecsim(&workshop, &words), 2, &[told]);
+    }
     let output = fedrecsim(&workshop, &["study", "papers"]);
     assert_ends(
         &output,

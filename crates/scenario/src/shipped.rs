@@ -11,7 +11,7 @@ use super::{MAX_FILE_BYTES, too_long};
 use fedrecsim_core::{Error, Result};
 
 /// The scenarios.
-pub(super) static SCENARIOS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/shipped");
+pub static SCENARIOS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/shipped");
 
 /// Reads the text of the file at `path`, or of the `shipped` one of this name if there is no file, and
 /// returns whether it is that. `what` says what the file is.
@@ -82,6 +82,28 @@ pub fn text_of(path: &Path, shipped: &'static Dir<'static>) -> Option<&'static s
 /// Returns whether a scenario of this name comes with the program.
 pub fn has_scenario(path: &Path) -> bool {
     text_of(path, &SCENARIOS).is_some()
+}
+
+/// Returns the error of `path`, which is no file and names none of the `own` files: it says if `path` names,
+/// or nearly names, one of the `other` files. `what` that is and the `command` for it come last.
+pub fn or_other_kind(
+    error: Error,
+    path: &Path,
+    [own, other]: [&'static Dir<'static>; 2],
+    [what, command]: [&str; 2],
+) -> Error {
+    let near = |shipped| {
+        let name = name_of(path)?;
+        let exact = text_of(path, shipped).map(|_| name);
+        exact.or_else(|| nearest(name, &names_in(shipped).collect::<Vec<_>>()))
+    };
+    match near(other) {
+        Some(name) if !path.exists() && (near(own).is_none() || name_of(path) == Some(name)) => {
+            let reason = format!("`{name}` is a {what}: `fedrecsim {command} {name}`");
+            Error::read(path, reason)
+        }
+        _ => error,
+    }
 }
 
 /// Returns whether a text has lines and none of the first hundred has a key or the head of a table. Such

@@ -4,7 +4,7 @@
 const MOST_LISTED: usize = 12;
 
 /// Returns the end of a message about an unknown name: the nearest known one, or the known ones if
-/// none is near.
+/// none is near. Of many, those that are most like it.
 pub(super) fn instead_of(unknown: &str, known: &[&str]) -> String {
     match nearest(unknown, known) {
         Some(name) => format!("; did you mean `{name}`?"),
@@ -12,6 +12,12 @@ pub(super) fn instead_of(unknown: &str, known: &[&str]) -> String {
         None if known.len() <= MOST_LISTED => format!("; known: {}", list(known)),
         None => {
             let more = known.len() - MOST_LISTED;
+            let mut known = known.to_vec();
+            let written = normalised(unknown);
+            known.sort_by_cached_key(|name| {
+                // A share between 0 and 1, by which integers sort.
+                (1e9 * (1.0 - strsim::jaro_winkler(&written, &normalised(name)))) as u64
+            });
             format!("; known: {}, and {more} more", list(&known[..MOST_LISTED]))
         }
     }
@@ -95,9 +101,14 @@ mod tests {
             instead_of("svd", &known),
             "; known: `fedrap`, `fedmf`, `pfedrec`"
         );
-        let many = ["a"; 14];
+        let mut many = ["a"; 14];
+        many[13] = "quick-and-dirty";
         let listed = instead_of("quickstart", &many);
-        assert!(listed.ends_with("`a`, `a`, and 2 more"), "{listed}");
+        assert!(
+            listed.starts_with("; known: `quick-and-dirty`, `a`")
+                && listed.ends_with("`a`, and 2 more"),
+            "{listed}"
+        );
     }
 
     #[test]

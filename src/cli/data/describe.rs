@@ -6,6 +6,7 @@ use crate::cli::inputs::{beside_scenario, data_directories};
 use crate::cli::session::Finished;
 use crate::{Error, Result, Streams};
 use fedrecsim_data::dataset::{self, Dataset, Part, Ratings, delimited, registry};
+use fedrecsim_report::study::file::or_study;
 use fedrecsim_report::words::{counted, percent, tested, thousands};
 use fedrecsim_scenario::{self as scenario, DatasetSpec, MethodVocabulary};
 
@@ -17,7 +18,8 @@ pub(crate) fn describe(
     arguments: &DataDescribeArgs,
     vocabulary: &[MethodVocabulary],
 ) -> Result<Finished> {
-    let scenario = scenario::load(&arguments.scenario, &arguments.set, vocabulary)?;
+    let scenario = scenario::load(&arguments.scenario, &arguments.set, vocabulary)
+        .map_err(|error| or_study(error, &arguments.scenario))?;
     let spec = &scenario.dataset;
     if spec.generator.is_some() {
         let message =

@@ -188,7 +188,16 @@ static STUDIES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/shipped");
 /// # Errors
 /// [`Error::Read`](fedrecsim_core::Error::Read) if it cannot be read or is too long.
 pub(super) fn text_of(path: &Path) -> Result<(String, bool)> {
-    shipped::read(path, &STUDIES, "study")
+    shipped::read(path, &STUDIES, "study").map_err(|error| {
+        let kinds = [&STUDIES, &shipped::SCENARIOS];
+        shipped::or_other_kind(error, path, kinds, ["scenario", "run"])
+    })
+}
+
+/// Returns the error of a scenario that could not be read; if `path` is the name of a study, it says so.
+pub fn or_study(error: Error, path: &Path) -> Error {
+    let kinds = [&shipped::SCENARIOS, &STUDIES];
+    shipped::or_other_kind(error, path, kinds, ["study", "study"])
 }
 
 /// Returns the text of a file beside the studies that come with the program.

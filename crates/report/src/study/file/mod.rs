@@ -27,6 +27,7 @@ mod spaces;
 mod tests;
 
 pub(super) use arms::MOST_ARMS;
+pub use include::or_study;
 pub use published::PublishedCourse;
 pub use references::Reference;
 pub use spaces::{Dimension, Range, Search};
