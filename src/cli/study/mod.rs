@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use super::args::{StudyArgs, StudyRunsArgs};
 use super::inputs::data_directories;
 use super::output_file::write_files;
-use super::{Finished, Session};
+use super::{Finished, Session, screen};
 use carrier::Start;
 use fedrecsim_core::{Error, ErrorKind, Result, Streams};
 use fedrecsim_data::dataset;
@@ -35,6 +35,9 @@ use folder::ToDo;
 
 /// The name of the tables' files.
 const NAME: &str = "study";
+
+/// The columns of the table that `--explain` writes to a file.
+const COLUMNS_OF_A_FILE: usize = 120;
 
 /// The number of checkpoints that a run leaves if nothing else is asked for.
 const CHECKPOINTS: u32 = 10;
@@ -337,9 +340,10 @@ impl<'a> OpenStudy<'a> {
         }
         if arguments.explain {
             let study = &plan.study;
+            let columns = screen::of_stdout().unwrap_or(COLUMNS_OF_A_FILE);
             return format!(
                 "{text}\n\n{}",
-                explained(study, |arm| self.is_wanted(&arm.name))
+                explained(study, columns, |arm| self.is_wanted(&arm.name))
             );
         }
         let arms = plan.arms.iter().map(|planned| &planned.arm);
