@@ -94,7 +94,7 @@ fn execute(
     let (vocabulary, columns) = (session.vocabulary(), screen::of_text());
     Ok(match command {
         Command::Demo(arguments) => demo::demo(&arguments, session)?,
-        Command::New(arguments) => new::new(&arguments.file)?.into(),
+        Command::New(arguments) => new::new(&arguments.file, &vocabulary)?.into(),
         Command::Run(arguments) => on_place(
             &arguments.options,
             membership,

@@ -96,7 +96,7 @@ pub(crate) enum Command {
     ///
     /// It trains FedRAP on 500 generated users, in some seconds, and needs no data.
     Demo(DemoArgs),
-    /// Write a commented scenario to begin with.
+    /// Write a commented scenario to begin with, and the schema for editors beside it.
     New(NewArgs),
     /// Run a scenario and write its report.
     ///
@@ -573,6 +573,8 @@ pub(crate) struct DemoArgs {
 #[derive(Debug, Args)]
 pub(crate) struct NewArgs {
     /// The file to write; nothing may be there.
+    ///
+    /// The schema is fedrecsim.schema.json in the same folder. One that is there stays.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 }
