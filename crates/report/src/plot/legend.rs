@@ -92,6 +92,12 @@ fn lines(text: &str, width: usize) -> Vec<String> {
     let mut broken = Vec::new();
     for line in words::lines(text, width) {
         let letters: Vec<char> = line.chars().collect();
+        // A single word may be a digest: figures are wider than letters and blanks.
+        let width = if line.contains(' ') {
+            width
+        } else {
+            width * 5 / 6
+        };
         broken.extend(
             letters
                 .chunks(width.max(1))
@@ -131,10 +137,10 @@ mod tests {
             broken,
             [
                 "a",
-                "method.fedra",
-                "p.learning_r",
-                "ate_tables=1",
-                "0:",
+                "method.fed",
+                "rap.learni",
+                "ng_rate_ta",
+                "bles=10:",
                 "0.400"
             ]
         );
