@@ -246,7 +246,7 @@ impl Rows {
             let told = self.first_may_be_names();
             self.ratings.warnings.extend(told);
         }
-        self.ratings.warnings.extend(self.times.warnings());
+        self.ratings.warnings.extend(self.times.warning());
         let Ratings {
             user_names,
             item_names,
@@ -258,8 +258,8 @@ impl Rows {
         self.ratings
             .told
             .extend(self.times.finish(&mut self.ratings.interactions)?);
-        let of_the_future = times::of_the_future(&self.ratings.interactions);
-        self.ratings.warnings.extend(of_the_future);
+        let unlikely = times::unlikely(&self.ratings.interactions);
+        self.ratings.warnings.extend(unlikely);
         let Counted { lines, first } = self.incomplete;
         let first = self.unit.at(first);
         if self.count == 0 && lines > 0 {

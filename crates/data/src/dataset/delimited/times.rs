@@ -38,21 +38,35 @@ pub(super) struct Times {
     has_rest: bool,
     /// How many numbers are written with fewer digits than they have, as in `1.57E+09`.
     rounded: u64,
-    /// How many numbers were 0 or -1, which many programs write for a missing time.
-    blank: u64,
 }
 
 /// The size from which numbers count seconds since 1970, and not the rows: it is March 1973.
 pub(super) const FEWEST_SECONDS: f64 = 1e8;
 
+/// The ends of 32-bit integers, which many programs write for a missing time. Nine nines are in 2001, when
+/// somebody rated something in every second.
+const MISSING_SECONDS: [i64; 3] = [i32::MAX as i64, i32::MIN as i64, u32::MAX as i64];
+
+/// The last day without hyphens, which stands for a missing date.
+const LAST_DAY: f64 = 99_991_231.0;
+
+const SECOND_NS: i64 = 1_000_000_000;
+const DAY_NS: i64 = 86_400 * SECOND_NS;
+
 /// The beginning of 1995, before which nobody rated anything online.
-const FIRST_RATINGS_NS: f64 = 788_918_400e9;
+const FIRST_RATINGS_NS: i64 = 788_918_400 * SECOND_NS;
 
 /// The beginning of 2040, after which nobody has rated anything yet.
 const AFTER_LAST_RATINGS_NS: i64 = 2_208_988_800_000_000_000;
 
 /// The seconds from 1900, when NTP's times begin, to 1970.
 const SECONDS_FROM_1900: i64 = 2_208_988_800;
+
+const IF_NOT_MEANT: &str = "if that is not meant, their unit is another one (`dataset.columns.timestamp_format`), they count \
+                            from another year than 1970, or they stand for missing ones";
+
+const LEAVE_EMPTY: &str =
+    "leave the field empty and set `dataset.columns.on_incomplete = \"skip\"`";
 
 const A_DATE: &str = "a date, as in \"2000-12-31 23:59:59\"";
 
@@ -128,8 +142,7 @@ impl Times {
     /// Returns a number as it is written: whole, or the bits of a real.
     fn number(&mut self, text: &str, real: f64, before: &mut [Interaction]) -> i64 {
         self.widen(real);
-        let is_blank = real == 0.0 || real == -1.0;
-        self.blank += u64::from(is_blank);
+        let is_blank = [0.0, -1.0, LAST_DAY].contains(&real);
         self.rounded += u64::from(is_rounded(text));
         let largest = self.largest.get_or_insert_default();
         *largest = largest.max(real.abs());
@@ -143,27 +156,15 @@ impl Times {
         self.kept.keep(&number, *largest, with_instant(before))
     }
 
-    /// Returns warnings of numbers that stand for no time, if the others are times, and of rounded ones.
-    pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
-        let is_calendar = !self.has_plain_number;
-        let is_clock = self
-            .largest
-            .is_some_and(|largest| largest >= FEWEST_SECONDS || is_calendar && largest > 1.0);
-        let blank = (is_clock && self.blank > 0).then(|| {
-            format!(
-                "timestamps that are 0 or -1, and count as the beginning of 1970: {}; if they are missing, leave the \
-                 field empty and set `dataset.columns.on_incomplete = \"skip\"`",
-                self.blank
-            )
-        });
-        let rounded = (self.rounded > 0).then(|| {
+    /// Returns a warning of rounded numbers.
+    pub(super) fn warning(&self) -> Option<String> {
+        (self.rounded > 0).then(|| {
             format!(
                 "timestamps that are rounded, as a spreadsheet shows them (1.57E+09): {}; ratings of many hours have \
                  the same time, so export the file anew with the whole number",
                 self.rounded
             )
-        });
-        blank.into_iter().chain(rounded)
+        })
     }
 
     /// Turns the numbers of all rows into nanoseconds, or into what only orders rows if they count no
@@ -219,7 +220,7 @@ impl Times {
             ));
         }
         let format = self.format.or_else(|| unit_of(largest));
-        if !was_given && format == Some(Nanoseconds) && largest < FIRST_RATINGS_NS {
+        if !was_given && format == Some(Nanoseconds) && largest < FIRST_RATINGS_NS as f64 {
             return Err(format!(
                 "the timestamps go up to {largest}, which is {} in nanoseconds since 1970: if they are file times of \
                  Windows or ticks of .NET, write dates as in \"2000-12-31 23:59:59\"; if they are nanoseconds, give \
@@ -280,28 +281,76 @@ impl Times {
     }
 }
 
-/// Returns a warning of instants that have not been yet, which have probably another unit or another beginning.
-pub(super) fn of_the_future(rows: &[Interaction]) -> Option<String> {
+/// Returns warnings of instants that stand for missing times, or at which nobody can have rated anything.
+pub(super) fn unlikely(rows: &[Interaction]) -> Vec<String> {
     let instants = || rows.iter().filter_map(|row| row.instant.known());
-    let late = instants().filter(|instant| instant.0 >= AFTER_LAST_RATINGS_NS);
-    let latest = instants().max()?;
-    let from_1900_ns = SECONDS_FROM_1900 * 1_000_000_000;
-    let since_1900 = Timestamp(latest.0.checked_sub(from_1900_ns)?);
-    let count = late.count();
-    let epoch = match since_1900.0 as f64 >= FIRST_RATINGS_NS
-        && since_1900.0 < AFTER_LAST_RATINGS_NS
-    {
+    // Times from a beginning of their own have no calendar.
+    let is_clock = |instant: Timestamp| {
+        let most = (FEWEST_SECONDS as i64) * SECOND_NS;
+        !(-DAY_NS..most).contains(&instant.0)
+    };
+    if !instants().any(is_clock) {
+        return Vec::new();
+    }
+    let (missing, present): (Vec<_>, Vec<_>) = instants().partition(|instant| is_missing(*instant));
+    let missing = missing.first().map(|first| {
+        format!(
+            "timestamps that many programs write for a missing one, as 0, -1, 2147483647 and their dates: {}, the first \
+             {first}; if they are missing, {LEAVE_EMPTY}",
+            missing.len()
+        )
+    });
+    let others = [too_early(&present), too_late(&present)];
+    missing
+        .into_iter()
+        .chain(others.into_iter().flatten())
+        .collect()
+}
+
+/// Returns whether an instant is what programs make of a missing time: the beginning of 1970 in some time zone,
+/// or the end of their numbers.
+fn is_missing(instant: Timestamp) -> bool {
+    let is_day = instant.0 % DAY_NS == 0;
+    let is_end = |&seconds: &i64| {
+        let day = seconds - seconds.rem_euclid(DAY_NS / SECOND_NS);
+        instant.0.div_euclid(SECOND_NS) == if is_day { day } else { seconds }
+    };
+    (-DAY_NS..=DAY_NS).contains(&instant.0) || MISSING_SECONDS.iter().any(is_end)
+}
+
+/// Returns a warning of instants before anybody rated anything online.
+fn too_early(instants: &[Timestamp]) -> Option<String> {
+    let early = || {
+        instants
+            .iter()
+            .filter(|instant| instant.0 < FIRST_RATINGS_NS)
+    };
+    let first = early().min()?;
+    Some(format!(
+        "timestamps before 1995: {}, from {first} on; {IF_NOT_MEANT}",
+        early().count()
+    ))
+}
+
+/// Returns a warning of instants that have not been yet.
+fn too_late(instants: &[Timestamp]) -> Option<String> {
+    let late = || {
+        instants
+            .iter()
+            .filter(|instant| instant.0 >= AFTER_LAST_RATINGS_NS)
+    };
+    let latest = late().max()?;
+    let since_1900 = Timestamp(latest.0 - SECONDS_FROM_1900 * SECOND_NS);
+    let epoch = match (FIRST_RATINGS_NS..AFTER_LAST_RATINGS_NS).contains(&since_1900.0) {
         true => format!(
             "; seconds since 1900, as NTP has them, would end at {since_1900}: take {SECONDS_FROM_1900} from each"
         ),
         false => String::new(),
     };
-    (count > 0).then(|| {
-        format!(
-            "timestamps from 2040 on: {count}, up to {latest}; if that is not meant, their unit is another one \
-             (`dataset.columns.timestamp_format`), or they count from another year than 1970{epoch}"
-        )
-    })
+    Some(format!(
+        "timestamps from 2040 on: {}, up to {latest}; {IF_NOT_MEANT}{epoch}",
+        late().count()
+    ))
 }
 
 /// Returns the unit of numbers of which the largest has this size; `None` if they only order rows.

@@ -245,19 +245,40 @@ fn names_that_differ_in_their_writing_alone_are_told() {
     assert_eq!(warnings("07,x,1,1\n8,2.5,1,2\n9.0,y,1,3\n"), [""; 0]);
 }
 
-/// If this fails, the ratings without a time are the oldest ones.
+/// If this fails, the ratings without a time are the oldest ones, or the newest, without a word.
 #[test]
 fn times_that_stand_for_none_are_told() {
-    for blank in ["0", "-1", "0.0"] {
-        let [told] = &warnings(&format!("a,x,1,978264000\nb,y,1,{blank}\n"))[..] else {
-            panic!("{blank}: there is no single warning")
+    for (known, missing, read) in [
+        ("978264000", "0", "1970-01-01 00:00:00"),
+        ("978264000", "-1", "1969-12-31 23:59:59"),
+        ("978264000", "0.0", "1970-01-01 00:00:00"),
+        ("978264000", "2147483647", "2038-01-19 03:14:07"),
+        ("978264000", "-2147483648", "1901-12-13 20:45:52"),
+        ("978264000", "4294967295", "2106-02-07 06:28:15"),
+        ("978264000000", "2147483647000", "2038-01-19 03:14:07"),
+        ("978264000000", "-1", "1969-12-31 23:59:59"),
+        ("2000-12-31", "1970-01-01", "1970-01-01 00:00:00"),
+        ("2000-12-31", "1969-12-31 19:00:00", "1969-12-31 19:00:00"),
+        ("2000-12-31", "2038-01-19", "2038-01-19 00:00:00"),
+        ("2000-12-31", "2038-01-19T03:14:07Z", "2038-01-19 03:14:07"),
+    ] {
+        let [told] = &warnings(&format!(
+            "a,x,1,{known}\nb,y,1,{missing}\nb,x,1,{missing}\n"
+        ))[..] else {
+            panic!("{missing}: there is no single warning")
         };
         assert!(
-            told.contains("timestamps that are 0 or -1") && told.contains("1970: 1;"),
+            told.contains(&format!(
+                "their dates: 2, the first {read}; if they are missing"
+            )),
             "{told}"
         );
+        assert!(told.contains("`dataset.columns.on_incomplete"), "{told}");
     }
     assert_eq!(warnings("a,x,1,0\nb,y,1,1\n"), [""; 0]);
+    assert_eq!(warnings("a,x,1,978264000\nb,y,1,2147483646\n"), [""; 0]);
+    let order = warnings("a,x,1,1\nb,y,1,-1\n");
+    assert_eq!(order, [""; 0]);
 }
 
 /// If this fails, times of other clocks are read as those of another century.

@@ -151,12 +151,16 @@ fn dates_as_numbers_are_dates() {
     // An order may have numbers that are dates by chance.
     let order = read_text("a,x,1,31122019\na,y,1,31322019\n", &four_columns(",")).unwrap();
     assert!(order.told[0].contains("an order alone"), "{:?}", order.told);
-    let blank = read_text("a,x,1,20191231\na,y,1,0\n", &four_columns(",")).unwrap();
-    assert!(
-        blank.warnings[0].contains("0 or -1"),
-        "{:?}",
-        blank.warnings
-    );
+    for missing in ["0", "-1", "99991231"] {
+        let rows = format!("a,x,1,20191231\na,y,1,{missing}\n");
+        let blank = read_text(rows, &four_columns(",")).unwrap();
+        assert!(
+            blank.warnings[0].contains("write for a missing one"),
+            "{:?}",
+            blank.warnings
+        );
+        assert!(blank.told[0].contains("dates without hyphens"));
+    }
 }
 
 /// If this fails, the advice for times of two units puts half of them into 1970.
@@ -303,6 +307,42 @@ fn times_that_have_not_been_yet_are_told() {
     for time in ["2208988799", "1300000000000", "2039-12-31", "7"] {
         assert_eq!(warnings(time), [""; 0], "{time}");
     }
+}
+
+/// If this fails, ratings of the last century are the oldest of a file without a word.
+#[test]
+fn times_before_anybody_rated_are_told() {
+    let warnings = |text: &str, format| {
+        let layout = DelimitedSpec {
+            timestamp_format: format,
+            ..four_columns(",")
+        };
+        read_text(text, &layout).unwrap().warnings
+    };
+    for (time, first) in [
+        ("-700000000", "1947-10-27 03:33:20"),
+        ("788918399", "1994-12-31 23:59:59"),
+        ("99999", "1970-01-02 03:46:39"),
+    ] {
+        let told = warnings(&format!("a,x,1,{time}\na,y,1,1300000000\n"), None);
+        let [told] = &told[..] else {
+            panic!("{time}: {told:?}")
+        };
+        assert!(
+            told.contains(&format!("before 1995: 1, from {first} on;"))
+                && told.contains("`dataset.columns.timestamp_format`"),
+            "{told}"
+        );
+    }
+    let told = warnings("a,x,1,1899-12-30\na,y,1,1900-01-01\n", None);
+    assert!(
+        told[0].contains("before 1995: 2, from 1899-12-30"),
+        "{told:?}"
+    );
+    assert_eq!(warnings("a,x,1,788918400\n", None), [""; 0]);
+    // Seconds from a beginning of their own.
+    let own = warnings("a,x,1,0\na,y,1,99999999\n", Some(TimestampFormat::Seconds));
+    assert_eq!(own, [""; 0]);
 }
 
 /// If this fails, the usual dates of some program are refused, or read as other ones.
