@@ -2,6 +2,7 @@
 //! two ways.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use unicode_normalization::UnicodeNormalization;
 
@@ -28,11 +29,12 @@ impl Names {
 }
 
 /// Returns a warning of names of one role that differ only in how they are written: `2` and `2.0`, `7`
-/// and `07`, or an accent that is part of its letter or a character of its own.
+/// and `07`, `Ann` and `ann`, or an accent that is part of its letter or a character of its own.
 ///
-/// Names stay as they are: zeros before a number can have a meaning.
+/// Names stay as they are: zeros before a number can have a meaning, and so can capital letters.
 pub(super) fn alike(role: &str, names: &[Box<str>], known: &Names) -> Option<String> {
-    let mut written: HashMap<String, &str> = HashMap::new();
+    // Millions of names may have capital letters, so their plain forms are not held.
+    let mut written: HashMap<u64, &str> = HashMap::new();
     let mut twins = 0_usize;
     let mut first: Option<(&str, String)> = None;
     for name in names {
@@ -40,33 +42,41 @@ pub(super) fn alike(role: &str, names: &[Box<str>], known: &Names) -> Option<Str
             continue;
         };
         let twin = match known.has(plain.as_bytes()) {
-            true => Some(plain.clone()),
-            false => written.get(&plain).map(|&other| other.to_owned()),
+            true => Some(plain),
+            false => {
+                let other = *written.entry(hash_of(&plain)).or_insert(name);
+                let is_twin = other != &**name && self::plain(other).as_ref() == Some(&plain);
+                is_twin.then(|| other.to_owned())
+            }
         };
-        match twin {
-            Some(twin) => {
-                twins += 1;
-                first.get_or_insert((name, twin));
-            }
-            None => {
-                written.insert(plain, name);
-            }
+        if let Some(twin) = twin {
+            twins += 1;
+            first.get_or_insert((name, twin));
         }
     }
     let (name, twin) = first?;
     Some(format!(
         "{role} whose names differ from others only in how they are written: {twins}, as {} and {}; they count as \
-         different {role}, so write each in one way",
+         different {role}: if they are the same, write each in one way",
         shown(twin.as_bytes()),
         shown(name.as_bytes())
     ))
 }
 
-/// Returns the plain form of a name: a whole number without zeros around it, or composed letters. `None`
+fn hash_of(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Returns the plain form of a name: a whole number without zeros around it, or composed small letters. `None`
 /// if it cannot have another one.
 fn plain(name: &str) -> Option<String> {
     if !name.is_ascii() {
-        return Some(name.nfc().collect());
+        return Some(name.to_lowercase().nfc().collect());
+    }
+    if name.bytes().any(|byte| byte.is_ascii_alphabetic()) {
+        return Some(name.to_ascii_lowercase());
     }
     let whole = name.split_once('.').map_or(name, |(whole, rest)| {
         match rest.bytes().all(|byte| byte == b'0') {
@@ -97,7 +107,8 @@ mod tests {
             ("0", Some("0")),
             ("000", Some("0")),
             ("2.5", None),
-            ("B00A", None),
+            ("B00A", Some("b00a")),
+            ("\u{c9}T\u{c9}", Some("\u{e9}t\u{e9}")),
             ("-2", None),
             ("e\u{301}", Some("\u{e9}")),
             ("\u{e9}", Some("\u{e9}")),

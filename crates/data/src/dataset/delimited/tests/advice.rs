@@ -242,7 +242,23 @@ fn names_that_differ_in_their_writing_alone_are_told() {
         panic!("there is no single warning")
     };
     assert!(told.contains("items whose names differ"), "{told}");
-    assert_eq!(warnings("07,x,1,1\n8,2.5,1,2\n9.0,y,1,3\n"), [""; 0]);
+    for (one, other) in [
+        ("ann", "ANN"),
+        ("ANN", "Ann"),
+        ("A07b", "a07B"),
+        ("\u{e9}va", "\u{c9}va"),
+    ] {
+        let rows = format!("{one},x,1,1\n{one},y,1,1\nbob,x,1,1\n{other},y,1,2\n{other},z,1,3\n");
+        let [told] = &warnings(&rows)[..] else {
+            panic!("{one}: there is no single warning")
+        };
+        let named = format!("written: 1, as {one:?} and {other:?}; they count as different users");
+        assert!(told.contains(&named), "{told}");
+    }
+    assert_eq!(
+        warnings("07,x,1,1\n8,2.5,1,2\n9.0,y,1,3\nX9,X9,1,3\n"),
+        [""; 0]
+    );
 }
 
 /// If this fails, the ratings without a time are the oldest ones, or the newest, without a word.
