@@ -138,8 +138,35 @@ fn as_in_mails(text: &str) -> Option<String> {
     }
 }
 
+/// Returns whether a number is at the end of 64 bits or of the clock. Programs write those for a missing time,
+/// such as nines, or -2^63 for `NaT` of pandas.
+pub(super) fn is_end(text: &str, number: f64) -> bool {
+    // Reals are rounded, and `NaT` may have been divided into another unit.
+    let is_last = |unit: f64| (number.abs() * unit - i64::MAX as f64).abs() < unit;
+    let digits = text.strip_suffix(".0").unwrap_or(text);
+    let are_nines = || digits.len() % 3 == 1 && digits.bytes().all(|byte| byte == b'9');
+    number.abs() > 9e9 && ([1e9, 1e6, 1e3, 1.0].into_iter().any(is_last) || are_nines())
+}
+
+/// Returns whether a text is a date before 1678 or after 2261, or a number of [`is_end`].
+pub(super) fn is_beyond(text: &str) -> bool {
+    if let Ok(number) = text.parse() {
+        return is_end(text, number);
+    }
+    let Some((year, rest)) = text.split_at_checked(4) else {
+        return false;
+    };
+    // The year 2000 has all days that a year has.
+    let has_day = || parse(&format!("2000{rest}")).is_some();
+    let is_beyond = |year: u16| !(1678..=2261).contains(&year);
+    rest.starts_with(['-', '/']) && year.parse().is_ok_and(is_beyond) && has_day()
+}
+
 /// Returns what to do with a time that [`parse`] does not read.
 pub(super) fn remedy(text: &str) -> Option<&'static str> {
+    if is_beyond(text) {
+        return Some("times go from 1678 to 2261, and programs write others where one is missing");
+    }
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     let last = words.last().copied().unwrap_or_default();
     let is_half =

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use csv::ByteRecord;
 
 use super::columns::Columns;
-use super::dates::{self, calendar_date, has_last_year, is_rounded, with_time_of_day};
+use super::dates::{self, calendar_date, has_last_year, is_end, is_rounded, with_time_of_day};
 use super::kept_numbers::{Kept, Number};
 use super::{number, trimmed};
 use crate::dataset::ratings::Interaction;
@@ -123,7 +123,9 @@ impl Times {
     fn instant(&mut self, text: &str, before: &mut [Interaction]) -> Result<i64, String> {
         let is_date = self.format == Some(TimestampFormat::DateTime);
         let real = text.parse().ok();
-        if let Some(real) = real.filter(|real: &f64| real.is_finite() && !is_date) {
+        if let Some(real) =
+            real.filter(|real: &f64| real.is_finite() && !is_date && !is_end(text, *real))
+        {
             return Ok(self.number(text, real, before));
         }
         let may_be_date = is_date || (self.format.is_none() && self.largest.is_none());

@@ -80,7 +80,8 @@ pub(super) fn wrong(
         "expected {expected} {}, found {found}{hint}",
         columns.name(place)
     );
-    match is_missing(trimmed(record, place)) {
+    let is_no_time = || columns.timestamp == Some(place) && dates::is_beyond(&written);
+    match is_missing(trimmed(record, place)) || is_no_time() {
         true => Fault::Incomplete(fault),
         false => Fault::Wrong(fault),
     }

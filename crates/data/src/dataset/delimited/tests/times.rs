@@ -197,6 +197,15 @@ fn what_stands_for_no_time_is_missing() {
         "None",
         "NaT",
         "",
+        "9999-12-31",
+        "9999-12-31 23:59:59.997",
+        "0001-01-01T00:00:00Z",
+        "-9223372036854775808",
+        "-9223372037",
+        "9223372036854775807",
+        "9.223372036854775807e18",
+        "9999999999",
+        "9999999999999",
     ] {
         for time in ["2000-12-31", "978264000"] {
             let rows = format!("a,x,1,{time}\na,y,1,{missing}\n");
@@ -211,6 +220,17 @@ fn what_stands_for_no_time_is_missing() {
             );
         }
     }
+    let beyond = fault("a,x,1,2000-12-31\na,y,1,9999-12-31\n", &four_columns(","));
+    assert!(beyond.contains("times go from 1678 to 2261"), "{beyond}");
+    // It is a name, and the size of other numbers.
+    for row in [
+        "9999-12-31,9999999999,1,9",
+        "a,x,9999999999,9",
+        "a,x,1,999999999",
+    ] {
+        assert!(read_text(row, &four_columns(",")).is_ok(), "{row}");
+    }
+    assert!(!fault("a,x,1,9999-12-32\n", &four_columns(",")).ends_with(SKIP));
     assert_eq!(
         read_text("-,?,1,9\n", &skip).unwrap().user_names,
         ["-".into()]
