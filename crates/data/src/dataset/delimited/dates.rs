@@ -21,6 +21,7 @@ pub(super) fn parse(text: &str) -> Option<Timestamp> {
         .or_else(|| of_milliseconds(&text))
         .or_else(|| Timestamp::parse(&with_all_digits(&text)?))
         .or_else(|| Timestamp::parse(&as_in_mails(&text)?))
+        .or_else(|| Timestamp::parse(&with_month(&text)?))
         .or_else(|| Timestamp::parse(&text))
 }
 
@@ -138,6 +139,57 @@ fn as_in_mails(text: &str) -> Option<String> {
     }
 }
 
+const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+
+/// Returns the number of a month by its name, or by the beginning of that.
+fn month(word: &str) -> Option<usize> {
+    let word = word.trim_end_matches('.').to_lowercase();
+    let is_name = |name: &&str| word.len() > 2 && name.starts_with(&word);
+    MONTHS
+        .iter()
+        .position(|name| is_name(name))
+        .map(|at| at + 1)
+}
+
+/// Returns a day, perhaps with a time, whose month is a word, or whose comma says that the month is before it:
+/// `13/Mar/2011`, `March 13, 2011` or `03 13, 2011`, as Amazon's reviews have it.
+fn with_month(text: &str) -> Option<String> {
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let parts = |date: &'_ str| -> Option<[String; 3]> {
+        let parts: Vec<String> = date.split(['/', '-']).map(str::to_owned).collect();
+        parts.try_into().ok()
+    };
+    let ([first, second, year], time) = match words[..] {
+        [date] => (parts(date)?, "00:00"),
+        [date, time] => (parts(date)?, time),
+        [one, two, year] => ([one, two, year].map(str::to_owned), "00:00"),
+        [one, two, year, time] => ([one, two, year].map(str::to_owned), time),
+        _ => return None,
+    };
+    let year = year.trim_end_matches(',');
+    let day_before_comma = second.strip_suffix(',').unwrap_or(&second);
+    let (month, day) = match (month(&first), month(&second), second.ends_with(',')) {
+        (Some(month), _, _) => (month, day_before_comma),
+        (None, Some(month), false) => (month, &*first),
+        (None, None, true) => (first.parse().ok()?, day_before_comma),
+        _ => return None,
+    };
+    (year.len() == 4).then(|| format!("{year}-{month:0>2}-{day:0>2} {}", with_two_digits(time)))
+}
+
 /// Returns whether a number is at the end of 64 bits or of the clock. Programs write those for a missing time,
 /// such as nines, or -2^63 for `NaT` of pandas.
 pub(super) fn is_end(text: &str, number: f64) -> bool {
@@ -186,6 +238,13 @@ pub(super) fn remedy(text: &str) -> Option<&'static str> {
         && parts.iter().all(is_number)
     {
         Some("write a day as well, as in 2000-12-01")
+    } else if matches!(parts[..], [year, day] if year.len() == 4 && day.len() == 3)
+        && parts.iter().all(is_number)
+        || is_week(text)
+    {
+        Some("write the month and its day, as in 2000-12-31")
+    } else if matches!(parts[..], [_, word, year] if month(word).is_some() && year.len() == 2) {
+        Some("write the year with four digits")
     } else if without_week.is_some() {
         Some(
             "the day of the week is not that of the date: leave it out, or find out which of both is right",
@@ -195,6 +254,13 @@ pub(super) fn remedy(text: &str) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+/// Returns whether a text is a week of ISO 8601, as in `2011-W10-7`.
+fn is_week(text: &str) -> bool {
+    let is_digit = |place| text.as_bytes().get(place).is_some_and(u8::is_ascii_digit);
+    let week = text.find('W').filter(|place| (4..6).contains(place));
+    week.is_some_and(|place| (0..4).all(is_digit) && is_digit(place + 1))
 }
 
 /// Returns the instant of a date that is written without hyphens: a day, or one with hours, minutes,
@@ -280,12 +346,9 @@ fn with_words(
     is_free: impl Fn(usize) -> bool,
 ) -> Option<String> {
     const MOST_WORDS: usize = 6;
-    const MONTHS: [&str; 12] = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-    ];
     let text = |place: usize| std::str::from_utf8(trimmed(record, place)).unwrap_or_default();
     let is_begun = text(place).starts_with(|sign: char| sign.is_alphabetic() || sign == '[')
-        || MONTHS.contains(&text(place + 1));
+        || month(text(place + 1)).is_some();
     let end = (place + 1..record.len())
         .find(|place| !is_free(*place))
         .unwrap_or(record.len());

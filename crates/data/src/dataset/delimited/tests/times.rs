@@ -77,6 +77,7 @@ fn dates_with_words_are_joined_from_their_columns() {
         "Sun Dec 31 12:00:00 +0000 2000",
         "Sun, 31 Dec 2000 07:00:00 -0500",
         "31 Dec 2000 12:00:00 +0000",
+        "Dec 31, 2000 12:00:00",
     ] {
         let read = read_text(format!("a x 4 {time}\nb y 3 {time}\n"), &four_columns(" "));
         let read = read.unwrap_or_else(|error| panic!("{time}: {error}"));
@@ -390,6 +391,13 @@ fn dates_of_many_programs_are_read_where_they_have_one_meaning() {
         ("2011-9-30 17:49", "2011-09-30 17:49:00"),
         ("2011/9/3 7:49:13", "2011-09-03 07:49:13"),
         ("2011-9-3", "2011-09-03 00:00:00"),
+        ("03 13, 2011", "2011-03-13 00:00:00"),
+        ("03 1, 2011", "2011-03-01 00:00:00"),
+        ("13/Mar/2011", "2011-03-13 00:00:00"),
+        ("13-MAR-2011 7:06:40", "2011-03-13 07:06:40"),
+        ("13 March 2011", "2011-03-13 00:00:00"),
+        ("Mar 13, 2011", "2011-03-13 00:00:00"),
+        ("Sept. 3, 2011, 17:49", "2011-09-03 17:49:00"),
     ] {
         let text = written.replace(',', ";");
         let rows = format!("a;x;1;\"{written}\"\n");
@@ -441,6 +449,13 @@ fn times_that_are_not_read_have_a_remedy() {
         ("2011-09-30T17:49:13+25:00", "no place on Earth"),
         ("2011-09-30 24:30:00", ""),
         ("30.09.2011", "write the year first"),
+        ("2011-072", "write the month and its day"),
+        ("2011-W10-7", "write the month and its day"),
+        ("2011W107", "write the month and its day"),
+        ("13-MAR-11", "the year with four digits"),
+        ("13 03; 2011", ""),
+        ("31/Feb/2011", ""),
+        ("13 Marsh 2011", ""),
     ] {
         let written = written.replace(';', ",");
         let told = fault(format!("a;x;1;{written}\n"), &four_columns(";"));
