@@ -6,7 +6,7 @@ use csv::ByteRecord;
 
 use super::noticed::has_hidden;
 use super::source::Source;
-use super::{dates, encoding};
+use super::{dates, encoding, header};
 use super::{listed, trimmed};
 use crate::dataset::form::{WRITE_PAIRS, separator_of};
 use crate::records::{line_of, malformed};
@@ -78,7 +78,10 @@ impl Columns {
                 "expected at least {position} columns separated by {separator:?} (column {position} is the {role}), found {}: {}{}",
                 first.len(),
                 listed(first),
-                other_separator(first, separator)
+                match first.len() > 1 && header::may_be_sizes(first) {
+                    true => format!("; {}", header::SIZES),
+                    false => other_separator(first, separator),
+                }
             )),
             &ColumnRef::Position(position) => Ok(position as usize - 1),
         };

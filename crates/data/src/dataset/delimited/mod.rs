@@ -164,8 +164,16 @@ fn parse_rows<'a>(
             // The key is probably called otherwise.
             let has_all = |keys: &[String]| columns.has_keys(keys);
             let may_be_misnamed = is_first && source.keys().is_some_and(|keys| !has_all(keys));
+            let may_be_sizes = rows.count == 1
+                && !source.has_header
+                && (2..=3).contains(&first.len())
+                && record.len() > first.len()
+                && header::may_be_sizes(&first);
             let fault = match fault {
                 Fault::Incomplete(fault) if may_be_misnamed => fault,
+                Fault::Wrong(fault) if may_be_sizes => {
+                    format!("{fault}; for the first line: {}", header::SIZES)
+                }
                 Fault::Incomplete(fault) | Fault::Wrong(fault) if may_be_header => {
                     fault + "; if this line names the columns, say `header = true`"
                 }

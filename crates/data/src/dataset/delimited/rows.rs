@@ -222,6 +222,41 @@ impl Rows {
             .flatten()
     }
 
+    /// Returns a warning of a first row that has the sizes of the table below it. It is not told from a part of
+    /// the rows.
+    fn first_may_be_sizes(&self, columns: &Columns) -> Option<String> {
+        let Ratings {
+            users,
+            interactions,
+            user_names,
+            item_names,
+            ..
+        } = &self.ratings;
+        let (first, rest) = interactions.split_first()?;
+        let has_ratings = match columns.rating {
+            Some(_) => first.rating == rest.len() as f32,
+            // In the order of its users, a table may begin with the last one and the last item.
+            None => rest.len() > 20 && users.get(1) != Some(&0),
+        };
+        let is_alone = [
+            !users[1..].contains(&0),
+            !rest.iter().any(|row| row.item == 0),
+        ];
+        let sizes = [user_names, item_names].into_iter().zip(is_alone);
+        let are_sizes = || {
+            sizes
+                .into_iter()
+                .all(|(names, is_alone)| header::is_size(names, is_alone))
+        };
+        (users.len() == self.count && has_ratings && are_sizes()).then(|| {
+            format!(
+                "the first line counts as a rating, but its numbers are those of the users and items of all others, or \
+                 the highest of them: {}",
+                header::SIZES
+            )
+        })
+    }
+
     /// Notes names that look like others and are not.
     fn look_at(&mut self, record: &ByteRecord, names: [&[u8]; 2]) {
         let pairs = [&self.users, &self.items].into_iter().zip(names);
@@ -242,9 +277,11 @@ impl Rows {
         if let Some(fault) = self.noticed.refusal(self.unit) {
             return Err(fault);
         }
-        if !columns.has_header && columns.numbers().next().is_none() {
-            let told = self.first_may_be_names();
-            self.ratings.warnings.extend(told);
+        if !columns.has_header {
+            let names = || self.first_may_be_names();
+            let told = columns.numbers().next().is_none().then(names).flatten();
+            let sizes = self.first_may_be_sizes(columns);
+            self.ratings.warnings.extend(told.into_iter().chain(sizes));
         }
         self.ratings.warnings.extend(self.times.warning());
         let Ratings {

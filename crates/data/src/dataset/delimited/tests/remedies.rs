@@ -673,3 +673,54 @@ fn a_matrix_of_numbers_reads_as_ratings_after_its_command() {
     let text = format!("a x 5 {words}\nb y 4 {words}\n");
     assert!(read_text(text, &layout).is_ok());
 }
+
+/// If this fails, the sizes of a table are a rating of its last user, and the figures are those of that.
+#[test]
+fn a_table_below_its_sizes_reads_after_its_command() {
+    let pairs = DelimitedSpec {
+        rating: None,
+        ..three(false)
+    };
+    let row = |number: u32, from: u32| (from + number / 6, from + number * 5 % 11);
+    for from in [0, 1] {
+        let ratings: String = (0..60)
+            .map(|number| (number, row(number, from)))
+            .map(|(number, (user, item))| format!("{user} {item} {}\n", 1 + number % 5))
+            .collect();
+        let bare = ratings
+            .lines()
+            .map(|line| &line[..line.rfind(' ').unwrap()]);
+        let bare = bare.collect::<Vec<_>>().join("\n");
+        let timed = ratings.replace('\n', " 978264000\n");
+        for (first, rows, layout) in [
+            ("10 11 60", &ratings, three(false)),
+            ("10 11", &bare, pairs.clone()),
+            ("10 11", &ratings, three(false)),
+            ("10 11 60", &timed, four_columns(" ")),
+        ] {
+            let text = format!("{first}\n{rows}");
+            let told = match read_text(&text, &layout) {
+                Ok(read) => read.warnings.concat(),
+                Err(error) => error.to_string(),
+            };
+            let Some(written) = applied(&told, text.as_bytes()) else {
+                return;
+            };
+            let read = read_text(written, &layout).unwrap();
+            assert_eq!(
+                (read.users.len(), read.warnings),
+                (60, Vec::new()),
+                "{first}"
+            );
+        }
+        for (first, rows, layout) in [
+            ("10 11 5", &ratings, three(false)),
+            ("10 8 60", &ratings, three(false)),
+            ("8 11", &bare, pairs.clone()),
+            ("1 11", &bare, pairs.clone()),
+        ] {
+            let read = read_text(format!("{first}\n{rows}"), &layout).unwrap();
+            assert_eq!(read.warnings, [""; 0], "{first}");
+        }
+    }
+}
