@@ -236,6 +236,10 @@ impl Columns {
                  delimiter={:?}) for item in row[1:])' < FILE > pairs.csv`",
                 self.separator
             ),
+            false if record.iter().any(|field| line_end_in(field).is_some()) => {
+                let mut ends = record.iter().filter_map(line_end_in);
+                format!("; {}", ends.next().unwrap_or_default())
+            }
             false if record.iter().any(|field| field.contains(&b'"')) => {
                 "; a field with a separator or a quotation mark in it stands in quotation marks, and its own ones \
                  are doubled, as in `\"5\"\" disk\"`"
@@ -267,6 +271,9 @@ fn remedy(first: &ByteRecord, (role, name): (&str, &str), separator: &str) -> St
             .to_owned();
     }
     let line = first.iter().collect::<Vec<_>>().join(&b' ');
+    if let Some(hint) = line_end_in(&line) {
+        return format!("; {hint}");
+    }
     if std::str::from_utf8(&line).is_err() {
         return format!("; this line is not UTF-8: {}", encoding::advice(&line));
     }
@@ -285,6 +292,22 @@ fn remedy(first: &ByteRecord, (role, name): (&str, &str), separator: &str) -> St
             .to_owned();
     }
     other_separator(first, separator)
+}
+
+/// Returns what to do about a field with a character that ends lines for some programs, and does not here.
+pub(super) fn line_end_in(field: &[u8]) -> Option<String> {
+    const ENDS: [(&str, &str); 4] = [
+        ("\r", "CR alone"),
+        ("\u{85}", "U+0085 (NEL)"),
+        ("\u{2028}", "U+2028 (LS)"),
+        ("\u{2029}", "U+2029 (PS)"),
+    ];
+    let has = |end: &str| field.windows(end.len()).any(|part| part == end.as_bytes());
+    let (_, name) = ENDS.iter().find(|(end, _)| has(end))?;
+    Some(format!(
+        "there is {name} within this line: if lines end so, write all ends alike, as with `python3 -c 'import sys; \
+         print(*sys.stdin.read().splitlines(), sep=\"\\n\")' < FILE > mended.csv`"
+    ))
 }
 
 /// Returns a name as a scenario has to write it, and whether it has characters that cannot be seen.

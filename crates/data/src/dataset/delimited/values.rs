@@ -2,7 +2,7 @@
 
 use csv::ByteRecord;
 
-use super::columns::Columns;
+use super::columns::{Columns, line_end_in};
 use super::dates::{self, has_last_year};
 use super::trimmed;
 use crate::records::shown;
@@ -75,6 +75,7 @@ pub(super) fn wrong(
     } else {
         of_number(&written).or_else(|| of_value(&written))
     };
+    let hint = line_end_in(written.as_bytes()).or(hint.map(str::to_owned));
     let hint = hint.map_or_else(|| columns.instead_of(place), |hint| format!("; {hint}"));
     let fault = format!(
         "expected {expected} {}, found {found}{hint}",

@@ -724,3 +724,41 @@ fn a_table_below_its_sizes_reads_after_its_command() {
         }
     }
 }
+
+/// If this fails, a file whose lines end in another way is called a matrix, or has too many columns.
+#[test]
+fn lines_with_other_ends_read_after_their_command() {
+    let text = "user,item,rating\na,x,5\nb,y,3.5\na,y,1\n";
+    let rows = text.split_once('\n').unwrap().1;
+    let expected = [("a", "x", 5.0), ("b", "y", 3.5), ("a", "y", 1.0)];
+    for (end, name) in [
+        ("\u{85}", "U+0085 (NEL)"),
+        ("\u{2028}", "U+2028 (LS)"),
+        ("\u{2029}", "U+2029 (PS)"),
+    ] {
+        for (text, layout) in [(text, three(true)), (rows, three(false))] {
+            let text = text.replace('\n', end);
+            let told = fault(&text, &layout);
+            assert!(told.contains(name), "{told}");
+            if let Some(written) = applied(&told, text.as_bytes()) {
+                assert_eq!(
+                    named_triples(&read_text(written, &layout).unwrap()),
+                    expected
+                );
+            }
+        }
+    }
+    for number in 0..3 {
+        let place = text.match_indices('\n').nth(number).unwrap().0;
+        let mut mixed = text.to_owned();
+        mixed.replace_range(place..=place, "\r");
+        let told = fault(&mixed, &three(true));
+        assert!(told.contains("CR alone"), "{told}");
+        if let Some(written) = applied(&told, mixed.as_bytes()) {
+            assert_eq!(
+                named_triples(&read_text(written, &three(true)).unwrap()),
+                expected
+            );
+        }
+    }
+}
