@@ -269,10 +269,10 @@ impl Times {
                      the decimals of ratings with a comma, mend `dataset.columns.timestamp` or the separator"
                 ))
             }
-            None => Some(
-                "timestamps are taken for an order alone: no clock has numbers of their size"
-                    .to_owned(),
-            ),
+            None => Some(format!(
+                "timestamps are taken for an order alone: no clock has numbers of their size{}",
+                span.and_then(as_days).unwrap_or_default()
+            )),
         })
     }
 
@@ -281,6 +281,29 @@ impl Times {
         let (first, last) = self.span.unwrap_or((number, number));
         self.span = Some((first.min(number), last.max(number)));
     }
+}
+
+/// Returns which days numbers are that go from the first to the second, if all are days on which somebody may
+/// have rated something: those of a spreadsheet, or those since 1970.
+fn as_days((first, last): (f64, f64)) -> Option<String> {
+    const DAYS: [(&str, f64); 2] = [
+        ("spreadsheets count from 1900", 25_569.0),
+        ("count from 1970", 0.0),
+    ];
+    // A fraction of a day has rounded seconds.
+    let instant = |day: f64, before_1970: f64| {
+        let seconds = ((day - before_1970) * (DAY_NS / SECOND_NS) as f64).round();
+        Timestamp((seconds as i64).saturating_mul(SECOND_NS))
+    };
+    DAYS.iter().find_map(|(what, before_1970)| {
+        let (first, last) = (instant(first, *before_1970), instant(last, *before_1970));
+        (first.0 >= FIRST_RATINGS_NS && last.0 < AFTER_LAST_RATINGS_NS).then(|| {
+            format!(
+                "; as days, which {what}, they go from {first} to {last}: if they are, write dates as in \"2000-12-31 \
+                 23:59:59\""
+            )
+        })
+    })
 }
 
 /// Returns warnings of instants that stand for missing times, or at which nobody can have rated anything.

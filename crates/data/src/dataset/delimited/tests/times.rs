@@ -68,6 +68,41 @@ fn timestamps_that_are_all_the_same_are_told() {
     assert!(others.contains("for an order alone"), "{others}");
 }
 
+/// If this fails, the clock of a spreadsheet is lost, and nobody hears which it was.
+#[test]
+fn days_of_spreadsheets_are_named() {
+    let told = |first: &str, last: &str| {
+        let rows = format!("a,x,4,{first}\nb,y,4,{last}\n");
+        read_text(rows, &four_columns(",")).unwrap().told.concat()
+    };
+    for (first, last, span) in [
+        (
+            "40615.296296",
+            "40616",
+            "1900, they go from 2011-03-13 07:06:40 to 2011-03-14 00:00:00:",
+        ),
+        (
+            "15046",
+            "15047.5",
+            "1970, they go from 2011-03-13 00:00:00 to 2011-03-14 12:00:00:",
+        ),
+    ] {
+        let told = told(first, last);
+        assert!(
+            told.contains("an order alone") && told.contains(span),
+            "{told}"
+        );
+    }
+    for (first, last) in [
+        ("1", "40615"),
+        ("34699", "34800"),
+        ("9130", "9200"),
+        ("25000", "40000"),
+    ] {
+        assert!(!told(first, last).contains("as days"), "{first}");
+    }
+}
+
 /// If this fails, a time whose words blanks divide is refused, or its day of the month orders the ratings.
 #[test]
 fn dates_with_words_are_joined_from_their_columns() {
