@@ -762,3 +762,22 @@ fn lines_with_other_ends_read_after_their_command() {
         }
     }
 }
+
+/// If this fails, the names of a table that SQL wrote have quotation marks in every report.
+#[test]
+fn single_quotes_around_names_are_told_with_a_command() {
+    let text = "user,item,rating\n'a','x',5\n'b','y',3.5\n'a','y',1\n";
+    let told = read_text(text, &three(true)).unwrap().warnings.concat();
+    assert!(
+        told.contains("in single quotes: 4, the first in line 2"),
+        "{told}"
+    );
+    if let Some(written) = applied(&told, text.as_bytes()) {
+        let read = read_text(written, &three(true)).unwrap();
+        let expected = [("a", "x", 5.0), ("b", "y", 3.5), ("a", "y", 1.0)];
+        assert_eq!(named_triples(&read), expected);
+        assert_eq!(read.warnings, [""; 0]);
+    }
+    let names = "'Til Tuesday,Guns N' Roses,5\nO'Hara,',4\n";
+    assert_eq!(read_text(names, &three(false)).unwrap().warnings, [""; 0]);
+}
