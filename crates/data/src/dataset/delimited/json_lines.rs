@@ -274,11 +274,17 @@ impl<'de> Visitor<'de> for Wanted<'_> {
                     .map(str::to_owned)
             };
             if let Some(place) = self.0.iter().position(|wanted| *wanted == key) {
-                values[place] = Some(map.next_value()?);
+                let before = values[place].replace(map.next_value()?);
+                if before.is_some() {
+                    return Err(twice(&key));
+                }
             } else if self.0.iter().any(|wanted| inner(wanted).is_some()) {
                 let object: &RawValue = map.next_value()?;
                 for (value, wanted) in values.iter_mut().zip(self.0) {
                     let found = inner(wanted).and_then(|inner| within(object, &inner));
+                    if value.is_some() && found.is_some() {
+                        return Err(twice(wanted));
+                    }
                     *value = value.or(found);
                 }
             } else {
@@ -287,6 +293,13 @@ impl<'de> Visitor<'de> for Wanted<'_> {
         }
         Ok(values)
     }
+}
+
+/// Returns what is wrong with an object that has a key more than once: programs differ in which value they take.
+fn twice<E: serde::de::Error>(key: &str) -> E {
+    E::custom(format_args!(
+        "the key {key:?} twice; leave one of its values out: it is"
+    ))
 }
 
 /// Returns the keys of the object in a line, with those of objects within it; none if it holds no object.

@@ -230,6 +230,13 @@ const WITHIN: [(&str, Refusal); 3] = [
     ),
 ];
 
+/// What begins each object of a JSON text sequence.
+const RECORD_SEPARATOR: u8 = 0x1e;
+
+const JSON_SEQUENCE: Refusal = (
+    "a JSON text sequence, as `jq --seq` writes it",
+    "write one object in a line, as with `tr -d '\\036' < FILE | jq -c . > mended.jsonl`",
+);
 const JSON_ARRAY: Refusal = (
     "a JSON array",
     "write one object in a line, as with `jq -c '.[]' FILE > mended.jsonl`",
@@ -274,6 +281,9 @@ pub(crate) fn form_of<'h>(
         .collect();
     let line = |place: usize| *lines.get(place).unwrap_or(&&b""[..]);
     let (first, second) = (line(0), line(1));
+    if first.first() == Some(&RECORD_SEPARATOR) {
+        return refused(JSON_SEQUENCE);
+    }
     if first.starts_with(b"[") && first.ends_with(b"]") && second.starts_with(b"[") {
         return refused((
             "a JSON array in each line",

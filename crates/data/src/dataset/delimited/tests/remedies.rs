@@ -205,6 +205,16 @@ fn a_file_in_another_form_reads_after_the_command_that_its_refusal_names() {
             "{\"user\": \"a\", \"item\": \"x\", \"rating\": 5}{\"user\": \"b\", \"item\": \"y\", \"rating\": 3.5}\n{\"user\": \"a\", \"item\": \"y\", \"rating\": 1}",
         ),
         (
+            "a JSON text sequence",
+            true,
+            "\u{1e}{\"user\": \"a\", \"item\": \"x\", \"rating\": 5}\n\u{1e}{\"user\": \"b\", \"item\": \"y\", \"rating\": 3.5}\n\u{1e}{\"user\": \"a\", \"item\": \"y\", \"rating\": 1}\n",
+        ),
+        (
+            "a JSON text sequence",
+            true,
+            "\u{1e}{\n  \"user\": \"a\",\n  \"item\": \"x\", \"rating\": 5\n}\n\u{1e}{\"user\": \"b\", \"item\": \"y\", \"rating\": 3.5}\n\u{1e}{\"user\": \"a\", \"item\": \"y\", \"rating\": 1}\n",
+        ),
+        (
             "a decimal comma",
             true,
             "user,item,rating\na,x,5,0\nb,y,3,5\na,y,1\n",
@@ -780,4 +790,30 @@ fn single_quotes_around_names_are_told_with_a_command() {
     }
     let names = "'Til Tuesday,Guns N' Roses,5\nO'Hara,',4\n";
     assert_eq!(read_text(names, &three(false)).unwrap().warnings, [""; 0]);
+}
+
+/// If this fails, all ratings are of one user, whose key stands behind the right one.
+#[test]
+fn a_key_twice_in_an_object_is_refused() {
+    let layout = DelimitedSpec {
+        user: named("by.user"),
+        ..three(true)
+    };
+    let row = |user: &str| format!("{{{user}, \"item\": \"x\", \"rating\": 5}}\n");
+    let sound = row("\"by\": {\"user\": \"a\"}, \"at\": 1, \"at\": 2");
+    assert!(read_text(&sound, &layout).is_ok());
+    for (user, key) in [
+        ("\"by\": {\"user\": \"a\"}, \"item\": \"y\"", "item"),
+        (
+            "\"by\": {\"user\": \"a\"}, \"by\": {\"user\": \"b\"}",
+            "by.user",
+        ),
+        ("\"by.user\": \"a\", \"by\": {\"user\": \"b\"}", "by.user"),
+    ] {
+        let told = fault(format!("{sound}{}", row(user)), &layout);
+        assert!(
+            told.starts_with("ratings:2: ") && told.contains(&format!("the key {key:?} twice")),
+            "{told}"
+        );
+    }
 }
