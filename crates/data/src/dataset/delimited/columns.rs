@@ -64,7 +64,12 @@ impl Columns {
                     (None, _) => fault(format!(
                         "expected a header with a column {name:?} (the {role}), found the columns {}{}",
                         listed(first),
-                        remedy(first, (role, name), separator)
+                        match source.later_header {
+                            Some(line) if line > line_of(first) as usize => format!(
+                                "; line {line} has them: leave out those above, as with `tail -n +{line} FILE > mended.csv`"
+                            ),
+                            _ => remedy(first, (role, name), separator),
+                        }
                     )),
                     (Some(_), Some(_)) => fault(format!(
                         "the header names column {name:?} (the {role}) more than once"

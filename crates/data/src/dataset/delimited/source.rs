@@ -57,6 +57,8 @@ pub(super) struct Source<'a> {
     names: Vec<String>,
     /// A comment that names the columns.
     commented_header: Option<ByteRecord>,
+    /// The number of a later line, from 1, that names the columns.
+    pub later_header: Option<usize>,
     /// Whether the first row names the types of columns beside them, and the columns whose type is a list.
     has_type_names: bool,
     lists: Vec<usize>,
@@ -89,6 +91,7 @@ impl<'a> Source<'a> {
                     rows: Rows::Given(rows, 0),
                     names: Vec::new(),
                     commented_header: None,
+                    later_header: None,
                     has_type_names: false,
                     lists: Vec::new(),
                     separator: String::new(),
@@ -106,6 +109,7 @@ impl<'a> Source<'a> {
                 rows: Rows::Json(JsonLines::new(lines, path, keys(layout, path)?)),
                 names: Vec::new(),
                 commented_header: None,
+                later_header: None,
                 has_type_names: false,
                 lists: Vec::new(),
                 separator: String::new(),
@@ -157,11 +161,21 @@ impl<'a> Source<'a> {
         let commented_header =
             fields.find(|fields| !names.is_empty() && names.iter().all(|name| has(fields, name)));
         drop(fields);
+        let is_header = |line: &[u8]| {
+            let fields: Vec<&str> = std::str::from_utf8(line)
+                .unwrap_or_default()
+                .split([',', ';', '\t', '|'])
+                .map(|field| field.trim_matches(['"', ' ']))
+                .collect();
+            !names.is_empty() && names.iter().all(|name| fields.contains(name))
+        };
+        let later_header = lines.first().position(is_header).map(|at| at + 1);
         Ok(Self {
             has_header: layout.header.unwrap_or(!names.is_empty()),
             names: names.into_iter().map(str::to_owned).collect(),
             rows: Rows::Delimited(Records::of(lines, &separator, is_comment)?),
             commented_header,
+            later_header,
             has_type_names: false,
             lists: Vec::new(),
             separator,

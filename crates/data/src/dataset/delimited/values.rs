@@ -106,7 +106,16 @@ fn of_value(written: &str) -> Option<&'static str> {
         "true", "false", "yes", "no", "y", "n", "t", "f", "like", "dislike", "up", "down",
     ];
     let is_number = |text: &str| text.trim().parse::<f64>().is_ok();
-    if WORDS.contains(&&*written.to_lowercase()) {
+    let is_star = |sign: char| "\u{2605}\u{2606}\u{2b50}*".contains(sign);
+    let unstarred = written.trim_end_matches(is_star);
+    let number = ["stars", "star"]
+        .into_iter()
+        .find_map(|word| unstarred.strip_suffix(word));
+    let is_starred = number.is_some() || unstarred.len() < written.len();
+    let number = number.unwrap_or(unstarred);
+    if is_starred && (number.is_empty() || is_number(number)) {
+        Some("write the number of stars alone")
+    } else if WORDS.contains(&&*written.to_lowercase()) {
         Some("write 1 for what was wanted and 0 for what was not, and name the column with `label`")
     } else if written.strip_suffix('%').is_some_and(is_number) {
         Some("leave out the percent sign")

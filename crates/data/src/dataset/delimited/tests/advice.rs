@@ -385,6 +385,19 @@ fn values_in_other_writings_have_a_remedy() {
         ("4", &labels, "`dataset.positive_from`"),
         ("true", &ratings, "name the column with `label`"),
         ("80%", &ratings, "leave out the percent sign"),
+        (
+            "\u{2605}\u{2605}\u{2605}",
+            &ratings,
+            "the number of stars alone",
+        ),
+        (
+            "\u{2605}\u{2605}\u{2606}",
+            &ratings,
+            "the number of stars alone",
+        ),
+        ("***", &ratings, "the number of stars alone"),
+        ("4.5 stars", &ratings, "the number of stars alone"),
+        ("4\u{2605}", &ratings, "the number of stars alone"),
         ("4/5", &ratings, "leave it out with the slash"),
     ] {
         let told = fault(format!("a,x,{written},1\n"), layout);

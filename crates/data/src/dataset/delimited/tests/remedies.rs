@@ -244,6 +244,16 @@ fn a_file_in_another_form_reads_after_the_command_that_its_refusal_names() {
             true,
             "sep=;\nuser;item;rating\na;x;5\nb;y;3.5\na;y;1\n",
         ),
+        (
+            "line 3 has them",
+            true,
+            "Ratings of 2011\n\nuser,item,rating\na,x,5\nb,y,3.5\na,y,1\n",
+        ),
+        (
+            "line 2 has them",
+            true,
+            "Ratings, from the shop;;\r\n\"user\"; item;rating\r\na;x;5\r\nb;y;3.5\r\na;y;1\r\n",
+        ),
         ("libsvm", false, "1 7:5\n2 8:3.5\n1 8:1\n"),
         (
             "Netflix",
