@@ -24,14 +24,17 @@ pub(super) fn instead_of(unknown: &str, known: &[&str]) -> String {
 }
 
 /// Returns the known name that `unknown` probably misspells: at most a third of its letters differ,
-/// or its end was left off. Nothing misspells nothing.
+/// or its end was left off. Nothing misspells nothing, and a single letter no other one.
 pub fn nearest<'k>(unknown: &str, known: &[&'k str]) -> Option<&'k str> {
     if unknown.is_empty() {
         return None;
     }
     let written = normalised(unknown);
     let length = written.chars().count();
-    let limit = (unknown.chars().count() / 3).max(1);
+    let limit = match unknown.chars().count() {
+        1 => 0,
+        letters => (letters / 3).max(1),
+    };
     let distance = |name: &str| {
         let name = normalised(name);
         if written.len() >= 3 && name.starts_with(&written) {
@@ -97,6 +100,9 @@ mod tests {
         assert_eq!(nearest("FedRAP", &known), Some("fedrap"));
         assert_eq!(nearest("pfed", &known), Some("pfedrec"));
         assert_eq!(nearest("", &["a"]), None);
+        assert_eq!(nearest("7", &["1", "12", "007"]), None);
+        assert_eq!(nearest("a", &["1", "A"]), Some("A"));
+        assert_eq!(nearest("rl", &["lr"]), Some("lr"));
         assert_eq!(
             instead_of("svd", &known),
             "; known: `fedrap`, `fedmf`, `pfedrec`"
