@@ -106,9 +106,14 @@ fn blocks_of(documents: &[(PathBuf, String)], language: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the command lines of these documents that start this program, each as its arguments.
+/// Returns the command lines of these documents that start this program, each as its arguments: also those
+/// that no test carries out, which are in blocks of `bash`.
 fn commands(documents: &[(PathBuf, String)]) -> Vec<Vec<String>> {
-    commands_of(&blocks_of(documents, "sh"))
+    commands_of(
+        &["sh", "bash"]
+            .map(|kind| blocks_of(documents, kind))
+            .concat(),
+    )
 }
 
 /// Returns the command lines of these texts that start this program, each as its arguments.
