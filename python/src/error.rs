@@ -11,18 +11,46 @@ import_exception!(fedrecsim._errors, FedrecsimError);
 import_exception!(fedrecsim._errors, ScenarioError);
 import_exception!(fedrecsim._errors, MissingFileError);
 
+/// The options of the command that have another form as arguments in Python.
+const ARGUMENTS: [(&str, &str); 9] = [
+    ("--overwrite", "`overwrite=True`"),
+    ("--out", "`out`"),
+    ("--data-dir", "`data_dir`"),
+    ("--checkpoint-every", "`checkpoint_every`"),
+    ("--threads", "`threads`"),
+    ("--memory", "`memory_gb`"),
+    ("--seeds", "`seeds`"),
+    ("--jobs", "`jobs`"),
+    ("--set", "`set`"),
+];
+
+/// Returns a message with the arguments of Python in the place of options. Whole commands stay as they are:
+/// they stand in backquotes.
+fn in_python(message: &str) -> String {
+    let mut parts: Vec<String> = message.split('`').map(str::to_owned).collect();
+    for (place, part) in parts.iter_mut().enumerate() {
+        for (option, argument) in ARGUMENTS {
+            match place % 2 == 0 {
+                true => *part = part.replace(option, argument),
+                false if part == option => *part = argument.trim_matches('`').to_owned(),
+                false => {}
+            }
+        }
+    }
+    parts.join("`")
+}
+
 /// Returns the exception of an error. An input that was refused before anything ran is a
 /// [`ScenarioError`], and a file that is not there a [`MissingFileError`].
 pub fn exception(error: Error) -> PyErr {
+    let message = in_python(&error.to_string());
     match (&error, error.kind()) {
         (Error::Interrupted, _) => PyKeyboardInterrupt::new_err(()),
         (Error::Read { path, .. }, _) if !path.exists() && !is_given(path) => {
-            MissingFileError::new_err(error.to_string())
+            MissingFileError::new_err(message)
         }
-        (_, ErrorKind::RefusedInput | ErrorKind::UnfitData) => {
-            ScenarioError::new_err(error.to_string())
-        }
-        _ => FedrecsimError::new_err(error.to_string()),
+        (_, ErrorKind::RefusedInput | ErrorKind::UnfitData) => ScenarioError::new_err(message),
+        _ => FedrecsimError::new_err(message),
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use fedrecsim::cli::{Inputs, beside_scenario, data_directories};
 use fedrecsim_methods::Entry;
 use fedrecsim_methods::registry::vocabulary_of;
+use fedrecsim_report::study::file::or_study;
 use fedrecsim_scenario::reference::{self, Key};
 use fedrecsim_scenario::{self as scenario, Loaded, Override, REPLACES_SOURCE, Strictness};
 use fedrecsim_sim::{self as sim, GivenStart, RehearsalLength, World, give_start};
@@ -107,6 +108,7 @@ impl Given {
                 }
                 None => {
                     scenario::load_with_warnings(path, &overrides, &vocabulary, Strictness::Lenient)
+                        .map_err(|error| or_study(error, path))
                 }
             }
         })?;

@@ -20,6 +20,28 @@ def test_a_file_that_is_not_there_is_named(tmp_path) -> None:
         fedrecsim.run(tmp_path / "absent.toml")
 
 
+def test_the_name_of_a_study_is_told_apart_from_that_of_a_scenario() -> None:
+    """If this fails, somebody who has the right name gets a list of wrong ones."""
+    with pytest.raises(fedrecsim.MissingFileError, match="`quickstart-codecs` is a study"):
+        fedrecsim.run("quickstart-codecs")
+    with pytest.raises(fedrecsim.MissingFileError, match="`ml100k-fedmf` is a scenario"):
+        fedrecsim.study("ml100k-fedmf")
+
+
+def test_messages_name_arguments_and_not_options(small, tmp_path) -> None:
+    """If this fails, Python users are told to give options of a command line that they have not written."""
+    out = tmp_path / "out"
+    fedrecsim.run(small, out=out, progress=False)
+    with pytest.raises(fedrecsim.ScenarioError) as again:
+        fedrecsim.run(small, out=out, progress=False)
+    told = str(again.value)
+    assert "with `out`" in told and "with `overwrite=True`" in told and "--" not in told, told
+    study = {"base": small, "seeds": [1], "arms": [{"name": "a"}]}
+    with pytest.raises(fedrecsim.ScenarioError) as other:
+        fedrecsim.study(study, out=out, progress=False)
+    assert "with `out`" in str(other.value) and "--out" not in str(other.value), other.value
+
+
 def test_a_fault_has_the_excerpt_of_the_command() -> None:
     """If this fails, Python users do not see which line is wrong."""
     text = 'method = "fedmf"\ndataset = { name = "generated" }\n[training]\nrouns = 3\n'
