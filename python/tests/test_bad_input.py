@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import fedrecsim
 import numpy as np
 import pytest
@@ -40,6 +43,13 @@ def test_messages_name_arguments_and_not_options(small, tmp_path) -> None:
     with pytest.raises(fedrecsim.ScenarioError) as other:
         fedrecsim.study(study, out=out, progress=False)
     assert "with `out`" in str(other.value) and "--out" not in str(other.value), other.value
+
+
+def test_the_command_of_the_package_fetches_data() -> None:
+    """If this fails, somebody with a wheel is told to install a compiler to get data."""
+    words = [sys.executable, "-m", "fedrecsim", "data", "fetch", "ml-100k", "--from", "here"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "--from here is no address" in done.stderr, done.stderr
 
 
 def test_a_fault_has_the_excerpt_of_the_command() -> None:
