@@ -5,7 +5,7 @@
 //! the code of a method, ends a run as a divergence does, with the round and the user.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use fedrecsim_core::{Error, PortableDraws, Result, Round, Streams, UserId};
 use fedrecsim_methods::registry::METHODS;
@@ -102,10 +102,17 @@ fn kept(text: &str) -> &'static str {
     text
 }
 
-/// Returns the methods of the simulator and these.
+/// The methods that were compiled with the module beside those of the simulator.
+pub(crate) static OWN: OnceLock<Vec<Entry>> = OnceLock::new();
+
+/// Returns the methods in Rust.
+fn compiled() -> impl Iterator<Item = &'static Entry> {
+    METHODS.iter().chain(OWN.get().into_iter().flatten())
+}
+
+/// Returns the methods in Rust and these.
 pub fn all(methods: &[Py<MethodEntry>]) -> Vec<Entry> {
-    METHODS
-        .iter()
+    compiled()
         .copied()
         .chain(methods.iter().map(|entry| entry.get().entry()))
         .collect()
@@ -378,7 +385,7 @@ impl MethodEntry {
         schema: &str,
         draws: bool,
     ) -> PyResult<Self> {
-        if METHODS.iter().any(|entry| entry.name == name) {
+        if compiled().any(|entry| entry.name == name) {
             return Err(refused(format!(
                 "`{name}` is a method of fedrecsim; a method of one's own has another name"
             )));
@@ -440,8 +447,7 @@ impl MethodEntry {
 /// Returns the names, summaries and sources of the simulator's own methods.
 #[pyfunction]
 pub fn builtin_methods() -> Vec<(&'static str, &'static str, &'static str)> {
-    METHODS
-        .iter()
+    compiled()
         .map(|entry| (entry.name, entry.summary, entry.source))
         .collect()
 }
