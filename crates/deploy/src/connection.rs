@@ -2,8 +2,8 @@
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -31,7 +31,9 @@ const TAKEN_AT_ONCE: usize = 1 << 16;
 /// The side of a connection that messages are given to.
 #[derive(Clone)]
 pub(crate) struct Writer {
-    queue: SyncSender<Message>,
+    /// A queue with a bound would have memory for all that may wait.
+    queue: Sender<Message>,
+    waiting: Arc<AtomicUsize>,
     stream: Arc<TcpStream>,
     thread: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
@@ -70,8 +72,9 @@ pub(crate) fn open(
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(silence))?;
     stream.set_write_timeout(Some(silence))?;
-    let (queue, queued) = sync_channel(QUEUED);
-    let written = stream.try_clone()?;
+    let (queue, queued) = channel();
+    let waiting = Arc::<AtomicUsize>::default();
+    let written = (stream.try_clone()?, Arc::clone(&waiting));
     let thread = thread::Builder::new()
         .name("connection".to_owned())
         .spawn(move || write_all(written, &queued, silence / HEARTBEATS))?;
@@ -80,6 +83,7 @@ pub(crate) fn open(
     let thread = Arc::new(Mutex::new(Some(thread)));
     let writer = Writer {
         queue,
+        waiting,
         stream,
         thread,
     };
@@ -90,9 +94,9 @@ impl Writer {
     /// Has a message sent, and does not wait for it. A peer that does not take its messages is cut
     /// off, and so is one that is gone.
     pub(crate) fn send(&self, message: Message) {
-        match self.queue.try_send(message) {
-            Ok(()) => {}
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => self.cut(),
+        let is_full = self.waiting.fetch_add(1, Ordering::Relaxed) >= QUEUED;
+        if is_full || self.queue.send(message).is_err() {
+            self.cut();
         }
     }
 
@@ -171,10 +175,17 @@ impl<S: Read> Reader<S> {
 }
 
 /// Writes what is queued until nobody can queue any more, or the peer is gone.
-fn write_all(mut stream: TcpStream, queued: &Receiver<Message>, heartbeat: Duration) {
+fn write_all(
+    (mut stream, waiting): (TcpStream, Arc<AtomicUsize>),
+    queued: &Receiver<Message>,
+    heartbeat: Duration,
+) {
     loop {
         let message = match queued.recv_timeout(heartbeat) {
-            Ok(message) => message,
+            Ok(message) => {
+                waiting.fetch_sub(1, Ordering::Relaxed);
+                message
+            }
             Err(RecvTimeoutError::Timeout) => Message::new(Head::Heartbeat),
             Err(RecvTimeoutError::Disconnected) => break,
         };
