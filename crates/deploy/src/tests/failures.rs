@@ -4,7 +4,7 @@ use super::peers::whole_message;
 use super::*;
 
 /// Is a process with these users, whose connections `way` carries to the server, each with its number.
-fn on_a_way(
+pub(super) fn on_a_way(
     address: SocketAddr,
     users: Range<u32>,
     process: impl Fn(SocketAddr, Range<u32>),
@@ -12,15 +12,18 @@ fn on_a_way(
 ) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let detour = listener.local_addr().unwrap();
-    let over = AtomicBool::default();
+    let over = Over(AtomicBool::default(), detour);
     thread::scope(|scope| {
         scope.spawn(|| {
             for number in 0.. {
                 let (device, _) = listener.accept().unwrap();
-                if over.load(Ordering::Relaxed) {
+                if over.0.load(Ordering::Relaxed) {
                     return;
                 }
-                let server = TcpStream::connect(address).unwrap();
+                // A server that has ended leaves the process without a connection, and it says so.
+                let Ok(server) = TcpStream::connect(address) else {
+                    continue;
+                };
                 // Small messages would wait for acknowledgements.
                 for stream in [&device, &server] {
                     stream.set_nodelay(true).unwrap();
@@ -28,10 +31,24 @@ fn on_a_way(
                 way(number, device, server);
             }
         });
+        let _ends = Ends(&over);
         process(detour, users);
-        over.store(true, Ordering::Relaxed);
-        TcpStream::connect(detour).unwrap();
     });
+}
+
+/// Whether a way is not used any more, and its address.
+struct Over(AtomicBool, SocketAddr);
+
+/// Ends a way with its process, even if that panics. The test would wait for it for ever.
+struct Ends<'w>(&'w Over);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        let Over(is_over, address) = self.0;
+        is_over.store(true, Ordering::Relaxed);
+        // This wakes the thread that accepts.
+        let _ = TcpStream::connect(address);
+    }
 }
 
 fn usual(address: SocketAddr, users: Range<u32>) {
@@ -55,7 +72,7 @@ fn carry_until(device: &TcpStream, server: &TcpStream, is_last: impl Fn(Head) ->
 }
 
 /// Carries messages to the server, and gives those from there to `bring` until it returns false.
-fn carry_while(
+pub(super) fn carry_while(
     device: &TcpStream,
     server: &TcpStream,
     bring: impl Fn(&[u8], &mut TcpStream) -> bool,
@@ -70,7 +87,7 @@ fn carry_while(
     up.join().unwrap();
 }
 
-fn head(whole: &[u8]) -> Head {
+pub(super) fn head(whole: &[u8]) -> Head {
     let message = whole[LENGTH_BYTES..].to_vec();
     Message::read(message.into()).unwrap().head
 }
@@ -323,6 +340,60 @@ fn a_thousand_connections_leave_no_descriptor_and_no_thread() {
     let [before, after] = *held.lock().unwrap();
     // Other tests run beside this one, and have some of them.
     assert!(after < before + TIMES / 2, "{before} before, {after} after");
+}
+
+/// If this fails, the server keeps something of every process that was killed: memory, a descriptor or
+/// a thread. A run of months then ends by it.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "has this process to itself: cargo test --release -p fedrecsim-deploy thousand_times -- --ignored --nocapture"]
+fn a_process_that_is_killed_a_thousand_times_leaves_nothing_behind() {
+    const TIMES: usize = 1000;
+    // The first ones take what is kept for later ones.
+    const FIRST: usize = 100;
+    let held = Mutex::new([(0, 0); 2]);
+    let note = |place: usize| {
+        let now = (resident_kib(), held_by_this_process());
+        held.lock().unwrap()[place] = now;
+    };
+    // Each kill costs a round the users of the process.
+    // The usual rates diverge in so many rounds of so few users.
+    let text = format!(
+        "training.rounds={}\nmethod.fedmf.learning_rate_items=1",
+        TIMES + 2
+    );
+    let (outcome, heard) = served(&text, |address| {
+        thread::scope(|scope| {
+            scope.spawn(move || device_process(address, 0..10).unwrap());
+            let killed = |address: SocketAddr, users: Range<u32>| {
+                for _ in 0..TIMES {
+                    unlucky(address, users.clone());
+                }
+                usual(address, users);
+            };
+            on_a_way(address, 10..30, killed, |number, device, server| {
+                match number {
+                    FIRST => note(0),
+                    TIMES => note(1),
+                    _ => {}
+                }
+                match number < TIMES {
+                    true => {
+                        carry_until(&device, &server, |head| matches!(head, Head::Invite { .. }))
+                    }
+                    false => carry(device, server),
+                }
+            });
+        });
+    });
+    assert!(outcome.stopped_by.is_none());
+    assert_eq!(heard.begun_anew.len(), TIMES);
+    let [before, after] = *held.lock().unwrap();
+    println!(
+        "KiB, and descriptors and threads: {before:?} after {FIRST} kills, {after:?} after {TIMES}"
+    );
+    assert!(after.0 < before.0 + (8 << 10), "memory");
+    assert!(after.1 <= before.1 + 8, "descriptors or threads");
 }
 
 /// If this fails, a peer that sends one byte now and then holds up those who take part, or a thread
