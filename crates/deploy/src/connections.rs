@@ -40,7 +40,7 @@ pub(crate) struct Joined {
 #[derive(Debug)]
 pub(crate) struct Anew {
     pub users: Range<u32>,
-    /// Whether they have answered all that they were asked after the last round.
+    /// Whether they had been scored after the last round before.
     pub scored: bool,
 }
 
@@ -55,6 +55,8 @@ pub(crate) struct Connections {
     came: RefCell<Vec<Range<u32>>>,
     /// Those that have come without what they had learned, until the run takes note.
     anew: RefCell<Vec<Anew>>,
+    /// How many have come so.
+    begun_anew: Cell<u64>,
     /// Whether the processes are settled, since the run has begun. Before that, one that goes away
     /// is forgotten.
     settled: Cell<bool>,
@@ -69,8 +71,9 @@ struct Host {
     /// The questions that have no answer yet, in their order. One is asked again if its process
     /// goes away and comes back.
     questions: VecDeque<(Bytes, oneshot::Sender<Bytes>)>,
-    /// What it was asked as the run began. A process that has not been in the run is asked it again.
-    first_question: Option<Bytes>,
+    /// What it was asked as the run began, and what a process is asked that comes later and has not
+    /// been in the run.
+    first_questions: Option<(Bytes, Bytes)>,
     /// The last invitation of each user that went over this connection.
     invited: BTreeMap<UserId, InvitationId>,
     /// The invitations that wait for the process to come back.
@@ -86,6 +89,18 @@ impl Host {
         if let Some((_, writer)) = &self.connection {
             writer.send(message);
         }
+    }
+
+    /// Returns what its devices are asked if they have not been in the run; `None` if it has not begun
+    /// for them, since they have never answered the first question.
+    fn asked_anew(&self) -> Option<Bytes> {
+        let (first, anew) = self.first_questions.as_ref()?;
+        let waits = self
+            .questions
+            .front()
+            .is_some_and(|(asked, _)| asked == first);
+        // Where nothing was restored, both questions are the same.
+        (!waits || first == anew).then(|| anew.clone())
     }
 
     /// Forgets the connection, and returns what is lost with it.
@@ -156,31 +171,33 @@ impl Connections {
             users,
             connection: None,
             questions: VecDeque::new(),
-            first_question: None,
+            first_questions: None,
             invited: BTreeMap::new(),
             waiting: BTreeMap::new(),
             taken: BTreeMap::new(),
         });
         let lost = host.connection.is_some().then(|| host.lost());
-        let first = host.first_question.as_ref();
-        let first = first.filter(|_| coming.run != self.run).cloned();
-        let begins_anew = first.is_some();
-        if begins_anew {
+        let anew = match coming.run == self.run {
+            true => None,
+            false => host.asked_anew(),
+        };
+        let begins_anew = anew.is_some();
+        if let Some(anew) = anew {
             // What has waited was made for devices that knew more.
             host.waiting.clear();
-            self.anew.borrow_mut().push(Anew {
-                users: coming.users.clone(),
-                scored: host.questions.is_empty(),
-            });
-        }
-        if let Some(first) = first
-            && host
+            if host
                 .questions
                 .front()
-                .is_none_or(|(asked, _)| *asked != first)
-        {
-            // The answer is not waited for. A process whose devices cannot begin ends by itself.
-            host.questions.push_front((first, oneshot::channel().0));
+                .is_none_or(|(asked, _)| *asked != anew)
+            {
+                // The answer is not waited for. A process whose devices cannot begin ends by itself.
+                host.questions.push_front((anew, oneshot::channel().0));
+            }
+            self.begun_anew.set(self.begun_anew.get() + 1);
+            self.anew.borrow_mut().push(Anew {
+                users: coming.users.clone(),
+                scored: true,
+            });
         }
         writer.send(Message::new(Head::Welcome));
         // What is taken comes first, as scores depend on it.
@@ -342,11 +359,21 @@ impl Hosts for Processes {
         Box::pin(async { answered.await.map_err(|_| Error::Interrupted) })
     }
 
-    fn ask_first(&self, place: usize, question: Bytes) -> Working<'_, Bytes> {
+    fn ask_first(&self, place: usize, question: Bytes, anew: Bytes) -> Working<'_, Bytes> {
         if let Some(host) = self.0.hosts.borrow_mut().values_mut().nth(place) {
-            host.first_question = Some(question.clone());
+            host.first_questions = Some((question.clone(), anew));
         }
         self.ask(place, question)
+    }
+
+    fn begun_anew(&self) -> u64 {
+        self.0.begun_anew.get()
+    }
+
+    fn scored(&self) {
+        for anew in self.0.anew.borrow_mut().iter_mut() {
+            anew.scored = false;
+        }
     }
 
     fn run(&self) -> u64 {

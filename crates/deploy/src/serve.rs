@@ -255,11 +255,15 @@ impl Run<'_> {
                 stopped_by = Some(error);
             }
         }
-        let finishing = coordinator.finish(self.now(), stopped_by);
-        self.watching(&interrupted, finishing).await
+        let collecting = coordinator.collect(self.now(), stopped_by);
+        let outcome = self.watching(&interrupted, collecting).await?;
+        self.take_note_of_new_devices(&mut coordinator)?;
+        coordinator.end(self.now())?;
+        Ok(outcome)
     }
 
-    /// Leaves a checkpoint after a round, if one is due.
+    /// Leaves a checkpoint after a round, if one is due. If devices begin anew meanwhile, it begins
+    /// again: what the server believes of them and what they have to go back to would differ.
     async fn leave_checkpoint(
         &mut self,
         coordinator: &mut Shaped,
@@ -270,13 +274,19 @@ impl Run<'_> {
             return Ok(());
         }
         let mut store = std::mem::replace(&mut self.store, Box::new(()));
-        let leaving = async {
-            store.begin(rounds)?;
-            let saved = coordinator.save(&mut |piece| store.write(piece)).await;
-            saved.map_err(|error| store.part_unwritten(error))?;
-            store.commit()
+        let left = loop {
+            self.take_note_of_new_devices(coordinator)?;
+            let leaving = async {
+                store.begin(rounds)?;
+                let saved = coordinator.save(&mut |piece| store.write(piece)).await;
+                saved.map_err(|error| store.part_unwritten(error))
+            };
+            match self.watching(interrupted, leaving).await {
+                Ok(()) if self.connections.have_begun_anew() => {}
+                Ok(()) => break store.commit(),
+                Err(error) => break Err(error),
+            }
         };
-        let left = self.watching(interrupted, leaving).await;
         self.store = store;
         left.map(|()| (self.tell)(News::Checkpoint(rounds)))
     }

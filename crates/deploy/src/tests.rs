@@ -23,6 +23,7 @@ use fedrecsim_scenario as scenario;
 use fedrecsim_sim::deployment::{Arrivals, Recorded, replay};
 use fedrecsim_sim::{self as sim, CheckpointStore, Checkpoints, Outcome, RunControl, Stop, World};
 
+mod anew;
 mod failures;
 mod peers;
 mod restart;

@@ -177,6 +177,8 @@ impl CheckpointStore for Keeper {
 
     fn begin(&mut self, rounds: u32) -> Result<()> {
         self.header.rounds = rounds;
+        // One that was begun before has the same name until it is complete.
+        self.writing = None;
         let writing = Writing::create(&self.folder.join(PARTIAL), Some(&self.header));
         self.writing = Some(self.checked(writing)?);
         Ok(())

@@ -466,15 +466,23 @@ impl Coordinator {
         Ok(())
     }
 
+    /// Ends the file of what it was told. Devices may have begun anew until the run was collected, and
+    /// that has to be in it.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn end(&mut self, now: SimTime) -> Result<()> {
+        let now = self.move_to(now);
+        let arrivals = self.arrivals.take();
+        arrivals.map_or(Ok(()), |arrivals| arrivals.end(now))
+    }
+
     /// Ends the run, and returns its outcome. `stopped_by` is what ended it before its last round.
     ///
     /// # Errors
     /// Defects of the simulator.
-    pub async fn finish(mut self, now: SimTime, stopped_by: Option<Error>) -> Result<Outcome> {
+    pub async fn collect(&mut self, now: SimTime, stopped_by: Option<Error>) -> Result<Outcome> {
         let now = self.move_to(now);
-        if let Some(arrivals) = self.arrivals.take() {
-            arrivals.end(now)?;
-        }
         for (_, participation) in self.taking_part.drain() {
             let participant = participation.participant();
             let ended = participation.ended(now, Ending::Unfinished);
@@ -495,7 +503,7 @@ impl Coordinator {
             collected => collected?,
         };
         Ok(Outcome {
-            baselines: self.baselines,
+            baselines: std::mem::take(&mut self.baselines),
             stopped_by,
             ..outcome
         })

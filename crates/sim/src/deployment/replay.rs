@@ -80,13 +80,28 @@ impl Replay<'_> {
         let recorded = self.recorded;
         let mut stopped_by = None;
         let mut now = SimTime::ZERO;
+        let mut begun_anew = Vec::new();
         for (place, line) in recorded.lines.iter().enumerate() {
             self.at = place;
-            // Devices that began anew before they were scored were scored so.
-            let comes_first = matches!(line, Line::Anew { scored: false, .. });
-            if !comes_first && std::mem::take(&mut self.end_round) {
+            if let Line::Anew {
+                first,
+                end,
+                scored: false,
+                ..
+            } = line
+                && self.end_round
+            {
+                // They were scored so. The server took note once the round was over.
+                self.begin_anew(*first..*end).await?;
+                begun_anew.push(line);
+                continue;
+            }
+            if std::mem::take(&mut self.end_round) {
                 let (record, total) = self.coordinator.end_round().await?;
                 observer.round_finished(&record, total);
+                for line in std::mem::take(&mut begun_anew) {
+                    self.take(line, &mut now).await?;
+                }
             }
             if stopped_by.is_some() && !matches!(line, Line::End { .. }) {
                 continue;
@@ -99,7 +114,9 @@ impl Replay<'_> {
                 Err(error) => return Err(error),
             }
         }
-        self.coordinator.finish(now, stopped_by).await
+        let outcome = self.coordinator.collect(now, stopped_by).await?;
+        self.coordinator.end(now)?;
+        Ok(outcome)
     }
 
     /// Tells the coordinator what a line says.

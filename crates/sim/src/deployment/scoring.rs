@@ -56,13 +56,21 @@ pub trait Hosts {
     fn ask(&self, place: usize, question: Bytes) -> Working<'_, Bytes>;
 
     /// Asks one of them as the run begins. A process that comes later without having been in the
-    /// run has to be asked as well, before anything else.
+    /// run has to be asked `anew`, before anything else.
     ///
     /// # Errors
     /// As [`Self::ask`].
-    fn ask_first(&self, place: usize, question: Bytes) -> Working<'_, Bytes> {
+    fn ask_first(&self, place: usize, question: Bytes, _anew: Bytes) -> Working<'_, Bytes> {
         self.ask(place, question)
     }
+
+    /// Returns how many times a process has come whose devices begin anew.
+    fn begun_anew(&self) -> u64 {
+        0
+    }
+
+    /// Takes note that all are scored, as they are now.
+    fn scored(&self) {}
 
     /// Returns a number that no other run has, which devices are told.
     fn run(&self) -> u64 {
@@ -107,14 +115,29 @@ impl<H: Hosts> Remote<H> {
         Ok(answers)
     }
 
+    /// Asks until no devices have begun anew meanwhile. So all that is answered is of the devices as
+    /// they are now, and a replay has to know no more than which of them began anew before.
+    async fn of_devices_as_they_are<T>(&self, ask: impl AsyncFn() -> Result<T>) -> Result<T> {
+        loop {
+            let begun = self.hosts.begun_anew();
+            let answered = ask().await?;
+            if self.hosts.begun_anew() == begun {
+                return Ok(answered);
+            }
+        }
+    }
+
     /// Has all devices begin, after the rounds of a checkpoint if there is one.
     async fn begin_all(&self, from: Option<(u32, Vec<SavedPart>)>) -> Result<()> {
-        let mut archive = Archive::default();
-        archive.put(&Question::Begin(self.hosts.run(), from));
-        let question = Bytes::from(archive.take()?);
+        let begin = |from| {
+            let mut archive = Archive::default();
+            archive.put(&Question::Begin(self.hosts.run(), from));
+            archive.take().map(Bytes::from)
+        };
+        let (question, anew) = (begin(from)?, begin(None)?);
         let places = 0..self.hosts.users().len();
         let asked: Vec<_> = places
-            .map(|place| self.hosts.ask_first(place, question.clone()))
+            .map(|place| self.hosts.ask_first(place, question.clone(), anew.clone()))
             .collect();
         for answer in asked {
             opened(answer.await?)?;
@@ -146,14 +169,16 @@ impl<H: Hosts> Remote<H> {
         Ok(parts)
     }
 
-    async fn evaluate_all(&self, download: Arc<Download>) -> Result<Vec<Scored>> {
+    /// Asks all processes how well their evaluated users score, in one question each, or in several
+    /// where every user has a download of its own.
+    async fn accuracies(&self, download: &Arc<Download>) -> Result<Vec<UserAccuracy>> {
         let mut accuracies: Vec<UserAccuracy> = Vec::new();
         if download.makes_each() {
             for (place, users) in self.hosts.users().into_iter().enumerate() {
                 let places = self.world.places_of(&users);
                 for first in places.clone().step_by(SCORED_AT_ONCE) {
                     let end = places.end.min(first + SCORED_AT_ONCE);
-                    let question = self.personal(&download, first..end).await?;
+                    let question = self.personal(download, first..end).await?;
                     let answer = self.hosts.ask(place, question).await?;
                     accuracies.append(&mut opened(answer)?.take()?);
                 }
@@ -164,6 +189,13 @@ impl<H: Hosts> Remote<H> {
                 accuracies.append(&mut answer.take()?);
             }
         }
+        Ok(accuracies)
+    }
+
+    async fn evaluate_all(&self, download: Arc<Download>) -> Result<Vec<Scored>> {
+        let ask = async || self.accuracies(&download).await;
+        let accuracies = self.of_devices_as_they_are(ask).await?;
+        self.hosts.scored();
         let users = self.world.candidates.evaluated_users();
         if accuracies.len() != users.len() {
             return Err(damaged("the accuracy of other users"));
@@ -273,8 +305,9 @@ impl<H: Hosts> Workers for Remote<H> {
 
     fn digests(&self) -> Working<'_, Vec<blake3::Hash>> {
         Box::pin(async move {
+            let ask = async || self.ask_all(Question::Digests, |_| Ok(())).await;
             let mut digests = Vec::new();
-            for mut answer in self.ask_all(Question::Digests, |_| Ok(())).await? {
+            for mut answer in self.of_devices_as_they_are(ask).await? {
                 let of_process: Vec<[u8; blake3::OUT_LEN]> = answer.take()?;
                 digests.extend(of_process.into_iter().map(blake3::Hash::from_bytes));
             }

@@ -129,12 +129,20 @@ impl Shaped {
         self.coordinator.end_round().await
     }
 
-    /// As [`Coordinator::finish`].
+    /// As [`Coordinator::collect`].
     ///
     /// # Errors
     /// As there.
-    pub async fn finish(self, now: SimTime, stopped_by: Option<Error>) -> Result<Outcome> {
-        self.coordinator.finish(now, stopped_by).await
+    pub async fn collect(&mut self, now: SimTime, stopped_by: Option<Error>) -> Result<Outcome> {
+        self.coordinator.collect(now, stopped_by).await
+    }
+
+    /// As [`Coordinator::end`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn end(&mut self, now: SimTime) -> Result<()> {
+        self.coordinator.end(now)
     }
 
     /// Handles what has happened as long as the round is open, and returns what to do.

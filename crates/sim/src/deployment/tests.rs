@@ -172,7 +172,9 @@ fn deployed(world: &Arc<World>, arrivals: &Written) -> Result<Outcome> {
                 orders = coordinator.happened(SimTime::from_nanos(now), event)?;
             }
         }
-        coordinator.finish(SimTime::from_nanos(now), None).await
+        let outcome = coordinator.collect(SimTime::from_nanos(now), None).await?;
+        coordinator.end(SimTime::from_nanos(now))?;
+        Ok(outcome)
     })
 }
 

@@ -81,7 +81,9 @@ fn run_shaped(world: &Arc<World>) -> Result<Outcome> {
                 orders = shaped.happened(now, event)?;
             }
         }
-        shaped.finish(now, None).await
+        let outcome = shaped.collect(now, None).await?;
+        shaped.end(now)?;
+        Ok(outcome)
     })
 }
 
