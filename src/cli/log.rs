@@ -19,6 +19,8 @@ pub(super) struct Log {
     path: PathBuf,
     /// The file; `None` once it could not be written.
     file: Option<File>,
+    /// The last round that was over.
+    rounds: u32,
 }
 
 /// A line of the file.
@@ -66,7 +68,7 @@ enum Event<'l> {
         round: u32,
     },
     End {
-        rounds: usize,
+        rounds: u32,
         /// What ended the run before its last round.
         error: Option<String>,
     },
@@ -88,6 +90,7 @@ impl Log {
         let mut log = Self {
             path: path.to_owned(),
             file: Some(file),
+            rounds: 0,
         };
         let address = address.to_string();
         log.put(Event::Listening { address }, session);
@@ -96,6 +99,9 @@ impl Log {
 
     /// Writes what the server has said.
     pub(super) fn hear(&mut self, news: &News<'_>, session: &Session) {
+        if let News::Round(record, _) = news {
+            self.rounds = record.round;
+        }
         let event = match news {
             News::Joined(users) => Event::Joined {
                 users: listed(users),
@@ -126,8 +132,9 @@ impl Log {
     /// Writes how the run has ended.
     pub(super) fn end(&mut self, outcome: &Result<Outcome>, session: &Session) {
         let (rounds, error) = match outcome {
-            Ok(outcome) => (outcome.rounds.len(), outcome.stopped_by.as_ref()),
-            Err(error) => (0, Some(error)),
+            Ok(outcome) => (outcome.rounds.len() as u32, outcome.stopped_by.as_ref()),
+            // An error leaves no outcome, and the rounds were there.
+            Err(error) => (self.rounds, Some(error)),
         };
         let error = error.map(ToString::to_string);
         self.put(Event::End { rounds, error }, session);
@@ -219,7 +226,7 @@ mod tests {
             json!({ "event": "round", "round": 3, "aggregated": 15, "late": 2, "lost": 1,
                 "bytes_up": 4096, "bytes_down": 512 }),
             json!({ "event": "checkpoint", "round": 3 }),
-            json!({ "event": "end", "rounds": 0, "error": Error::Interrupted.to_string() }),
+            json!({ "event": "end", "rounds": 3, "error": Error::Interrupted.to_string() }),
         ];
         assert_eq!(lines, expected);
     }
