@@ -130,7 +130,7 @@ fn greet(
         }
         _ => return Err("it did not begin with a greeting".to_owned()),
     }
-    reader.is_known();
+    reader.is_known().map_err(|error| error.to_string())?;
     let Greeting {
         largest,
         pace,

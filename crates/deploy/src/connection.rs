@@ -39,23 +39,50 @@ pub(crate) struct Writer {
 }
 
 /// The side of a connection that messages come from.
-pub(crate) struct Reader<S: Read = TcpStream> {
+pub(crate) struct Reader<S: Patient = TcpStream> {
     stream: BufReader<Timed<S>>,
     largest: Arc<AtomicU32>,
+}
+
+/// What bytes are read from, and how long a read waits for them.
+pub(crate) trait Patient: Read {
+    /// Has a read give up after this time.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn wait_at_most(&mut self, time: Duration) -> io::Result<()>;
+}
+
+impl Patient for TcpStream {
+    fn wait_at_most(&mut self, time: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(time))
+    }
+}
+
+/// Bytes that are there already.
+impl Patient for &[u8] {
+    fn wait_at_most(&mut self, _: Duration) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A stream that gives nothing after its deadline, however little its peer sends at a time.
 struct Timed<S> {
     stream: S,
-    deadline: Option<Instant>,
+    /// The deadline, and how long a read waits once there is none.
+    deadline: Option<(Instant, Duration)>,
 }
 
-impl<S: Read> Read for Timed<S> {
+impl<S: Patient> Read for Timed<S> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.deadline {
-            Some(deadline) if Instant::now() >= deadline => Err(io::ErrorKind::TimedOut.into()),
-            _ => self.stream.read(buffer),
+        if let Some((deadline, _)) = self.deadline {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.stream.wait_at_most(left)?;
         }
+        self.stream.read(buffer)
     }
 }
 
@@ -70,7 +97,6 @@ pub(crate) fn open(
     silence: Duration,
 ) -> io::Result<(Reader, Writer)> {
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(silence))?;
     stream.set_write_timeout(Some(silence))?;
     let (queue, queued) = channel();
     let waiting = Arc::<AtomicUsize>::default();
@@ -78,7 +104,8 @@ pub(crate) fn open(
     let thread = thread::Builder::new()
         .name("connection".to_owned())
         .spawn(move || write_all(written, &queued, silence / HEARTBEATS))?;
-    let reader = Reader::new(stream.try_clone()?, Some(Instant::now() + silence), largest);
+    let greeted_until = (Instant::now() + silence, silence);
+    let reader = Reader::new(stream.try_clone()?, Some(greeted_until), largest);
     let stream = Arc::new(stream);
     let thread = Arc::new(Mutex::new(Some(thread)));
     let writer = Writer {
@@ -117,9 +144,10 @@ impl Writer {
     }
 }
 
-impl<S: Read> Reader<S> {
-    /// Reads from `stream` until the deadline, if there is one, messages of this length at most.
-    pub(crate) fn new(stream: S, deadline: Option<Instant>, largest: u32) -> Self {
+impl<S: Patient> Reader<S> {
+    /// Reads from `stream` messages of this length at most, until the deadline if there is one. After
+    /// it, a read waits for the time beside it.
+    pub(crate) fn new(stream: S, deadline: Option<(Instant, Duration)>, largest: u32) -> Self {
         Self {
             stream: BufReader::new(Timed { stream, deadline }),
             largest: Arc::new(AtomicU32::new(largest)),
@@ -128,8 +156,15 @@ impl<S: Read> Reader<S> {
 
     /// Lets the peer take its time from now on, since it has said who it is. It may have ratings to
     /// read before it goes on, and gives signs of life meanwhile.
-    pub(crate) fn is_known(&mut self) {
-        self.stream.get_mut().deadline = None;
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(crate) fn is_known(&mut self) -> io::Result<()> {
+        let timed = self.stream.get_mut();
+        match timed.deadline.take() {
+            Some((_, silence)) => timed.stream.wait_at_most(silence),
+            None => Ok(()),
+        }
     }
 
     /// Allows messages of this length from now on.
@@ -203,4 +238,46 @@ fn write_all(
         }
     }
     let _ = stream.shutdown(Shutdown::Both);
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// Bytes, and how long the last read would have waited for them.
+    struct Noting(&'static [u8], Arc<Mutex<Duration>>);
+
+    impl Read for Noting {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            // Each comes alone.
+            let one = buffer.len().min(1);
+            self.0.read(&mut buffer[..one])
+        }
+    }
+
+    impl Patient for Noting {
+        fn wait_at_most(&mut self, time: Duration) -> io::Result<()> {
+            *self.1.lock().unwrap() = time;
+            Ok(())
+        }
+    }
+
+    /// If this fails, a peer that says half of its greeting at the end of the time has it once more for
+    /// the other half.
+    #[test]
+    fn a_read_waits_until_the_deadline_and_no_longer() {
+        let hour = Duration::from_secs(3600);
+        let asked = Arc::<Mutex<Duration>>::default();
+        let ended = Instant::now() + hour / 2;
+        let stream = Noting(&[9, 0, 0], Arc::clone(&asked));
+        let mut reader = Reader::new(stream, Some((ended, hour)), 99);
+        assert!(reader.next().is_err());
+        let waits = *asked.lock().unwrap();
+        assert!(!waits.is_zero() && waits <= hour / 2, "{waits:?}");
+        reader.is_known().unwrap();
+        assert_eq!(*asked.lock().unwrap(), hour);
+        let over = Reader::new(Noting(&[9], asked), Some((Instant::now(), hour)), 99);
+        assert_eq!({ over }.next().unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
 }

@@ -130,7 +130,7 @@ fn greet(
     else {
         return Err(refused(&offer));
     };
-    reader.is_known();
+    reader.is_known().map_err(Ended::Broken)?;
     if keeps && joining.keep.is_none() {
         return Err(Ended::Refused(Error::Usage(
             "the server leaves checkpoints, and goes back to them with the devices: name a folder for these with --keep"

@@ -270,7 +270,7 @@ fn a_peer_that_has_said_who_it_is_may_take_its_time() {
     let (mut reader, _writer) = connection::open(stream, LARGEST_GREETING, silence).unwrap();
     // The time is over once this has failed.
     while reader.next().unwrap_err().kind() != io::ErrorKind::TimedOut {}
-    reader.is_known();
+    reader.is_known().unwrap();
     let welcome = Message::new(Head::Welcome);
     peer.write_all(&welcome.beginning().unwrap()).unwrap();
     assert_eq!(reader.next().unwrap(), welcome);
