@@ -1,7 +1,7 @@
 //! Accepts connections, and greets those who come.
 
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,6 +44,42 @@ pub(crate) struct Greeting {
     pub silence: Duration,
 }
 
+/// The time after a connection that could not be accepted. The next one cannot be, either, while the
+/// process has no descriptor left.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The time in which a connection to this process comes about.
+const WAKING: Duration = Duration::from_secs(1);
+
+/// Hands on connections until it is over.
+pub(crate) fn each(listener: &TcpListener, over: &AtomicBool, take: impl FnMut(TcpStream)) {
+    each_of(listener.incoming(), over, take, || thread::sleep(PAUSE));
+}
+
+fn each_of(
+    incoming: impl Iterator<Item = io::Result<TcpStream>>,
+    over: &AtomicBool,
+    mut take: impl FnMut(TcpStream),
+    pause: impl Fn(),
+) {
+    for stream in incoming {
+        if over.load(Ordering::Relaxed) {
+            return;
+        }
+        match stream {
+            Ok(stream) => take(stream),
+            Err(_) => pause(),
+        }
+    }
+}
+
+/// Wakes the thread that accepts connections at this address, so that it sees that it is over. Returns
+/// whether that has come about.
+pub(crate) fn wake(address: SocketAddr) -> bool {
+    // Where more wait to be accepted than the system keeps, this one would wait for minutes.
+    TcpStream::connect_timeout(&address, WAKING).is_ok()
+}
+
 /// Accepts connections until the run is over.
 pub(crate) fn accept(
     listener: &TcpListener,
@@ -51,12 +87,10 @@ pub(crate) fn accept(
     heard: &Heard,
     over: &AtomicBool,
 ) {
-    for (id, stream) in (0..).zip(listener.incoming()) {
-        if over.load(Ordering::Relaxed) {
-            return;
-        }
-        let Ok(stream) = stream else { continue };
-        let (greeting, heard) = (Arc::clone(greeting), heard.clone());
+    let mut id = 0;
+    each(listener, over, |stream| {
+        id += 1;
+        let (id, greeting, heard) = (id, Arc::clone(greeting), heard.clone());
         // A system that gives no thread refuses the peer, whose connection closes.
         let _ = thread::Builder::new()
             .name("greeting".to_owned())
@@ -67,7 +101,7 @@ pub(crate) fn accept(
                 };
                 let _ = heard.send((Instant::now(), Incoming::Gone(id, reason)));
             });
-    }
+    });
 }
 
 /// Greets a peer, and passes on what it says. Returns why it was refused or cut off.
@@ -163,4 +197,45 @@ fn greet(
     }
     let users = first..end;
     Ok(Coming { users, run })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// If this fails, a server without descriptors does nothing but find that out, and takes a core for
+    /// it.
+    #[test]
+    fn after_a_connection_that_cannot_be_accepted_there_is_a_pause() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let none = || Err(io::ErrorKind::QuotaExceeded.into());
+        let (taken, pauses) = (Cell::new(0), Cell::new(0));
+        let count = |cell: &Cell<u32>| cell.set(cell.get() + 1);
+        each_of(
+            [none(), none(), Ok(stream)].into_iter(),
+            &AtomicBool::default(),
+            |_| count(&taken),
+            || count(&pauses),
+        );
+        assert_eq!((taken.get(), pauses.get()), (1, 2));
+    }
+
+    /// If this fails, a server or a page of status that is over waits for minutes behind peers that
+    /// nobody accepts.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_queue_that_is_full_is_not_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let wait = Duration::from_millis(50);
+        let mut queued = Vec::new();
+        while let Ok(stream) = TcpStream::connect_timeout(&address, wait) {
+            queued.push(stream);
+        }
+        assert!(!wake(address));
+    }
 }

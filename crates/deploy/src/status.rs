@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::accept::{each, wake};
 use super::serve::News;
 
 /// The longest request that is read.
@@ -229,13 +230,10 @@ pub fn publish(status: Arc<Status>, listener: TcpListener) -> io::Result<Publish
         over: Arc::clone(&over),
     };
     let answering = move || {
-        for stream in listener.incoming() {
-            if over.load(Ordering::Relaxed) {
-                return;
-            }
+        each(&listener, &over, |stream| {
             // Somebody who looks and goes away is nobody's loss.
-            let _ = stream.and_then(|stream| converse(stream, &status));
-        }
+            let _ = converse(stream, &status);
+        });
     };
     thread::Builder::new()
         .name("status".to_owned())
@@ -246,8 +244,8 @@ pub fn publish(status: Arc<Status>, listener: TcpListener) -> io::Result<Publish
 impl Drop for Published {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        // A connection wakes the thread, which sees then that it is over.
-        let _ = TcpStream::connect(self.here);
+        // A thread that cannot be woken ends with this process.
+        let _ = wake(self.here);
     }
 }
 
