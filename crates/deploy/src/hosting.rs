@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
 use super::connection::{Reader, Writer};
@@ -88,6 +88,12 @@ impl Up {
         trained.sent.took_ns = spent.max(length).as_nanos() as u64;
     }
 
+    /// Has no training wait any more, since the connection has ended.
+    fn ends(&self) {
+        self.has_ended.send_replace(true);
+        self.waiting().clear();
+    }
+
     fn waiting(&self) -> MutexGuard<'_, BTreeMap<To, Sender<Bytes>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -135,28 +141,10 @@ pub(crate) async fn take_part(
     let listened = thread::Builder::new().name("listener".to_owned()).spawn({
         let up = Arc::clone(&up);
         move || {
-            loop {
-                match reader.next() {
-                    Ok(message) => match message.head {
-                        // A training waits for it on a thread of its own.
-                        Head::Reply { to } => {
-                            if let Some(way) = up.waiting().remove(&to) {
-                                up.writer.send(Message::new(Head::Received { to }));
-                                let _ = way.send(message.payload);
-                            }
-                        }
-                        head => {
-                            if let Head::Cancel { to } = head {
-                                up.waiting().remove(&to);
-                            }
-                            if heard.send(message).is_err() || head == Head::Bye {
-                                return Ended::Over;
-                            }
-                        }
-                    },
-                    Err(error) => return Ended::Broken(error),
-                }
-            }
+            let ended = listen(&mut reader, &up, &heard);
+            // A question that came last waits for the trainings, and one of them for a reply.
+            up.ends();
+            ended
         }
     });
     let listened = match listened {
@@ -165,15 +153,41 @@ pub(crate) async fn take_part(
     };
     let mut trainings = Trainings::new();
     let obeyed = obey(&devices, &mut inbox, &up, &mut trainings).await;
-    // Nothing comes any more.
-    up.has_ended.send_replace(true);
-    up.waiting().clear();
+    // Nothing is done any more for what comes.
+    up.ends();
     for training in trainings.into_values() {
         let _ = training.await;
     }
     writer.cut();
     let ended = listened.join().unwrap_or(Ended::Over);
     obeyed.map_or_else(Ended::Refused, |()| ended)
+}
+
+/// Passes on what the server says until nothing comes any more, and returns why.
+fn listen(reader: &mut Reader, up: &Up, heard: &UnboundedSender<Message>) -> Ended {
+    loop {
+        let message = match reader.next() {
+            Ok(message) => message,
+            Err(error) => return Ended::Broken(error),
+        };
+        match message.head {
+            // A training waits for it on a thread of its own.
+            Head::Reply { to } => {
+                if let Some(way) = up.waiting().remove(&to) {
+                    up.writer.send(Message::new(Head::Received { to }));
+                    let _ = way.send(message.payload);
+                }
+            }
+            head => {
+                if let Head::Cancel { to } = head {
+                    up.waiting().remove(&to);
+                }
+                if heard.send(message).is_err() || head == Head::Bye {
+                    return Ended::Over;
+                }
+            }
+        }
+    }
 }
 
 type Trainings = BTreeMap<To, tokio::task::JoinHandle<()>>;

@@ -420,6 +420,43 @@ fn a_peer_that_sends_byte_by_byte_holds_nobody_up() {
     assert_eq!(heard.cut_off, [""; 0]);
 }
 
+/// If this fails, a process whose server goes away stays for ever: its last question waits for its
+/// trainings, and one of these for a reply.
+#[test]
+fn a_training_that_waits_for_a_reply_ends_with_the_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(move || unlucky(address, 0..30));
+        let (stream, _) = listener.accept().unwrap();
+        let (mut reader, writer) = connection::open(stream, LARGEST_GREETING, SILENCE).unwrap();
+        reader.next().unwrap();
+        let offer = Head::Offer {
+            largest: LARGEST_GREETING,
+            pace: false,
+            keeps: false,
+        };
+        let needed = "codec.downlink={ select = \"needed-rows\" }";
+        writer.send(Message::with(offer, needed));
+        reader.next().unwrap();
+        writer.send(Message::new(Head::Welcome));
+        let to = To {
+            user: 3,
+            invitation: 0,
+        };
+        writer.send(Message::new(Head::Invite {
+            to,
+            step: 0,
+            number: 0,
+            phase: 0,
+        }));
+        assert!(matches!(reader.next().unwrap().head, Head::Request { .. }));
+        writer.send(Message::new(Head::Question));
+        drop(writer);
+        while reader.next().is_ok() {}
+    });
+}
+
 /// If this fails, a server that nobody comes to gives up, or does not say whom it waits for.
 #[test]
 fn a_server_says_whom_it_waits_for_and_goes_on_when_they_come() {
