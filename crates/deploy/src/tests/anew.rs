@@ -1,8 +1,9 @@
 //! Processes that lose what their devices learned, wherever the run is, and the replay of such runs.
 
+use std::sync::mpsc::channel;
+
 use super::failures::{carry_while, head, on_a_way};
 use super::*;
-use std::sync::mpsc::channel;
 
 /// Two processes, the second of which is killed and comes without what it learned.
 struct Killed {
@@ -39,7 +40,8 @@ impl Killed {
             scope.spawn(|| {
                 on_a_way(address, comes_anew, killed, |number, device, server| {
                     if number == 0 {
-                        *first.lock().unwrap() = Some(device.try_clone().unwrap());
+                        let both = [&device, &server].map(|stream| stream.try_clone().unwrap());
+                        *first.lock().unwrap() = Some(both);
                     }
                     carry_while(&device, &server, |whole, to| {
                         if number > 0 && head(whole) == Head::Welcome {
@@ -54,8 +56,9 @@ impl Killed {
                     if head(whole) == Head::Question
                         && asked.fetch_add(1, Ordering::Relaxed) + 1 == at
                     {
-                        let first = first.lock().unwrap().take().unwrap();
-                        first.shutdown(Shutdown::Both).unwrap();
+                        for stream in first.lock().unwrap().take().unwrap() {
+                            stream.shutdown(Shutdown::Both).unwrap();
+                        }
                         has_come.lock().unwrap().recv().unwrap();
                     }
                     to.write_all(whole).is_ok()
