@@ -252,7 +252,7 @@ fn go_on(path: &Path, kept: u64) -> Result<Arrivals> {
 /// # Errors
 /// [`Error::Usage`] for one that other machines reach, unless `insecure`, and for one that cannot
 /// be listened on.
-fn bind(option: &str, address: SocketAddr, insecure: bool) -> Result<TcpListener> {
+pub(super) fn bind(option: &str, address: SocketAddr, insecure: bool) -> Result<TcpListener> {
     if !address.ip().is_loopback() && !insecure {
         return Err(Error::Usage(format!(
             "{option} {address}: other machines reach this address, and nothing is encrypted: TLS is not there yet; \

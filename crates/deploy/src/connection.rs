@@ -67,10 +67,18 @@ impl Patient for &[u8] {
 }
 
 /// A stream that gives nothing after its deadline, however little its peer sends at a time.
-struct Timed<S> {
+pub(crate) struct Timed<S> {
     stream: S,
     /// The deadline, and how long a read waits once there is none.
     deadline: Option<(Instant, Duration)>,
+}
+
+impl<S: Patient> Timed<S> {
+    /// Gives nothing after this instant.
+    pub(crate) fn until(stream: S, deadline: Instant) -> Self {
+        let deadline = Some((deadline, Duration::ZERO));
+        Self { stream, deadline }
+    }
 }
 
 impl<S: Patient> Read for Timed<S> {

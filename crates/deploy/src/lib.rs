@@ -17,6 +17,7 @@ mod connections;
 mod hosting;
 mod join;
 mod message;
+mod probe;
 mod serve;
 mod sorting;
 mod status;
@@ -27,6 +28,7 @@ pub use self::{
     connection::SILENCE,
     join::{Joining, MakeWorld, join},
     message::{Digest, PROTOCOL},
+    probe::{MOST_TIME, Way, answer, probe},
     serve::{News, OpenArrivals, Serving, serve},
     sorting::read_all,
     status::{Published, Status, publish},

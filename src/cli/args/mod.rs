@@ -122,7 +122,8 @@ pub(crate) enum Command {
     /// The scenario comes from the server. The ratings and the build of the program must be those of
     /// the server. If the connection breaks, the process connects again.
     Join(JoinArgs),
-    /// Measure how fast this machine is as a device of a scenario, and print that as its `[devices]`.
+    /// Measure how fast this machine is as a device of a scenario, and print that as its `[devices]`;
+    /// or the way to another machine, as its `[network]`.
     ///
     /// Devices train one after the other on one thread. The error is told by cross-validation: for
     /// each size of a training, that of the fit to the other sizes. Let the machine be idle.
@@ -387,13 +388,25 @@ pub(crate) struct JoinArgs {
 
 /// Arguments of `calibrate`.
 #[derive(Debug, Args)]
+#[command(mut_arg("scenario", |scenario| scenario
+    .required(false)
+    .required_unless_present_any(["probe", "answer"])))]
 pub(crate) struct CalibrateArgs {
     /// The scenario whose trainings are measured.
     #[command(flatten)]
-    pub input: InputArgs,
+    pub input: Option<InputArgs>,
     /// Measure for about this long, such as 30s.
     #[arg(long, value_name = "DURATION", default_value = "10s", allow_hyphen_values = true, value_parser = time)]
     pub length: Duration,
+    /// Measure the way to a machine where `calibrate --answer` runs, and print it as a scenario's `[network]`.
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "InputArgs")]
+    pub probe: Option<String>,
+    /// Answer those who measure the way to this machine, until it is interrupted.
+    #[arg(long, value_name = "ADDR", conflicts_with_all = ["InputArgs", "probe"])]
+    pub answer: Option<SocketAddr>,
+    /// Answer on an address that other machines reach, although nothing is encrypted.
+    #[arg(long, requires = "answer")]
+    pub insecure: bool,
 }
 
 /// The options that `run` and `resume` share.

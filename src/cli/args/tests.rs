@@ -189,6 +189,34 @@ fn a_wrong_command_line_exits_with_two() {
     );
 }
 
+/// If this fails, `calibrate` measures something else than its command line says, or a way needs a
+/// scenario.
+#[test]
+fn a_machine_or_a_way_is_measured() {
+    let calibrated = |line: &str| match parse(&format!("fedrecsim calibrate {line}")) {
+        Ok(Cli {
+            command: Command::Calibrate(arguments),
+            ..
+        }) => Ok(arguments),
+        Ok(_) => panic!("`calibrate` is parsed as another command"),
+        Err(refusal) => Err(refusal.to_string()),
+    };
+    let machine = calibrated("a.toml --set a.b=1").unwrap();
+    assert_eq!(machine.input.unwrap().scenario, PathBuf::from("a.toml"));
+    let way = calibrated("--probe b:1").unwrap();
+    assert!(way.input.is_none() && way.probe.as_deref() == Some("b:1"));
+    assert!(calibrated("--answer 127.0.0.1:1").unwrap().answer.is_some());
+    for (line, expected) in [
+        ("", "<SCENARIO>"),
+        ("a.toml --probe b:1", "cannot be used with"),
+        ("--answer 127.0.0.1:1 --probe b:1", "cannot be used with"),
+        ("--probe b:1 --insecure", "--answer"),
+    ] {
+        let refusal = calibrated(line).unwrap_err();
+        assert!(refusal.contains(expected), "{line}: {refusal}");
+    }
+}
+
 /// If this fails, a process of devices has other users than its command line says.
 #[test]
 fn users_are_named_by_the_first_and_the_last() {
