@@ -8,7 +8,8 @@
 //!
 //! Greeting: hello, offer of the scenario, join with the digests of scenario and data and the users,
 //! welcome or a refusal (`accept`). Then invitations come down and uploads go up. Evaluation and digests are
-//! questions beside the run, and no byte of them is booked.
+//! questions beside the run, and no byte of them is booked. `run` is the clock that tells the
+//! coordinator what has happened.
 
 mod accept;
 mod alarm;
@@ -17,7 +18,9 @@ mod connections;
 mod hosting;
 mod join;
 mod message;
+mod news;
 mod probe;
+mod run;
 mod serve;
 mod sorting;
 mod status;
@@ -28,8 +31,10 @@ pub use self::{
     connection::SILENCE,
     join::{Joining, MakeWorld, join},
     message::{Digest, PROTOCOL},
+    news::News,
     probe::{MOST_TIME, Way, answer, probe},
-    serve::{News, OpenArrivals, Serving, serve},
+    run::OpenArrivals,
+    serve::{Serving, serve},
     sorting::read_all,
     status::{Published, Status, publish},
 };

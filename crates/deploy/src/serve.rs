@@ -1,34 +1,27 @@
 //! The server's process.
 
-use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::TcpListener;
-use std::ops::Range;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use actix::System;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::unbounded_channel;
 
 use super::accept::{Greeting, Incoming, accept, wake};
 use super::alarm;
-use super::connections::{Connections, Participant, Processes, to};
-use super::message::{Digest, Head, LARGEST_GREETING, Message};
-use super::sorting::{Happened, sort};
-use fedrecsim_core::{Error, Result, SimTime};
-use fedrecsim_model::ArchiveReader;
-use fedrecsim_sim::deployment::{
-    Arrivals, Coordinator, Event, Invite, Order, Shaped, Told, longest_frame, remote_workers,
-};
-use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim_sim::{CheckpointStore, Checkpoints, Outcome, World};
+use super::connections::Connections;
+use super::message::{Digest, LARGEST_GREETING};
+use super::news::News;
+use super::run::{OpenArrivals, Run, Starting};
+use super::sorting::sort;
+use fedrecsim_core::{Error, Result};
+use fedrecsim_sim::deployment::longest_frame;
+use fedrecsim_sim::{Checkpoints, Outcome, World};
 
 /// What the server's process is given.
 pub struct Serving {
@@ -57,30 +50,6 @@ pub struct Serving {
     pub pace: bool,
     /// The time after which a silent peer is cut off, [`SILENCE`](crate::SILENCE).
     pub silence: Duration,
-}
-
-/// Opens the file of what arrives, once the run begins. If it goes on from a checkpoint, the first
-/// bytes of the file, as many as this, stay.
-pub type OpenArrivals = Box<dyn FnOnce(u64) -> Result<Arrivals>>;
-
-/// What the owner of the server is told.
-pub enum News<'n> {
-    /// The server waits for the processes of these users.
-    WaitsFor(&'n str),
-    /// All users are there.
-    Complete,
-    /// The process of these users has come.
-    Joined(Range<u32>),
-    /// The process of these users was cut off, for this reason.
-    Left(Range<u32>, &'n str),
-    /// A round is over, with the bytes of the run so far.
-    Round(&'n RoundRecord, &'n ByDirection<Flow>),
-    /// A peer that was not the process of any users was refused or cut off, for this reason.
-    CutOff(&'n str),
-    /// A checkpoint is there, after this round.
-    Checkpoint(u32),
-    /// The devices of these users have lost what they learned.
-    BeginsAnew(Range<u32>),
 }
 
 /// Runs the server over the connections of `listener`, until the run is over, and returns its
@@ -137,18 +106,13 @@ pub fn serve(
         let (events, happened) = unbounded_channel();
         let sorted = sort(Rc::clone(&connections), inbox, events);
         actix::spawn(sorted);
-        let run = Run {
-            connections: Rc::clone(&connections),
+        let run = Run::new(
+            Rc::clone(&connections),
             happened,
-            put_off: None,
-            store: checkpoints.store,
-            began: Instant::now(),
-            began_at: SimTime::ZERO,
+            checkpoints.store,
             alarm,
             tell,
-            missing: None,
-            losses: VecDeque::new(),
-        };
+        );
         let starting = Starting {
             world,
             threads,
@@ -191,288 +155,4 @@ fn largest_message(world: &World) -> u32 {
     let users = world.dataset.users() as u64;
     let answers = u64::from(LARGEST_GREETING) + OF_A_USER * users;
     u32::try_from(longest_frame(world).max(answers)).unwrap_or(u32::MAX)
-}
-
-/// What a run starts with once all users are there.
-struct Starting {
-    world: Arc<World>,
-    threads: usize,
-    interrupted: Arc<AtomicBool>,
-    arrivals: Option<OpenArrivals>,
-    resumed: Option<ArchiveReader>,
-    shape: bool,
-}
-
-/// The run, with its clock.
-struct Run<'t> {
-    connections: Rc<Connections>,
-    happened: UnboundedReceiver<Happened>,
-    /// What has happened and is handled next, once it is known which devices begin anew.
-    put_off: Option<Happened>,
-    store: Box<dyn CheckpointStore>,
-    /// When this process began with its rounds, and what time of the run that was.
-    began: Instant,
-    began_at: SimTime,
-    alarm: std::sync::mpsc::Sender<Instant>,
-    tell: &'t mut dyn FnMut(News<'_>),
-    /// The users whose processes are away, as it was said last.
-    missing: Option<String>,
-    /// The participations that were lost with a connection.
-    losses: VecDeque<Participant>,
-}
-
-impl Run<'_> {
-    async fn carry_out(mut self, starting: Starting) -> Result<Outcome> {
-        let interrupted = starting.interrupted;
-        self.wait_for_all(&interrupted).await?;
-        self.connections.settle();
-        let workers = remote_workers(Processes(Rc::clone(&self.connections)));
-        let (flag, threads) = (Arc::clone(&interrupted), starting.threads);
-        let (world, resumed) = (starting.world, starting.resumed);
-        let starting_up = Coordinator::start(world, threads, flag, workers, resumed);
-        let mut coordinator = self.watching(&interrupted, starting_up).await?;
-        if let Some(open) = starting.arrivals {
-            coordinator.record(open(coordinator.recorded_bytes())?);
-        }
-        self.losses.extend(coordinator.under_way());
-        self.began_at = coordinator.now();
-        let mut coordinator = Shaped::new(coordinator, starting.shape);
-        self.forget_what_came();
-        self.began = Instant::now();
-        let mut stopped_by = None;
-        while !coordinator.is_over() && stopped_by.is_none() {
-            let round = match self.wait_for_all(&interrupted).await {
-                Ok(()) => self.round(&mut coordinator, &interrupted).await,
-                Err(error) => Err(error),
-            };
-            let round = match round {
-                Ok(()) => self.leave_checkpoint(&mut coordinator, &interrupted).await,
-                Err(error) => Err(error),
-            };
-            if let Err(error) = round {
-                if !error.leaves_a_result() {
-                    return Err(error);
-                }
-                stopped_by = Some(error);
-            }
-        }
-        let collecting = coordinator.collect(self.now(), stopped_by);
-        let outcome = self.watching(&interrupted, collecting).await?;
-        self.take_note_of_new_devices(&mut coordinator)?;
-        coordinator.end(self.now())?;
-        Ok(outcome)
-    }
-
-    /// Leaves a checkpoint after a round, if one is due. If devices begin anew meanwhile, it begins
-    /// again: what the server believes of them and what they have to go back to would differ.
-    async fn leave_checkpoint(
-        &mut self,
-        coordinator: &mut Shaped,
-        interrupted: &AtomicBool,
-    ) -> Result<()> {
-        let rounds = coordinator.rounds();
-        if coordinator.is_over() || !self.store.is_due(rounds) {
-            return Ok(());
-        }
-        let mut store = std::mem::replace(&mut self.store, Box::new(()));
-        let left = loop {
-            self.take_note_of_new_devices(coordinator)?;
-            let leaving = async {
-                store.begin(rounds)?;
-                let saved = coordinator.save(&mut |piece| store.write(piece)).await;
-                saved.map_err(|error| store.part_unwritten(error))
-            };
-            match self.watching(interrupted, leaving).await {
-                Ok(()) if self.connections.have_begun_anew() => {}
-                Ok(()) => break store.commit(),
-                Err(error) => break Err(error),
-            }
-        };
-        self.store = store;
-        left.map(|()| (self.tell)(News::Checkpoint(rounds)))
-    }
-
-    /// Forgets what came before the run, when nobody was invited to anything.
-    fn forget_what_came(&mut self) {
-        while let Ok(happened) = self.happened.try_recv() {
-            match happened {
-                Happened::Gone(lost, reason) => (self.tell)(News::Left(lost.users, &reason)),
-                Happened::CutOff(reason) => (self.tell)(News::CutOff(&reason)),
-                _ => {}
-            }
-        }
-    }
-
-    fn now(&self) -> SimTime {
-        self.instant(Instant::now())
-    }
-
-    fn instant(&self, at: Instant) -> SimTime {
-        let elapsed = at.saturating_duration_since(self.began).as_nanos() as u64;
-        SimTime::from_nanos(self.began_at.as_nanos().saturating_add(elapsed))
-    }
-
-    /// Waits until the processes of all users are there.
-    async fn wait_for_all(&mut self, interrupted: &AtomicBool) -> Result<()> {
-        while self.say_who_is_missing() {
-            if interrupted.load(Ordering::Relaxed) {
-                return Err(Error::Interrupted);
-            }
-            self.connections.changed.notified().await;
-        }
-        Ok(())
-    }
-
-    /// Says whose processes have come, and whose are away, unless that was said. Returns whether some
-    /// are.
-    fn say_who_is_missing(&mut self) -> bool {
-        for users in self.connections.came() {
-            (self.tell)(News::Joined(users));
-        }
-        let missing = self.connections.missing();
-        if missing != self.missing {
-            match &missing {
-                Some(users) => (self.tell)(News::WaitsFor(users)),
-                None => (self.tell)(News::Complete),
-            }
-            self.missing = missing;
-        }
-        self.missing.is_some()
-    }
-
-    /// Waits for work that asks devices, and says meanwhile whose processes are away. What it asks
-    /// them waits until they are back, or the run is interrupted. Then the work is not left half done:
-    /// its questions have no answer, and it ends with that.
-    async fn watching<T>(
-        &mut self,
-        interrupted: &AtomicBool,
-        work: impl Future<Output = Result<T>>,
-    ) -> Result<T> {
-        let mut work = pin!(work);
-        loop {
-            if self.say_who_is_missing() && interrupted.load(Ordering::Relaxed) {
-                self.connections.stop_asking();
-            }
-            let connections = Rc::clone(&self.connections);
-            let mut changed = pin!(connections.changed.notified());
-            let done = poll_fn(|context| match work.as_mut().poll(context) {
-                Poll::Ready(done) => Poll::Ready(Some(done)),
-                Poll::Pending => changed.as_mut().poll(context).map(|()| None),
-            });
-            if let Some(done) = done.await {
-                return done;
-            }
-        }
-    }
-
-    async fn round(&mut self, coordinator: &mut Shaped, interrupted: &AtomicBool) -> Result<()> {
-        self.take_note_of_new_devices(coordinator)?;
-        let mut orders = coordinator.begin_round(self.now())?;
-        while !self.obey(std::mem::take(&mut orders)) {
-            self.take_note_of_new_devices(coordinator)?;
-            let (at, event) = match self.losses.pop_front() {
-                Some(lost) if !coordinator.is_under_way(lost) => continue,
-                Some(lost) => (Instant::now(), Event::Of(lost, Told::Lost)),
-                None => match self.next_happened().await {
-                    happened if self.connections.have_begun_anew() => {
-                        self.put_off = happened;
-                        continue;
-                    }
-                    Some(Happened::Event(at, event)) => (at, event),
-                    Some(Happened::Gone(lost, reason)) => {
-                        (self.tell)(News::Left(lost.users.clone(), &reason));
-                        self.losses.extend(lost.invited);
-                        self.losses.extend(coordinator.on_links_of(lost.users));
-                        continue;
-                    }
-                    Some(Happened::CutOff(reason)) => {
-                        (self.tell)(News::CutOff(&reason));
-                        continue;
-                    }
-                    Some(Happened::Joined) => {
-                        self.say_who_is_missing();
-                        continue;
-                    }
-                    Some(Happened::BeginsAnew(users)) => {
-                        (self.tell)(News::BeginsAnew(users));
-                        continue;
-                    }
-                    None => return Err(Error::Interrupted),
-                },
-            };
-            orders = coordinator.happened(self.instant(at), event)?;
-        }
-        let ending = coordinator.end_round();
-        let (record, total) = self.watching(interrupted, ending).await?;
-        (self.tell)(News::Round(&record, &total));
-        Ok(())
-    }
-
-    /// Returns what has happened next.
-    async fn next_happened(&mut self) -> Option<Happened> {
-        match self.put_off.take() {
-            None => self.happened.recv().await,
-            happened => happened,
-        }
-    }
-
-    /// Tells the coordinator which devices begin anew, before it makes anything for them. What they said
-    /// before is of participations that are lost then.
-    fn take_note_of_new_devices(&mut self, coordinator: &mut Shaped) -> Result<()> {
-        for anew in self.connections.begun_anew() {
-            let lost = coordinator.begin_anew(anew.users, anew.scored)?;
-            self.losses.extend(lost);
-        }
-        Ok(())
-    }
-
-    /// Carries out orders, and returns whether the round is to end.
-    fn obey(&mut self, orders: Vec<Order>) -> bool {
-        let mut ends = false;
-        for order in orders {
-            match order {
-                Order::Invite(invite) => self.invite(invite),
-                Order::Reply(participant, frame) => {
-                    let head = Head::Reply {
-                        to: to(participant),
-                    };
-                    let message = Message::with(head, frame.bytes);
-                    self.connections.tell(participant, message);
-                }
-                Order::Taken(participant) => {
-                    let to = to(participant);
-                    let message = Message::new(Head::Taken { to });
-                    self.connections.tell(participant, message);
-                }
-                Order::Cancel(participant) => {
-                    let to = to(participant);
-                    let message = Message::new(Head::Cancel { to });
-                    self.connections.tell(participant, message);
-                }
-                Order::WakeAt(at) => {
-                    let at = Duration::from_nanos(at.since(self.began_at).as_nanos());
-                    if let Some(at) = self.began.checked_add(at) {
-                        // Its thread ends after this one.
-                        let _ = self.alarm.send(at);
-                    }
-                }
-                Order::EndRound => ends = true,
-            }
-        }
-        ends
-    }
-
-    /// Sends an invitation, which waits if the process of its user is away.
-    fn invite(&mut self, invite: Invite) {
-        let head = Head::Invite {
-            to: to(invite.participant),
-            step: invite.step.0,
-            number: invite.number,
-            phase: invite.phase.0,
-        };
-        let message = Message::with(head, invite.frame.bytes);
-        if !self.connections.invite(invite.participant, message) {
-            self.say_who_is_missing();
-        }
-    }
 }

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::accept::{each, wake};
-use super::serve::News;
+use super::news::News;
 
 /// The longest request that is read.
 const LONGEST_REQUEST: usize = 4096;

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::channel;
 
-use super::failures::{carry_while, head, on_a_way};
+use super::ways::{carry_while, head, on_a_way, relay, unlucky};
 use super::*;
 
 /// Two processes, the second of which is killed and comes without what it learned.
@@ -75,25 +75,26 @@ const CHANGES: &str = "codec.downlink={ delta = true, values = \"int8\" }";
 #[test]
 fn devices_that_begin_anew_while_others_are_asked_are_repeated() {
     // Where each user has a download of its own, one process is asked after the other.
-    for text in [CHANGES, "method=\"metamf\"", MODES[3]] {
+    const OWN: &str = "method=\"metamf\"";
+    for (text, stays, comes_anew) in [
+        (CHANGES, 0..10, 10..30),
+        (OWN, 0..10, 10..30),
+        (OWN, 10..30, 0..10),
+        (MODES[3], 10..30, 0..10),
+    ] {
         // The questions are: begin, the baselines, an evaluation after each round, and digests.
         for at in [4, 5, 6] {
-            for (stays, comes_anew) in [(0..10, 10..30), (10..30, 0..10)] {
-                let text = format!("training.rounds=3\n{text}");
-                let (what, anew) = (format!("{text} {at} {stays:?}"), comes_anew.clone());
-                let killed = Killed {
-                    stays,
-                    comes_anew,
-                    at,
-                };
-                let (outcome, heard) = served(&text, |address| killed.run(address, None));
-                assert!(outcome.stopped_by.is_none(), "{what}");
-                assert!(
-                    heard.arrivals.contains("\"kind\":\"anew\""),
-                    "{what}: {anew:?}"
-                );
-                check_replay(&text, &outcome, &heard);
-            }
+            let text = format!("training.rounds=3\n{text}");
+            let what = format!("{text} {at} {stays:?}");
+            let killed = Killed {
+                stays: stays.clone(),
+                comes_anew: comes_anew.clone(),
+                at,
+            };
+            let (outcome, heard) = served(&text, |address| killed.run(address, None));
+            assert!(outcome.stopped_by.is_none(), "{what}");
+            assert!(heard.arrivals.contains("\"kind\":\"anew\""), "{what}");
+            check_replay(&text, &outcome, &heard);
         }
     }
 }
@@ -159,4 +160,45 @@ fn devices_that_begin_anew_after_a_checkpoint_do_not_go_back_to_it() {
     let (outcome, heard) = served_keeping(&text, kept, |address| killed.run(address, keep));
     assert_eq!(heard.begun_anew, vec![10..30; 1]);
     check_replay(&text, &outcome.unwrap(), &heard);
+}
+
+/// If this fails, a process that was killed goes on as if its devices had kept what they learned, and
+/// nobody is told; or it is sent changes to a model that it has lost, which ends the run; or the run
+/// cannot be repeated.
+#[test]
+fn a_process_that_comes_without_what_it_learned_begins_anew_and_is_named() {
+    let modes = [0, 1, 3].map(|mode| format!("{}\n{CHANGES}", MODES[mode]));
+    for (text, most) in [
+        (String::new(), 9_000),
+        (CHANGES.to_owned(), 9_000),
+        (CHANGES.to_owned(), 6_000),
+        (modes[0].clone(), 9_000),
+        (modes[1].clone(), 9_000),
+        (modes[2].clone(), 9_000),
+    ] {
+        let text = format!("training.rounds=8\n{text}");
+        let (outcome, heard) = served(&text, |address| {
+            thread::scope(|scope| {
+                scope.spawn(move || device_process(address, 0..10).unwrap());
+                scope.spawn(move || {
+                    // Its way to the server breaks, and it does not come back.
+                    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+                    let detour = listener.local_addr().unwrap();
+                    thread::scope(|scope| {
+                        scope.spawn(move || unlucky(detour, 10..30));
+                        let (device, _) = listener.accept().unwrap();
+                        relay(device, address, most);
+                    });
+                    device_process(address, 10..30).unwrap();
+                });
+            });
+        });
+        assert!(
+            outcome.stopped_by.is_none(),
+            "{text}: {:?}",
+            outcome.stopped_by
+        );
+        assert_eq!(heard.begun_anew, vec![10..30; 1], "{text}");
+        check_replay(&text, &outcome, &heard);
+    }
 }

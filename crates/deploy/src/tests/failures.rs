@@ -1,96 +1,9 @@
 //! What deployed systems of this kind are reported to fail at.
 
-use super::peers::whole_message;
+use super::greeting::greeted;
+use super::mutated::messages;
+use super::ways::*;
 use super::*;
-
-/// Is a process with these users, whose connections `way` carries to the server, each with its number.
-pub(super) fn on_a_way(
-    address: SocketAddr,
-    users: Range<u32>,
-    process: impl Fn(SocketAddr, Range<u32>),
-    way: impl Fn(usize, TcpStream, TcpStream) + Sync,
-) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let detour = listener.local_addr().unwrap();
-    let over = Over(AtomicBool::default(), detour);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            for number in 0.. {
-                let (device, _) = listener.accept().unwrap();
-                if over.0.load(Ordering::Relaxed) {
-                    return;
-                }
-                // A server that has ended leaves the process without a connection, and it says so.
-                let Ok(server) = TcpStream::connect(address) else {
-                    continue;
-                };
-                // Small messages would wait for acknowledgements.
-                for stream in [&device, &server] {
-                    stream.set_nodelay(true).unwrap();
-                }
-                way(number, device, server);
-            }
-        });
-        let _ends = Ends(&over);
-        process(detour, users);
-    });
-}
-
-/// Whether a way is not used any more, and its address.
-struct Over(AtomicBool, SocketAddr);
-
-/// Ends a way with its process, even if that panics. The test would wait for it for ever.
-struct Ends<'w>(&'w Over);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        let Over(is_over, address) = self.0;
-        is_over.store(true, Ordering::Relaxed);
-        // This wakes the thread that accepts.
-        let _ = TcpStream::connect(address);
-    }
-}
-
-fn usual(address: SocketAddr, users: Range<u32>) {
-    device_process(address, users).unwrap();
-}
-
-/// Carries everything in both directions.
-fn carry(device: TcpStream, server: TcpStream) {
-    let (from, to) = (device.try_clone().unwrap(), server.try_clone().unwrap());
-    let up = thread::spawn(move || pass(from, to, usize::MAX));
-    pass(server, device, usize::MAX);
-    up.join().unwrap();
-}
-
-/// Carries messages until one of this kind has come from the server and been brought to the device.
-fn carry_until(device: &TcpStream, server: &TcpStream, is_last: impl Fn(Head) -> bool) {
-    carry_while(device, server, |whole, to| {
-        to.write_all(whole).unwrap();
-        !is_last(head(whole))
-    });
-}
-
-/// Carries messages to the server, and gives those from there to `bring` until it returns false.
-pub(super) fn carry_while(
-    device: &TcpStream,
-    server: &TcpStream,
-    bring: impl Fn(&[u8], &mut TcpStream) -> bool,
-) {
-    let (mut from, mut to) = (device.try_clone().unwrap(), server.try_clone().unwrap());
-    let up = thread::spawn(move || {
-        while whole_message(&mut from).is_ok_and(|whole| to.write_all(&whole).is_ok()) {}
-    });
-    let (mut from, mut to) = (server.try_clone().unwrap(), device.try_clone().unwrap());
-    while whole_message(&mut from).is_ok_and(|whole| bring(&whole, &mut to)) {}
-    let _ = device.shutdown(Shutdown::Both);
-    up.join().unwrap();
-}
-
-pub(super) fn head(whole: &[u8]) -> Head {
-    let message = whole[LENGTH_BYTES..].to_vec();
-    Message::read(message.into()).unwrap().head
-}
 
 /// If this fails, a device that comes back while the server still holds its old connection is not
 /// invited until that has timed out.
@@ -237,45 +150,6 @@ fn uploads_of(heard: &Heard, users: Range<u32>) -> u32 {
     uploads.filter(is_of).count() as u32
 }
 
-/// If this fails, a peer that sends a byte now and then keeps a thread of the other side for ever.
-#[test]
-fn a_greeting_has_to_be_over_in_time() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut slow = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let (stream, _) = listener.accept().unwrap();
-    let silence = Duration::from_millis(20);
-    let (mut reader, writer) = connection::open(stream, LARGEST_GREETING, silence).unwrap();
-    thread::scope(|scope| {
-        scope.spawn(move || {
-            slow.write_all(&LARGEST_GREETING.to_le_bytes()).unwrap();
-            while slow.write_all(&[0]).is_ok() {}
-        });
-        let kind = reader.next().unwrap_err().kind();
-        // The other side would wait for ever with its bytes unread. It ends once nobody has the socket.
-        writer.cut();
-        drop((reader, writer));
-        // A read that gives up by itself says that it would block.
-        let in_time = [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock];
-        assert!(in_time.contains(&kind), "{kind:?}");
-    });
-}
-
-/// If this fails, a process that reads its ratings for longer than the greeting may take is cut off.
-#[test]
-fn a_peer_that_has_said_who_it_is_may_take_its_time() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let (stream, _) = listener.accept().unwrap();
-    let silence = Duration::from_millis(20);
-    let (mut reader, _writer) = connection::open(stream, LARGEST_GREETING, silence).unwrap();
-    // The time is over once this has failed.
-    while reader.next().unwrap_err().kind() != io::ErrorKind::TimedOut {}
-    reader.is_known().unwrap();
-    let welcome = Message::new(Head::Welcome);
-    peer.write_all(&welcome.beginning().unwrap()).unwrap();
-    assert_eq!(reader.next().unwrap(), welcome);
-}
-
 /// If this fails, heartbeats are taken for a flood, or for nonsense.
 #[test]
 fn ten_thousand_heartbeats_are_signs_of_life_and_no_more() {
@@ -296,104 +170,6 @@ fn ten_thousand_heartbeats_are_signs_of_life_and_no_more() {
     });
     assert_eq!(heard.cut_off, ["the connection has ended"]);
     assert_eq!(outcome.rounds[0].aggregated, 15);
-}
-
-/// Returns the number of threads and of open files of this process.
-#[cfg(target_os = "linux")]
-fn held_by_this_process() -> usize {
-    let count = |path| std::fs::read_dir(path).unwrap().count();
-    count("/proc/self/fd") + count("/proc/self/task")
-}
-
-/// Returns the memory of this process that is in the machine's, in KiB.
-#[cfg(target_os = "linux")]
-pub(super) fn resident_kib() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    let figure = line.unwrap().split_whitespace().nth(1);
-    figure.unwrap().parse().unwrap()
-}
-
-/// If this fails, a process that comes back again and again takes all descriptors or threads, its own
-/// or the server's.
-#[cfg(target_os = "linux")]
-#[test]
-fn a_thousand_connections_leave_no_descriptor_and_no_thread() {
-    const TIMES: usize = 1000;
-    let held = Mutex::new([0; 2]);
-    let (outcome, _) = served("training.rounds=1", |address| {
-        thread::scope(|scope| {
-            on_a_way(address, 10..30, usual, |number, device, server| {
-                if number == 10 {
-                    held.lock().unwrap()[0] = held_by_this_process();
-                }
-                if number < TIMES {
-                    return carry_until(&device, &server, |head| head == Head::Welcome);
-                }
-                held.lock().unwrap()[1] = held_by_this_process();
-                scope.spawn(move || device_process(address, 0..10).unwrap());
-                carry(device, server);
-            });
-        });
-    });
-    assert!(outcome.stopped_by.is_none());
-    let [before, after] = *held.lock().unwrap();
-    // Other tests run beside this one, and have some of them.
-    assert!(after < before + TIMES / 2, "{before} before, {after} after");
-}
-
-/// If this fails, the server keeps something of every process that was killed: memory, a descriptor or
-/// a thread. A run of months then ends by it.
-#[cfg(target_os = "linux")]
-#[test]
-#[ignore = "has this process to itself: cargo test --release -p fedrecsim-deploy thousand_times -- --ignored --nocapture"]
-fn a_process_that_is_killed_a_thousand_times_leaves_nothing_behind() {
-    const TIMES: usize = 1000;
-    // The first ones take what is kept for later ones.
-    const FIRST: usize = 100;
-    let held = Mutex::new([(0, 0); 2]);
-    let note = |place: usize| {
-        let now = (resident_kib(), held_by_this_process());
-        held.lock().unwrap()[place] = now;
-    };
-    // Each kill costs a round the users of the process.
-    // The usual rates diverge in so many rounds of so few users.
-    let text = format!(
-        "training.rounds={}\nmethod.fedmf.learning_rate_items=1",
-        TIMES + 2
-    );
-    let (outcome, heard) = served(&text, |address| {
-        thread::scope(|scope| {
-            scope.spawn(move || device_process(address, 0..10).unwrap());
-            let killed = |address: SocketAddr, users: Range<u32>| {
-                for _ in 0..TIMES {
-                    unlucky(address, users.clone());
-                }
-                usual(address, users);
-            };
-            on_a_way(address, 10..30, killed, |number, device, server| {
-                match number {
-                    FIRST => note(0),
-                    TIMES => note(1),
-                    _ => {}
-                }
-                match number < TIMES {
-                    true => {
-                        carry_until(&device, &server, |head| matches!(head, Head::Invite { .. }))
-                    }
-                    false => carry(device, server),
-                }
-            });
-        });
-    });
-    assert!(outcome.stopped_by.is_none());
-    assert_eq!(heard.begun_anew.len(), TIMES);
-    let [before, after] = *held.lock().unwrap();
-    println!(
-        "KiB, and descriptors and threads: {before:?} after {FIRST} kills, {after:?} after {TIMES}"
-    );
-    assert!(after.0 < before.0 + (8 << 10), "memory");
-    assert!(after.1 <= before.1 + 8, "descriptors or threads");
 }
 
 /// If this fails, a peer that sends one byte now and then holds up those who take part.
@@ -534,13 +310,63 @@ fn a_server_that_waits_for_a_process_can_be_interrupted() {
     }
 }
 
-/// Is a process that does not come back.
-pub(super) fn unlucky(address: SocketAddr, users: Range<u32>) {
-    let joining = joining(users, None);
-    let attempts = 0;
-    let once = Joining {
-        attempts,
-        ..joining
-    };
-    join(&once, address).unwrap_err();
+/// Is a process with these users. Its first connection ends where the first upload would go up, and
+/// the second one brings that twice.
+fn with_a_late_upload(address: SocketAddr, users: Range<u32>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let detour = listener.local_addr().unwrap();
+    let over = AtomicBool::default();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut late = None;
+            for connection in 0.. {
+                let (mut device, _) = listener.accept().unwrap();
+                if over.load(Ordering::Relaxed) {
+                    return;
+                }
+                let mut server = TcpStream::connect(address).unwrap();
+                let (from, to) = (server.try_clone().unwrap(), device.try_clone().unwrap());
+                let down = thread::spawn(move || pass(from, to, usize::MAX));
+                while let Ok(message) = whole_message(&mut device) {
+                    let head = Message::read(message[LENGTH_BYTES..].to_vec().into()).unwrap();
+                    if connection == 0 && matches!(head.head, Head::Upload { .. }) {
+                        late = Some(message);
+                        break;
+                    }
+                    // The server may have hung up.
+                    let _ = server.write_all(&message);
+                    if matches!(head.head, Head::Join { .. }) {
+                        let late = late.take().unwrap_or_default().repeat(2);
+                        let _ = server.write_all(&late);
+                    }
+                }
+                let _ = server.shutdown(Shutdown::Both);
+                let _ = device.shutdown(Shutdown::Both);
+                down.join().unwrap();
+            }
+        });
+        device_process(detour, users).unwrap();
+        over.store(true, Ordering::Relaxed);
+        TcpStream::connect(detour).unwrap();
+    });
+}
+
+/// If this fails, an update counts that was lost with its connection, or one that comes twice.
+#[test]
+fn an_upload_of_a_participation_that_was_lost_changes_nothing() {
+    let (outcome, heard) = served("training.rounds=4", |address| {
+        thread::scope(|scope| {
+            scope.spawn(move || device_process(address, 0..20).unwrap());
+            with_a_late_upload(address, 20..30);
+        });
+    });
+    assert!(outcome.stopped_by.is_none());
+    for round in &outcome.rounds {
+        assert_eq!(round.aggregated + round.lost, round.invited, "{round:?}");
+    }
+    assert!(outcome.rounds[0].lost > 0);
+    let aggregated: u32 = outcome.rounds.iter().map(|round| round.aggregated).sum();
+    let came = heard.arrivals.matches("\"uploaded\"").count();
+    assert_eq!(came, aggregated as usize + 2, "the late one came twice");
+    check_replay("training.rounds=4", &outcome, &heard);
 }

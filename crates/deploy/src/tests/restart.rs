@@ -1,6 +1,5 @@
 //! Servers that stop and go on from their checkpoint, with processes that do so, too.
 
-use super::failures::unlucky;
 use super::*;
 
 /// The ranges of users that processes have, before the server stops and after that.
@@ -101,48 +100,6 @@ fn a_process_without_its_devices_is_refused_with_the_remedy() {
     });
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("after round 2"), "{refused}");
-}
-
-/// If this fails, a process that was killed goes on as if its devices had kept what they learned, and
-/// nobody is told; or it is sent changes to a model that it has lost, which ends the run; or the run
-/// cannot be repeated.
-#[test]
-fn a_process_that_comes_without_what_it_learned_begins_anew_and_is_named() {
-    const CHANGES: &str = "codec.downlink={ delta = true, values = \"int8\" }";
-    let modes = [0, 1, 3].map(|mode| format!("{}\n{CHANGES}", MODES[mode]));
-    for (text, most) in [
-        (String::new(), 9_000),
-        (CHANGES.to_owned(), 9_000),
-        (CHANGES.to_owned(), 6_000),
-        (modes[0].clone(), 9_000),
-        (modes[1].clone(), 9_000),
-        (modes[2].clone(), 9_000),
-    ] {
-        let text = format!("training.rounds=8\n{text}");
-        let (outcome, heard) = served(&text, |address| {
-            thread::scope(|scope| {
-                scope.spawn(move || device_process(address, 0..10).unwrap());
-                scope.spawn(move || {
-                    // Its way to the server breaks, and it does not come back.
-                    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-                    let detour = listener.local_addr().unwrap();
-                    thread::scope(|scope| {
-                        scope.spawn(move || unlucky(detour, 10..30));
-                        let (device, _) = listener.accept().unwrap();
-                        relay(device, address, most);
-                    });
-                    device_process(address, 10..30).unwrap();
-                });
-            });
-        });
-        assert!(
-            outcome.stopped_by.is_none(),
-            "{text}: {:?}",
-            outcome.stopped_by
-        );
-        assert_eq!(heard.begun_anew, vec![10..30; 1], "{text}");
-        check_replay(&text, &outcome, &heard);
-    }
 }
 
 /// If this fails, a full disk at the server or at a process costs the rounds that are over, or nobody

@@ -1,0 +1,278 @@
+//! Messages that nobody sends: nonsense, and mutations of those that somebody does.
+
+use super::greeting::greeted;
+#[cfg(target_os = "linux")]
+use super::leftovers::resident_kib;
+use super::*;
+
+/// If this fails, a peer that sends nonsense ends the run, takes memory for a length that it only
+/// claims, or changes the model.
+#[test]
+fn nonsense_cuts_the_peer_off_and_changes_nothing() {
+    let (outcome, heard) = served("", |address| {
+        let mut seed = 1u64;
+        let mut draw = move || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) as u8
+        };
+        for length in [0, 1, 3, 4, 5, 40, 300] {
+            let mut stream = TcpStream::connect(address).unwrap();
+            let nonsense: Vec<u8> = (0..length).map(|_| draw()).collect();
+            // The server may hang up before all of it is written.
+            let _ = stream.write_all(&nonsense);
+            let _ = stream.shutdown(Shutdown::Write);
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+        // A message for a user of another process, and one that no device sends.
+        thread::scope(|scope| {
+            let processes: Vec<_> = [0..10, 10..20]
+                .map(|users| scope.spawn(move || device_process(address, users).unwrap()))
+                .into();
+            for head in [
+                Head::Received {
+                    to: To {
+                        user: 3,
+                        invitation: 0,
+                    },
+                },
+                Head::Offer {
+                    largest: 9,
+                    pace: false,
+                    keeps: false,
+                },
+            ] {
+                let stream = TcpStream::connect(address).unwrap();
+                let (mut reader, writer) =
+                    connection::open(stream, LARGEST_GREETING, SILENCE).unwrap();
+                assert_eq!(greeted(&mut reader, &writer, 20..30).head, Head::Welcome);
+                writer.send(Message::new(head));
+                while reader.next().is_ok() {}
+            }
+            scope.spawn(move || device_process(address, 20..30).unwrap());
+            for process in processes {
+                process.join().unwrap();
+            }
+        });
+    });
+    assert!(heard.cut_off.len() >= 7, "{:?}", heard.cut_off);
+    let aggregated: u32 = outcome.rounds.iter().map(|round| round.aggregated).sum();
+    let lost: u32 = outcome.rounds.iter().map(|round| round.lost).sum();
+    assert_eq!(aggregated + lost, 45);
+}
+
+/// Draws numbers for mutations.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) as usize % end
+    }
+
+    /// Returns the bytes of one of `messages` with a few changes.
+    fn mutated(&mut self, messages: &[Message]) -> Vec<u8> {
+        let message = &messages[self.below(messages.len())];
+        let mut bytes = [&message.beginning().unwrap()[..], &message.payload].concat();
+        for _ in 0..1 + self.below(3) {
+            let at = self.below(bytes.len());
+            match self.below(4) {
+                // The length is changed less often than what it is the length of.
+                0 if at >= LENGTH_BYTES || self.below(8) == 0 => bytes[at] = self.below(256) as u8,
+                1 => bytes[at.max(LENGTH_BYTES)] ^= 1 << self.below(8),
+                2 => bytes.truncate(at.max(LENGTH_BYTES + 1)),
+                _ => bytes.push(self.below(256) as u8),
+            }
+            let length = (bytes.len() - LENGTH_BYTES) as u32;
+            if self.below(4) > 0 {
+                bytes[..LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
+            }
+        }
+        bytes
+    }
+}
+
+/// The messages that are mutated, of both ends.
+pub(super) fn messages() -> Vec<Message> {
+    let to = To {
+        user: 23,
+        invitation: 0,
+    };
+    let made = Made {
+        row_visits: 9,
+        multiply_adds: 90,
+        took_ns: 1000,
+        header: 16,
+        index: 4,
+    };
+    let heads = [
+        Head::Received { to },
+        Head::Request {
+            to,
+            peer: Peer::ThirdParty,
+            made,
+        },
+        Head::Reply { to },
+        Head::Upload {
+            to,
+            made,
+            loss: 0.5,
+        },
+        Head::Invite {
+            to,
+            step: 0,
+            number: 0,
+            phase: 0,
+        },
+        Head::Taken { to },
+        Head::Cancel { to },
+        Head::Question,
+        Head::Answer,
+        Head::Heartbeat,
+    ];
+    let payload: Vec<u8> = (0..80).collect();
+    heads
+        .into_iter()
+        .map(|head| Message::with(head, payload.clone()))
+        .collect()
+}
+
+/// The mutated messages that go over one connection. An end does not read on after nonsense, so that
+/// most of them are read only if they are few.
+const ON_A_CONNECTION: usize = 5;
+
+/// If this fails, one message ends the server, or a peer that sends nonsense is not counted.
+#[test]
+fn no_mutated_message_ends_the_server() {
+    send_mutated_to_the_server(10_000);
+}
+
+/// If this fails, one message of somebody who stands in for the server ends a process with devices.
+#[test]
+fn no_mutated_message_ends_a_process_with_devices() {
+    send_mutated_to_a_process(2_000);
+}
+
+/// If this fails, one message in a million ends an end, or an end keeps memory for what it has refused.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "takes minutes: cargo test --release -p fedrecsim-deploy million -- --ignored --nocapture"]
+fn no_message_of_a_million_ends_an_end() {
+    for (end, send) in [
+        ("server", send_mutated_to_the_server as fn(usize)),
+        ("process", send_mutated_to_a_process),
+    ] {
+        // The first ones take what is kept for later ones.
+        send(20_000);
+        let before = resident_kib();
+        send(1_000_000);
+        let after = resident_kib();
+        println!("{end}: {before} KiB before 1,000,000 messages, {after} KiB after them");
+        assert!(after < before + (32 << 10), "{end}");
+    }
+}
+
+fn send_mutated_to_the_server(messages: usize) {
+    let connections = messages / ON_A_CONNECTION;
+    let (outcome, heard) = served("training.rounds=1", |address| {
+        let (mut dice, messages) = (Dice(7), self::messages());
+        for _ in 0..connections {
+            let mut stream = TcpStream::connect(address).unwrap();
+            let own = stream.try_clone().unwrap();
+            let (mut reader, writer) = connection::open(own, LARGEST_GREETING, SILENCE).unwrap();
+            assert_eq!(greeted(&mut reader, &writer, 20..30).head, Head::Welcome);
+            for _ in 0..ON_A_CONNECTION {
+                // The server may have hung up by now.
+                let _ = stream.write_all(&dice.mutated(&messages));
+            }
+            let _ = stream.shutdown(Shutdown::Write);
+            while reader.next().is_ok() {}
+        }
+        thread::scope(|scope| {
+            for users in [0..20, 20..30] {
+                scope.spawn(move || device_process(address, users).unwrap());
+            }
+        });
+    });
+    assert!(outcome.stopped_by.is_none());
+    assert_eq!(outcome.rounds[0].aggregated, 15);
+    assert!(
+        heard.cut_off.len() >= connections / 2,
+        "{}",
+        heard.cut_off.len()
+    );
+}
+
+fn send_mutated_to_a_process(messages: usize) {
+    let connections = messages / ON_A_CONNECTION;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let is_over = AtomicBool::default();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // A process ends when the server says that the run is over. A mutated message may say so too.
+            while !is_over.load(Ordering::Relaxed) {
+                device_process(address, 20..30).ok();
+            }
+        });
+        let (mut dice, messages) = (Dice(11), self::messages());
+        for connection in 0..=connections {
+            let (mut stream, _) = listener.accept().unwrap();
+            is_over.store(connection == connections, Ordering::Relaxed);
+            let own = stream.try_clone().unwrap();
+            let (mut reader, writer) = connection::open(own, LARGEST_GREETING, SILENCE).unwrap();
+            let hello = reader.next().unwrap();
+            assert!(matches!(hello.head, Head::Hello { .. }), "{hello:?}");
+            let offer = Head::Offer {
+                largest: LARGEST_GREETING,
+                pace: false,
+                keeps: false,
+            };
+            writer.send(Message::with(offer, "training.rounds=1"));
+            assert!(matches!(reader.next().unwrap().head, Head::Join { .. }));
+            writer.send(Message::new(Head::Welcome));
+            if connection == connections {
+                writer.say_bye();
+            } else {
+                for _ in 0..ON_A_CONNECTION {
+                    let _ = stream.write_all(&dice.mutated(&messages));
+                }
+                let _ = stream.shutdown(Shutdown::Write);
+            }
+            while reader.next().is_ok() {}
+        }
+    });
+}
+
+/// Returns the number of messages in `sent` before something that is none, heartbeats left out, by
+/// the words of the protocol.
+fn count_messages(mut sent: &[u8], largest: usize) -> usize {
+    let mut count = 0;
+    while let Some((length, rest)) = sent.split_first_chunk() {
+        let length = u32::from_le_bytes(*length) as usize;
+        if length > largest || length > rest.len() {
+            break;
+        }
+        let (message, rest) = rest.split_at(length);
+        let Ok(message) = Message::read(message.to_vec().into()) else {
+            break;
+        };
+        count += usize::from(message.head != Head::Heartbeat);
+        sent = rest;
+    }
+    count
+}
+
+proptest::proptest! {
+    /// If this fails, a message is read that is none or too long, one that is sound is not, or bytes that
+    /// were cut off anywhere end the process that reads them.
+    #[test]
+    fn what_a_peer_sends_is_read_up_to_nonsense(seed: u64, cut in 0usize..2000) {
+        let (mut dice, messages) = (Dice(seed), messages());
+        let mut sent: Vec<u8> = (0..20).flat_map(|_| dice.mutated(&messages)).collect();
+        sent.truncate(cut);
+        proptest::prop_assert_eq!(read_all(&sent, 90), count_messages(&sent, 90));
+    }
+}
