@@ -405,7 +405,7 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "ADDR", conflicts_with_all = ["InputArgs", "probe"])]
     pub answer: Option<SocketAddr>,
     /// Answer on an address that other machines reach, although nothing is encrypted.
-    #[arg(long, requires = "answer")]
+    #[arg(long, requires = "answer", conflicts_with_all = ["InputArgs", "probe"])]
     pub insecure: bool,
 }
 

@@ -210,7 +210,8 @@ fn a_machine_or_a_way_is_measured() {
         ("", "<SCENARIO>"),
         ("a.toml --probe b:1", "cannot be used with"),
         ("--answer 127.0.0.1:1 --probe b:1", "cannot be used with"),
-        ("--probe b:1 --insecure", "--answer"),
+        ("--probe b:1 --insecure", "cannot be used with"),
+        ("a.toml --insecure", "cannot be used with"),
     ] {
         let refusal = calibrated(line).unwrap_err();
         assert!(refusal.contains(expected), "{line}: {refusal}");
