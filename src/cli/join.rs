@@ -8,7 +8,7 @@ use super::inputs::{Inputs, data_directories, threads_of};
 use super::serve::{build, data, token};
 use super::{Finished, Session};
 use crate::Result;
-use fedrecsim_deploy::{self as deploy, Joining};
+use fedrecsim_deploy::{self as deploy, Joining, Keys};
 use fedrecsim_scenario as scenario;
 
 /// How often it tries to connect again before it gives up, and the time between two attempts.
@@ -42,6 +42,11 @@ pub(crate) fn join(arguments: &JoinArgs, session: &Session) -> Result<Finished> 
         attempts: ATTEMPTS.0,
         retry: ATTEMPTS.1,
         silence: deploy::SILENCE,
+        keys: arguments
+            .tls_trust
+            .as_deref()
+            .map(|trusted| Keys::trusting(trusted, &arguments.address))
+            .transpose()?,
     };
     deploy::join(&joining, arguments.address.as_str())?;
     Ok(Finished::in_files("the run is over\n".to_owned()))

@@ -18,7 +18,7 @@ use super::watch::Watch;
 use super::{Finished, Session};
 use crate::{Error, Result};
 use fedrecsim_core::{begin_file, shell_word};
-use fedrecsim_deploy::{self as deploy, News, OpenArrivals, Serving, Status, publish};
+use fedrecsim_deploy::{self as deploy, Keys, News, OpenArrivals, Serving, Status, publish};
 use fedrecsim_report::ReportFolder;
 use fedrecsim_sim::checkpoint::{self, Build, Header, Keeper};
 use fedrecsim_sim::deployment::{ARRIVALS_FILE, Arrivals};
@@ -33,7 +33,17 @@ pub(crate) fn serve(arguments: ServeArgs, session: &Session) -> Result<Finished>
     let (resume, every) = (arguments.resume, arguments.checkpoint_every);
     let [shape, pace] =
         [arguments.shape, arguments.pace].map(|pretend| pretend == Pretend::Scenario);
-    let listener = bind("--listen", arguments.listen, arguments.insecure)?;
+    let keys = arguments
+        .tls_certificate
+        .as_deref()
+        .zip(arguments.tls_key.as_deref());
+    let keys = keys.map(|(certificate, key)| Keys::of_server(certificate, key));
+    let keys = keys.transpose()?;
+    let listener = bind(
+        "--listen",
+        arguments.listen,
+        arguments.insecure || keys.is_some(),
+    )?;
     let token = token(arguments.token_file.as_deref())?;
     let shown = arguments.metrics;
     let shown = shown.map(|address| bind("--metrics", address, arguments.insecure));
@@ -80,6 +90,7 @@ pub(crate) fn serve(arguments: ServeArgs, session: &Session) -> Result<Finished>
         shape,
         pace,
         silence: deploy::SILENCE,
+        keys,
     };
     let mut watch = Watch::new(&task.scenario, arguments.options.progress, session);
     watch.begin(&task.scenario, Some(folder.path()), session);
@@ -255,8 +266,8 @@ fn go_on(path: &Path, kept: u64) -> Result<Arrivals> {
 pub(super) fn bind(option: &str, address: SocketAddr, insecure: bool) -> Result<TcpListener> {
     if !address.ip().is_loopback() && !insecure {
         return Err(Error::Usage(format!(
-            "{option} {address}: other machines reach this address, and nothing is encrypted: TLS is not there yet; \
-             listen on 127.0.0.1 (over a tunnel, if need be), or say --insecure"
+            "{option} {address}: other machines reach this address, and nothing is encrypted; give `serve` a \
+             certificate (--tls-certificate), listen on 127.0.0.1 (over a tunnel, if need be), or say --insecure"
         )));
     }
     TcpListener::bind(address).map_err(|reason| {

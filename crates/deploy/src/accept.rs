@@ -12,6 +12,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::connection::{self, ConnectionId, Reader, Writer};
 use super::message::{Digest, Head, LARGEST_GREETING, Message, PROTOCOL};
+use super::tls::Keys;
 
 /// Where what comes from connections goes, with the instant at which it came.
 pub(crate) type Heard = UnboundedSender<(Instant, Incoming)>;
@@ -42,6 +43,8 @@ pub(crate) struct Greeting {
     pub pace: bool,
     pub keeps: bool,
     pub silence: Duration,
+    /// What connections are sealed with, if they are.
+    pub keys: Option<Keys>,
 }
 
 /// The time after a connection that could not be accepted. The next one cannot be, either, while the
@@ -112,8 +115,9 @@ fn listen(
     heard: &Heard,
 ) -> std::result::Result<(), String> {
     let in_words = |error: io::Error| error.to_string();
-    let (mut reader, writer) =
-        connection::open(stream, LARGEST_GREETING, greeting.silence).map_err(in_words)?;
+    let keys = greeting.keys.as_ref();
+    let opened = connection::open(stream, keys, LARGEST_GREETING, greeting.silence);
+    let (mut reader, writer) = opened.map_err(in_words)?;
     let coming = greet(&mut reader, &writer, greeting).inspect_err(|reason| {
         writer.send(Message::with(Head::Refusal, reason.clone().into_bytes()));
     })?;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::message::{Head, LENGTH_BYTES, Message};
+use super::tls::{Keys, Sealed};
 
 /// The number of a connection.
 pub(crate) type ConnectionId = u64;
@@ -40,7 +41,7 @@ pub(crate) struct Writer {
 
 /// The side of a connection that messages come from.
 pub(crate) struct Reader<S: Patient = TcpStream> {
-    stream: BufReader<Timed<S>>,
+    stream: BufReader<Way<S>>,
     largest: Arc<AtomicU32>,
 }
 
@@ -63,6 +64,21 @@ impl Patient for TcpStream {
 impl Patient for &[u8] {
     fn wait_at_most(&mut self, _: Duration) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// What messages come from, in the clear or sealed.
+struct Way<S> {
+    timed: Timed<S>,
+    sealed: Option<Sealed>,
+}
+
+impl<S: Patient> Read for Way<S> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match &self.sealed {
+            Some(sealed) => sealed.read(&mut self.timed, buffer),
+            None => self.timed.read(buffer),
+        }
     }
 }
 
@@ -94,13 +110,15 @@ impl<S: Patient> Read for Timed<S> {
     }
 }
 
-/// Opens both sides of a connection. No message that comes may be longer than `largest`. A peer that
+/// Opens both sides of a connection, sealed with `keys` if there are some. No message that comes may be longer than `largest`. A peer that
 /// is silent for `silence` is cut off.
 ///
 /// # Errors
-/// Those of the system.
+/// Those of the system, and [`io::ErrorKind::InvalidData`] for a peer that does not seal what it says
+/// or cannot be trusted.
 pub(crate) fn open(
     stream: TcpStream,
+    keys: Option<&Keys>,
     largest: u32,
     silence: Duration,
 ) -> io::Result<(Reader, Writer)> {
@@ -108,12 +126,22 @@ pub(crate) fn open(
     stream.set_write_timeout(Some(silence))?;
     let (queue, queued) = channel();
     let waiting = Arc::<AtomicUsize>::default();
-    let written = (stream.try_clone()?, Arc::clone(&waiting));
+    let timed = stream.try_clone()?;
+    let deadline = Some((Instant::now() + silence, silence));
+    let (mut timed, mut to) = (
+        Timed {
+            stream: timed,
+            deadline,
+        },
+        stream.try_clone()?,
+    );
+    let sealed = keys.map(|keys| Sealed::open(keys, &mut timed, &mut to));
+    let sealed = sealed.transpose()?;
+    let written = (to, sealed.clone(), Arc::clone(&waiting));
     let thread = thread::Builder::new()
         .name("connection".to_owned())
         .spawn(move || write_all(written, &queued, silence / HEARTBEATS))?;
-    let greeted_until = (Instant::now() + silence, silence);
-    let reader = Reader::new(stream.try_clone()?, Some(greeted_until), largest);
+    let reader = Reader::over(Way { timed, sealed }, largest);
     let stream = Arc::new(stream);
     let thread = Arc::new(Mutex::new(Some(thread)));
     let writer = Writer {
@@ -156,8 +184,14 @@ impl<S: Patient> Reader<S> {
     /// Reads from `stream` messages of this length at most, until the deadline if there is one. After
     /// it, a read waits for the time beside it.
     pub(crate) fn new(stream: S, deadline: Option<(Instant, Duration)>, largest: u32) -> Self {
+        let timed = Timed { stream, deadline };
+        let sealed = None;
+        Self::over(Way { timed, sealed }, largest)
+    }
+
+    fn over(way: Way<S>, largest: u32) -> Self {
         Self {
-            stream: BufReader::new(Timed { stream, deadline }),
+            stream: BufReader::new(way),
             largest: Arc::new(AtomicU32::new(largest)),
         }
     }
@@ -168,7 +202,7 @@ impl<S: Patient> Reader<S> {
     /// # Errors
     /// Those of the system.
     pub(crate) fn is_known(&mut self) -> io::Result<()> {
-        let timed = self.stream.get_mut();
+        let timed = &mut self.stream.get_mut().timed;
         match timed.deadline.take() {
             Some((_, silence)) => timed.stream.wait_at_most(silence),
             None => Ok(()),
@@ -219,7 +253,7 @@ impl<S: Patient> Reader<S> {
 
 /// Writes what is queued until nobody can queue any more, or the peer is gone.
 fn write_all(
-    (mut stream, waiting): (TcpStream, Arc<AtomicUsize>),
+    (mut stream, sealed, waiting): (TcpStream, Option<Sealed>, Arc<AtomicUsize>),
     queued: &Receiver<Message>,
     heartbeat: Duration,
 ) {
@@ -233,9 +267,11 @@ fn write_all(
             Err(RecvTimeoutError::Disconnected) => break,
         };
         let beginning = message.beginning().unwrap_or_default();
-        let written = stream
-            .write_all(&beginning)
-            .and_then(|()| stream.write_all(&message.payload));
+        let mut put = |bytes: &[u8]| match &sealed {
+            Some(sealed) => sealed.write(&mut stream, bytes),
+            None => stream.write_all(bytes),
+        };
+        let written = put(&beginning).and_then(|()| put(&message.payload));
         if beginning.is_empty() || written.is_err() {
             break;
         }

@@ -15,6 +15,7 @@ use tokio::task::LocalSet;
 use super::connection::{self, Reader, Writer};
 use super::hosting::{Ended, take_part};
 use super::message::{Digest, Head, LARGEST_GREETING, Message, PROTOCOL};
+use super::tls::Keys;
 use fedrecsim_core::{Error, Result};
 use fedrecsim_sim::World;
 use fedrecsim_sim::deployment::{Devices, longest_frame, longest_question};
@@ -44,6 +45,8 @@ pub struct Joining<'m> {
     pub retry: Duration,
     /// The time after which a silent server is given up, [`SILENCE`](crate::SILENCE).
     pub silence: Duration,
+    /// What vouches for the server; `None` for a connection in the clear.
+    pub keys: Option<Keys>,
 }
 
 /// Joins the server at `address`, and trains until that says that the run is over. If the
@@ -65,8 +68,11 @@ pub fn join(joining: &Joining<'_>, address: impl ToSocketAddrs) -> Result<()> {
     let mut attempts = 0;
     loop {
         let greeted = TcpStream::connect(&addresses[..])
-            .and_then(|stream| connection::open(stream, LARGEST_GREETING, joining.silence))
-            .map_err(Ended::Broken)
+            .and_then(|stream| {
+                let keys = joining.keys.as_ref();
+                connection::open(stream, keys, LARGEST_GREETING, joining.silence)
+            })
+            .map_err(unopened)
             .and_then(|(mut reader, writer)| {
                 let hosted = greet(joining, &mut reader, &writer, &mut hosted)?;
                 Ok((hosted, reader, writer))
@@ -88,6 +94,17 @@ pub fn join(joining: &Joining<'_>, address: impl ToSocketAddrs) -> Result<()> {
                 thread::sleep(joining.retry);
             }
         }
+    }
+}
+
+/// Returns how an attempt ended whose connection could not be opened.
+fn unopened(reason: io::Error) -> Ended {
+    match reason.kind() {
+        // It would be the same the next time.
+        io::ErrorKind::InvalidData => {
+            Ended::Refused(Error::Usage(format!("cannot join the server: {reason}")))
+        }
+        _ => Ended::Broken(reason),
     }
 }
 

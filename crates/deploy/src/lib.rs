@@ -26,6 +26,7 @@ mod sorting;
 mod status;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 pub use self::{
     connection::SILENCE,
@@ -37,4 +38,5 @@ pub use self::{
     serve::{Serving, serve},
     sorting::read_all,
     status::{Published, Status, publish},
+    tls::Keys,
 };

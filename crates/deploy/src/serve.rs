@@ -19,6 +19,7 @@ use super::message::{Digest, LARGEST_GREETING};
 use super::news::News;
 use super::run::{OpenArrivals, Run, Starting};
 use super::sorting::sort;
+use super::tls::Keys;
 use fedrecsim_core::{Error, Result};
 use fedrecsim_sim::deployment::longest_frame;
 use fedrecsim_sim::{Checkpoints, Outcome, World};
@@ -50,6 +51,8 @@ pub struct Serving {
     pub pace: bool,
     /// The time after which a silent peer is cut off, [`SILENCE`](crate::SILENCE).
     pub silence: Duration,
+    /// What connections are sealed with; `None` for connections in the clear.
+    pub keys: Option<Keys>,
 }
 
 /// Runs the server over the connections of `listener`, until the run is over, and returns its
@@ -82,6 +85,7 @@ pub fn serve(
         largest: largest_message(&serving.world),
         pace: serving.pace,
         silence: serving.silence,
+        keys: serving.keys,
         keeps: keeps(&serving.checkpoints, &serving.world),
     });
     let (accepting, heard) = (Arc::clone(&over), incoming.clone());

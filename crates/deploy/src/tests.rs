@@ -31,6 +31,7 @@ mod leftovers;
 mod mutated;
 mod restart;
 mod runs;
+mod sealed;
 mod ways;
 
 const SMALL: &str = r#"
@@ -124,6 +125,8 @@ struct Kept {
     waited_for: Arc<Mutex<Vec<String>>>,
     /// How long a peer may be silent, if not as long as usual.
     silence: Option<Duration>,
+    /// What connections are sealed with, if they are.
+    keys: Option<Keys>,
     /// The bytes that fit into a checkpoint, if not all do.
     room: Option<usize>,
     /// What is being written.
@@ -211,6 +214,7 @@ fn served_keeping(
             shape: false,
             pace: false,
             silence: kept.silence(),
+            keys: kept.keys.clone(),
         };
         let mut heard = Heard::default();
         let outcome = serve(serving, listener, &mut |news| match news {
@@ -262,6 +266,7 @@ fn joining(users: Range<u32>, keep: Option<PathBuf>) -> Joining<'static> {
         attempts: 20,
         retry: RETRY,
         silence: SILENCE,
+        keys: None,
     }
 }
 

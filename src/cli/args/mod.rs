@@ -327,9 +327,16 @@ pub(crate) struct ServeArgs {
     /// Listen on an address that other machines reach, although nothing is encrypted.
     #[arg(long)]
     pub insecure: bool,
-    /// File with a secret that processes have to know, too. A digest of it is sent in the clear.
+    /// File with a secret that processes have to know, too. A digest of it is sent, in the clear without
+    /// TLS.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// Seal all connections with this certificate (PEM), in a build with the feature `tls`.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_certificate: Option<PathBuf>,
+    /// Private key of the certificate (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub tls_key: Option<PathBuf>,
     /// Show what the server does on this address: / for people, /metrics for Prometheus.
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<SocketAddr>,
@@ -374,6 +381,10 @@ pub(crate) struct JoinArgs {
     /// File with the secret of the server.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// Talk to a server that has this certificate, or one that it vouches for (PEM), in a build with the
+    /// feature `tls`.
+    #[arg(long, value_name = "FILE")]
+    pub tls_trust: Option<PathBuf>,
     /// Folder where the devices are kept for a server that leaves checkpoints. With it, this process
     /// can be killed and started again together with the server.
     #[arg(long, value_name = "DIR")]

@@ -155,7 +155,8 @@ fn uploads_of(heard: &Heard, users: Range<u32>) -> u32 {
 fn ten_thousand_heartbeats_are_signs_of_life_and_no_more() {
     let (outcome, heard) = served("training.rounds=1", |address| {
         let stream = TcpStream::connect(address).unwrap();
-        let (mut reader, writer) = connection::open(stream, LARGEST_GREETING, SILENCE).unwrap();
+        let (mut reader, writer) =
+            connection::open(stream, None, LARGEST_GREETING, SILENCE).unwrap();
         assert_eq!(greeted(&mut reader, &writer, 20..30).head, Head::Welcome);
         for _ in 0..10_000 {
             writer.send(Message::new(Head::Heartbeat));
@@ -218,7 +219,8 @@ fn a_training_that_waits_for_a_reply_ends_with_the_connection() {
     thread::scope(|scope| {
         scope.spawn(move || unlucky(address, 0..30));
         let (stream, _) = listener.accept().unwrap();
-        let (mut reader, writer) = connection::open(stream, LARGEST_GREETING, SILENCE).unwrap();
+        let (mut reader, writer) =
+            connection::open(stream, None, LARGEST_GREETING, SILENCE).unwrap();
         reader.next().unwrap();
         let offer = Head::Offer {
             largest: LARGEST_GREETING,

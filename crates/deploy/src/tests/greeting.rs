@@ -55,6 +55,7 @@ fn a_process_that_does_not_fit_is_refused_with_the_reason() {
             attempts: 0,
             retry: RETRY,
             silence: SILENCE,
+            keys: None,
         };
         let other_build = refusal(join(&joining([8; 32], &world), address));
         assert!(other_build.contains("another build"), "{other_build}");
@@ -67,7 +68,8 @@ fn a_process_that_does_not_fit_is_refused_with_the_reason() {
         assert!(other_token.contains("--token-file"), "{other_token}");
         let scenario_of = |offer: &Message| *blake3::hash(&offer.payload).as_bytes();
         let stream = TcpStream::connect(address).unwrap();
-        let (mut reader, writer) = connection::open(stream, LARGEST_GREETING, SILENCE).unwrap();
+        let (mut reader, writer) =
+            connection::open(stream, None, LARGEST_GREETING, SILENCE).unwrap();
         let other_scenario = greeted_with(&mut reader, &writer, 0..10, |offer| {
             scenario_of(offer).map(|byte| !byte)
         });
@@ -81,7 +83,8 @@ fn a_process_that_does_not_fit_is_refused_with_the_reason() {
         let beyond = refusal(device_process(address, 20..31));
         assert!(beyond.contains("the users are 0..29"), "{beyond}");
         let stream = TcpStream::connect(address).unwrap();
-        let (mut reader, writer) = connection::open(stream, LARGEST_GREETING, SILENCE).unwrap();
+        let (mut reader, writer) =
+            connection::open(stream, None, LARGEST_GREETING, SILENCE).unwrap();
         assert_eq!(greeted(&mut reader, &writer, 0..10).head, Head::Welcome);
         let overlapping = refusal(device_process(address, 5..15));
         assert!(
@@ -105,7 +108,7 @@ fn a_greeting_has_to_be_over_in_time() {
     let mut slow = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (stream, _) = listener.accept().unwrap();
     let silence = Duration::from_millis(20);
-    let (mut reader, writer) = connection::open(stream, LARGEST_GREETING, silence).unwrap();
+    let (mut reader, writer) = connection::open(stream, None, LARGEST_GREETING, silence).unwrap();
     thread::scope(|scope| {
         scope.spawn(move || {
             slow.write_all(&LARGEST_GREETING.to_le_bytes()).unwrap();
@@ -128,7 +131,7 @@ fn a_peer_that_has_said_who_it_is_may_take_its_time() {
     let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (stream, _) = listener.accept().unwrap();
     let silence = Duration::from_millis(20);
-    let (mut reader, _writer) = connection::open(stream, LARGEST_GREETING, silence).unwrap();
+    let (mut reader, _writer) = connection::open(stream, None, LARGEST_GREETING, silence).unwrap();
     // The time is over once this has failed.
     while reader.next().unwrap_err().kind() != io::ErrorKind::TimedOut {}
     reader.is_known().unwrap();
@@ -146,7 +149,8 @@ fn a_server_that_takes_too_short_messages_is_refused_at_the_greeting() {
     thread::scope(|scope| {
         scope.spawn(|| {
             let (stream, _) = listener.accept().unwrap();
-            let (mut reader, writer) = connection::open(stream, LARGEST_GREETING, SILENCE).unwrap();
+            let (mut reader, writer) =
+                connection::open(stream, None, LARGEST_GREETING, SILENCE).unwrap();
             reader.next().unwrap();
             let offer = Head::Offer {
                 largest: 1000,

@@ -43,7 +43,7 @@ fn nonsense_cuts_the_peer_off_and_changes_nothing() {
             ] {
                 let stream = TcpStream::connect(address).unwrap();
                 let (mut reader, writer) =
-                    connection::open(stream, LARGEST_GREETING, SILENCE).unwrap();
+                    connection::open(stream, None, LARGEST_GREETING, SILENCE).unwrap();
                 assert_eq!(greeted(&mut reader, &writer, 20..30).head, Head::Welcome);
                 writer.send(Message::new(head));
                 while reader.next().is_ok() {}
@@ -181,7 +181,8 @@ fn send_mutated_to_the_server(messages: usize) {
         for _ in 0..connections {
             let mut stream = TcpStream::connect(address).unwrap();
             let own = stream.try_clone().unwrap();
-            let (mut reader, writer) = connection::open(own, LARGEST_GREETING, SILENCE).unwrap();
+            let (mut reader, writer) =
+                connection::open(own, None, LARGEST_GREETING, SILENCE).unwrap();
             assert_eq!(greeted(&mut reader, &writer, 20..30).head, Head::Welcome);
             for _ in 0..ON_A_CONNECTION {
                 // The server may have hung up by now.
@@ -222,7 +223,8 @@ fn send_mutated_to_a_process(messages: usize) {
             let (mut stream, _) = listener.accept().unwrap();
             is_over.store(connection == connections, Ordering::Relaxed);
             let own = stream.try_clone().unwrap();
-            let (mut reader, writer) = connection::open(own, LARGEST_GREETING, SILENCE).unwrap();
+            let (mut reader, writer) =
+                connection::open(own, None, LARGEST_GREETING, SILENCE).unwrap();
             let hello = reader.next().unwrap();
             assert!(matches!(hello.head, Head::Hello { .. }), "{hello:?}");
             let offer = Head::Offer {
