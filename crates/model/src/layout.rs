@@ -170,6 +170,11 @@ impl Layout {
         })
     }
 
+    /// Returns whether frames may leave out the block of this name.
+    pub fn is_optional(&self, name: &str) -> bool {
+        self.position(name).is_some_and(|at| at >= self.required)
+    }
+
     /// Returns the blocks in their order.
     pub fn blocks(&self) -> &[BlockLayout] {
         &self.blocks

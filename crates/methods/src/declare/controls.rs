@@ -66,8 +66,10 @@ impl Method for Controlled {
         let client = self.method.client(user);
         match self.is_alone {
             true => {
-                let upload = self.method.upload_layout(Phase::default());
-                Box::new(AloneClient::new(client, self.initial(), upload))
+                let phase = Phase::default();
+                let [download, upload] = [Method::download_layout, Method::upload_layout]
+                    .map(|of| of(&*self.method, phase));
+                Box::new(AloneClient::new(client, self.initial(), [download, upload]))
             }
             false => client,
         }
@@ -99,30 +101,34 @@ impl Method for Controlled {
 struct AloneClient {
     client: Box<dyn Client>,
     start: Model,
-    /// The blocks that the method's devices send.
-    upload: Layout,
+    /// The blocks that the method's devices receive, and those that they send.
+    traffic: [Layout; 2],
     /// The rows of each block of the model that differ from its start.
     changed: Private<Vec<TableUpdate>>,
 }
 
 impl AloneClient {
-    fn new(client: Box<dyn Client>, start: Model, upload: Layout) -> Self {
+    fn new(client: Box<dyn Client>, start: Model, traffic: [Layout; 2]) -> Self {
         let shapes = start.layout().blocks().iter().map(|block| block.shape);
         let nothing = shapes.map(|shape| TableUpdate::nothing(shape, ValueType::F32));
         Self {
             changed: Private::new(nothing.collect()),
             client,
             start,
-            upload,
+            traffic,
         }
     }
 
-    /// Returns the device's own version of the model.
+    /// Returns the device's own version of the model, without the blocks that a download may leave
+    /// out: the method's devices have a version of these themselves.
     fn model(&self) -> Result<Model> {
-        let mut model = self.start.clone();
-        for (at, changed) in self.changed.get().iter().enumerate() {
-            let table = changed.apply(Some(self.start.table(at)))?;
-            model.set_table(at, table.into())?;
+        let mut model = Model::none();
+        let blocks = self.start.layout().blocks().iter();
+        for (at, (block, changed)) in blocks.zip(self.changed.get()).enumerate() {
+            if !self.traffic[0].is_optional(&block.name) {
+                let table = changed.apply(Some(self.start.table(at)))?;
+                model = model.with_table(block, table.into())?;
+            }
         }
         Ok(model)
     }
@@ -141,7 +147,7 @@ impl Clone for AloneClient {
         Self {
             client: self.client.snapshot(),
             start: self.start.clone(),
-            upload: self.upload.clone(),
+            traffic: self.traffic.clone(),
             changed: self.changed.clone(),
         }
     }
@@ -152,10 +158,11 @@ impl Client for AloneClient {
         let (model, mut alone) = (self.model()?, *task);
         alone.model = &model;
         let trained = self.client.train(&alone, scratch)?;
-        for (block, update) in self.upload.blocks().iter().zip(&trained.update.blocks) {
+        for (block, update) in self.traffic[1].blocks().iter().zip(&trained.update.blocks) {
             let place = self.start.layout().position(&block.name);
-            if let (Some(at), false) = (place, block.is_statistic) {
-                let table = update.apply(Some(model.table(at)))?;
+            let table = model.named(&block.name);
+            if let (Some(at), Some(table), false) = (place, table, block.is_statistic) {
+                let table = update.apply(Some(table))?;
                 self.changed.get_mut()[at] = changes(self.start.table(at), &table)?;
             }
         }
