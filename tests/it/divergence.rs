@@ -135,11 +135,13 @@ fn an_explosion_in_the_first_round_leaves_a_report_without_rounds() {
 }
 
 /// For every method that moves along gradients, parameters that make it explode.
-const EXPLODING_RATES: [(&str, &str); 22] = [
+const EXPLODING_RATES: [(&str, &str); 24] = [
     ("fedrap", "{ learning_rate_network = 1e30 }"),
     ("pfedrec", "{ learning_rate = 1e20 }"),
     ("gpfedrec", "{ learning_rate = 1e20 }"),
     ("fedca", "{ learning_rate = 1e30 }"),
+    ("fedem", "{ learning_rate = 1e30 }"),
+    ("fedea", "{ learning_rate_adapter = 1e30, mixed_share = 1 }"),
     ("cofedrec", "{ learning_rate = 1e20 }"),
     ("fedmf", "{ learning_rate_items = 1e30 }"),
     ("fedncf", "{ learning_rate_user = 1e30 }"),

@@ -236,6 +236,14 @@ fn needed_rows_are_refused_where_training_or_an_upload_reads_others() {
             &["a download per user"],
         ),
         (
+            &["method=\"fedem\"", ROWS_UP, NEEDED],
+            &["a download per user"],
+        ),
+        (
+            &["method=\"fedea\"", ROWS_UP, NEEDED],
+            &["a download per user"],
+        ),
+        (
             &["method=\"cofedrec\"", ROWS_UP, NEEDED],
             &["a download per user"],
         ),

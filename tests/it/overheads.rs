@@ -120,22 +120,10 @@ fn what_cannot_be_encrypted_is_refused_with_the_reason() {
         &[secure, DENSE, "audit={}"],
         "the audit reads single uploads",
     );
-    refused(
-        &[secure, DENSE, "method=\"metamf\""],
-        "works with single uploads",
-    );
-    refused(
-        &[secure, DENSE, "method=\"gpfedrec\""],
-        "works with single uploads",
-    );
-    refused(
-        &[secure, DENSE, "method=\"fedca\""],
-        "works with single uploads",
-    );
-    refused(
-        &[secure, DENSE, "method=\"cofedrec\""],
-        "works with single uploads",
-    );
+    for method in ["metamf", "gpfedrec", "fedca", "fedem", "fedea", "cofedrec"] {
+        let of_method = format!("method=\"{method}\"");
+        refused(&[secure, DENSE, &of_method], "works with single uploads");
+    }
     for method in ["fedgram", "fedspec", "privirec", "fedrec-pmf"] {
         let of_method = format!("method=\"{method}\"");
         let small = if method == "fedrec-pmf" {

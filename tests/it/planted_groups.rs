@@ -87,6 +87,36 @@ const ARMS: &[(&str, &str, Data, Expected)] = &[
         Positives,
         WellAbove,
     ),
+    (
+        "fedem",
+        "{}",
+        Positives,
+        Hardly("a tenth of the devices move towards mixtures that are mostly their own tables"),
+    ),
+    (
+        "fedem",
+        "{ mixed_share = 1, similarity = 0 }",
+        Positives,
+        Hardly("the networks soon keep each device's own rows, whatever it receives"),
+    ),
+    (
+        "fedem",
+        "{ learning_rate = 0.03, learning_rate_adapter = 1e-4, mixed_share = 1, similarity = 0 }",
+        Positives,
+        WellAbove,
+    ),
+    (
+        "fedea",
+        "{}",
+        Positives,
+        Hardly("as FedEM, and a tenth as fast"),
+    ),
+    (
+        "fedea",
+        "{ learning_rate = 0.03, learning_rate_adapter = 1e-4, mixed_share = 1, similarity = 0 }",
+        Positives,
+        WellAbove,
+    ),
     ("fedmf", "{}", Positives, WellAbove),
     (
         "fedmf",

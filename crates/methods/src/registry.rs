@@ -20,6 +20,8 @@ pub static METHODS: &[Entry] = &[
     super::gpfedrec::ENTRY,
     super::cofedrec::ENTRY,
     super::fedca::ENTRY,
+    super::fedem::ENTRY,
+    super::fedem::FED_EA,
     super::fedmf::ENTRY,
     super::fedncf::ENTRY,
     super::fedrecon::ENTRY,

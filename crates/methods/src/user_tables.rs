@@ -147,6 +147,12 @@ impl Uploads {
     }
 }
 
+/// Returns the number of samples of the participation, as the block that tells the server.
+pub(crate) fn number_of_samples(scratch: &Scratch) -> TableUpdate {
+    let samples = scratch.round_rows.samples.len() as f32;
+    TableUpdate::whole(Table::new(TableShape::new(1, 1), vec![samples]))
+}
+
 /// Returns the mean of tables of one shape, of which there is at least one.
 pub(crate) fn mean_of<'t>(shape: TableShape, tables: impl Iterator<Item = &'t Table>) -> Table {
     let (mut sums, mut count) = (vec![0.0; shape.values()], 0.0);

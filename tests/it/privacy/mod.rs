@@ -355,6 +355,8 @@ fn what_protects_nothing_is_refused_with_the_reason() {
         "fedpergnn",
         "gpfedrec",
         "fedca",
+        "fedem",
+        "fedea",
         "cofedrec",
     ] {
         refused(

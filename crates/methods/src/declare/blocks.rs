@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use ndarray::Array2;
 
+use super::learn::adapter::Adapter;
 use super::learn::contrast::Contrast;
 use crate::rule::ServerRule;
-use fedrecsim_core::{PortableDraws, Stream};
+use fedrecsim_core::{PortableDraws, Stream, math};
 use fedrecsim_model::algebra::thin_qr;
 use fedrecsim_model::blocks::BlockValues;
 use fedrecsim_model::neural::{Layer, Perceptron};
@@ -27,9 +28,8 @@ pub struct Block {
     pub(crate) decay: f64,
     pub(crate) turn: u8,
     pub(crate) is_kept: bool,
-    /// The share of its own version that a device goes on from; `None` if it starts from what it
-    /// downloads.
-    pub(crate) own_share: Option<f32>,
+    /// How a device goes on from its own version; `None` if it starts from what it downloads.
+    pub(crate) goes_on: Option<GoesOn>,
     pub(crate) is_optional: bool,
     /// The table that all rows are pulled to, and the weight of their distance.
     pub(crate) pull: Option<(&'static str, f64)>,
@@ -74,6 +74,15 @@ pub(crate) enum Draw {
     /// From the stream of the shared blocks, after the blocks declared before. All users start
     /// alike.
     WithShared,
+}
+
+/// Says what a device makes of its own version of an item table once it has received the table.
+#[derive(Clone, Debug)]
+pub(crate) enum GoesOn {
+    /// This share of its own, and the rest of what it has received.
+    Share(f32),
+    /// Rows of its own that have moved towards the received ones.
+    Adapted(Adapter),
 }
 
 /// Makes the values that a block starts with.
@@ -175,6 +184,17 @@ pub fn perceptron(network: &Perceptron) -> Vec<Block> {
         .collect()
 }
 
+/// Describes the blocks of a private network, which starts alike for all users: weights and biases
+/// within one over the root of a layer's inputs.
+pub(crate) fn private_perceptron(network: &Perceptron) -> impl Iterator<Item = Block> + use<> {
+    let inputs: Vec<usize> = network.layers.iter().map(|layer| layer.inputs).collect();
+    let blocks = perceptron(network).into_iter().enumerate();
+    blocks.map(move |(at, block)| {
+        let start = uniform(1.0 / math::sqrt(inputs[at / 2] as f64));
+        block.private().alike().start(start)
+    })
+}
+
 /// Describes the blocks of these names for the weights and the bias of a layer, which start as those
 /// of a [`perceptron`].
 pub(crate) fn layer([of_weights, of_bias]: [String; 2], layer: &Layer) -> [Block; 2] {
@@ -196,7 +216,7 @@ impl Block {
             decay: 0.0,
             turn: 0,
             is_kept: false,
-            own_share: None,
+            goes_on: None,
             is_optional: false,
             pull: None,
             contrast: None,
@@ -280,8 +300,18 @@ impl Block {
     /// Has clients keep what they have made of a shared item table, score with it, go on from it in
     /// the next participation, and send it whole. A client that receives the table goes on from
     /// `share` times its own and the rest of what it has received. The server need not send it.
-    pub fn goes_on_from_own(mut self, share: f64) -> Self {
-        (self.is_kept, self.own_share) = (true, Some(share as f32));
+    pub fn goes_on_from_own(self, share: f64) -> Self {
+        self.goes_on_by(GoesOn::Share(share as f32))
+    }
+
+    /// Is as [`Self::goes_on_from_own`], but a client that receives the table moves the rows of its
+    /// own towards it, as far as a private network says.
+    pub(crate) fn goes_on_adapted(self, by: Adapter) -> Self {
+        self.goes_on_by(GoesOn::Adapted(by))
+    }
+
+    fn goes_on_by(mut self, goes_on: GoesOn) -> Self {
+        (self.is_kept, self.goes_on) = (true, Some(goes_on));
         self.optional()
     }
 

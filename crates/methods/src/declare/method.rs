@@ -273,7 +273,7 @@ impl<M: Declare> Client for DeclaredClient<M> {
         let plan = Arc::clone(&own.plan);
         for ((at, kept), block) in own.kept_mut().zip(plan.kept()) {
             let started = table_of(task.model, block.name());
-            if block.own_share.is_none() {
+            if block.goes_on.is_none() {
                 kept.keep(started, &blocks[at]);
                 continue;
             }

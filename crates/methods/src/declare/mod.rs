@@ -20,7 +20,7 @@ use super::{
 pub use blocks::{
     Block, Start, constant, each, item_table, normal, perceptron, uniform, vector, weights,
 };
-pub(crate) use blocks::{layer, orthonormal, orthonormal_columns};
+pub(crate) use blocks::{GoesOn, layer, orthonormal, orthonormal_columns, private_perceptron};
 pub use controls::controlled;
 use fedrecsim_core::Result;
 use fedrecsim_model::{Layout, Model, SharedTable, StateVisitor};

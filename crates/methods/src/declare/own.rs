@@ -4,12 +4,14 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::blocks::{Block, Draw};
+use super::blocks::{Block, Draw, GoesOn};
+use super::learn::FIRST_LAYER;
+use super::learn::adapter::RECEIVED;
 use super::tuned_table::TunedTable;
 use super::{Memory, layout_of, table_of};
 use fedrecsim_core::{Purpose, Result, Streams, UserId};
 use fedrecsim_model::row_table::RowTable;
-use fedrecsim_model::{Model, SharedTable, Table};
+use fedrecsim_model::{BlockLayout, Model, SharedTable, Table};
 
 /// Holds the private side of one user.
 #[derive(Clone)]
@@ -95,32 +97,42 @@ impl<S> Own<S> {
         };
         let own = kept.whole()?;
         Ok(match self.received(name, model) {
-            Some((received, share)) => mixed(own, received, share),
+            Some((received, GoesOn::Share(share))) => mixed(own, received, *share),
+            Some((received, GoesOn::Adapted(by))) => {
+                let weights = self.run(FIRST_LAYER, by.network.parameters());
+                Arc::new(by.moved(weights, own, received))
+            }
             None => Arc::new(own),
         })
     }
 
     /// Returns what the user has received of an item table that it goes on from its own version of,
-    /// with the share that is its own.
+    /// with how it does.
     pub(super) fn received<'m>(
         &self,
         name: &str,
         model: &'m Model,
-    ) -> Option<(&'m SharedTable, f32)> {
-        let share = self.plan.block(name).own_share?;
-        Some((model.named(name)?, share))
+    ) -> Option<(&'m SharedTable, &GoesOn)> {
+        let goes_on = self.plan.block(name).goes_on.as_ref()?;
+        Some((model.named(name)?, goes_on))
     }
 
-    /// Returns `received` with the tables that the device goes on from its own version of.
+    /// Returns `received` with the tables that the device goes on from its own version of. Where
+    /// training moves rows again, what was received is in it too.
     ///
     /// # Errors
     /// As [`Self::table`].
     pub(super) fn going_on<'m>(&self, received: &'m Model) -> Result<Cow<'m, Model>> {
         let mut model = Cow::Borrowed(received);
-        let kept = self.plan.kept().filter(|block| block.own_share.is_some());
+        let kept = self.plan.kept().filter(|block| block.goes_on.is_some());
         for block in kept {
             let table = self.table(block.name(), received)?;
-            model = Cow::Owned(model.with_table(&block.layout, table)?);
+            let mut with = model.with_table(&block.layout, table)?;
+            if let Some((table, GoesOn::Adapted(_))) = self.received(block.name(), received) {
+                let layout = BlockLayout::item_table(RECEIVED, table.shape());
+                with = with.with_table(&layout, Arc::clone(table))?;
+            }
+            model = Cow::Owned(with);
         }
         Ok(model)
     }

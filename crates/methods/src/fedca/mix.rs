@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ndarray::Array2;
 
+use super::Mixture;
 use super::principal::Principal;
-use super::{FedCa, Mixture};
 use crate::prelude::*;
 use crate::server::PersonalDownloads;
 use crate::user_tables::{Made, Making, Uploads, mean_of};
@@ -13,26 +13,45 @@ use crate::user_tables::{Made, Making, Uploads, mean_of};
 /// The mixture of each user that was drawn in the last step. All others receive nothing. The model is the
 /// mean of what was sent, which no device receives.
 #[derive(Clone, Debug)]
-pub(super) struct Mixtures(Made);
+pub(crate) struct Mixtures(Made);
+
+/// Says who is mixed, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mixing {
+    /// How alike two users are.
+    pub mixture: Mixture,
+    /// The share of the senders that are mixed, and who receive their mixture.
+    pub share: f64,
+    /// The weight of similar tables.
+    pub similarity: f64,
+    /// The weight of aligned directions, which are the second block that a device sends.
+    pub alignment: f64,
+}
 
 impl PersonalDownloads for Mixtures {
     fn download(&self, user: UserId) -> Result<Model> {
         Ok(match self.0.of(user) {
-            Some(table) => Model::of_table("E", Arc::clone(table)),
+            Some(table) => {
+                let block = &self.0.model.layout().blocks()[0];
+                Model::none().with_table(block, Arc::clone(table))?
+            }
             None => Model::none(),
         })
     }
 }
 
-impl FedCa {
+impl Mixing {
     /// Returns how the users that were drawn are mixed for each of them: a row each.
     fn weights(&self, drawn: &[Vec<Table>], step: &StepContext<'_>) -> Result<Array2<f64>> {
         let tables = drawn.iter().map(|sent| &sent[0]);
         let likeness = likeness(self.mixture, &tables.collect::<Vec<_>>(), step)?;
-        let samples = drawn.iter().map(|sent| f64::from(sent[2].as_slice()[0]));
-        let samples: Vec<f64> = samples.collect();
+        let samples = drawn.iter().filter_map(|sent| sent.last());
+        let samples: Vec<f64> = samples.map(|n| f64::from(n.as_slice()[0])).collect();
         let total = samples.iter().sum::<f64>().max(1.0);
-        let alignment = |u: usize, v: usize| alignment(&drawn[u][1], &drawn[v][1]);
+        let alignment = |u: usize, v: usize| match self.alignment > 0.0 {
+            true => alignment(&drawn[u][1], &drawn[v][1]),
+            false => 0.0,
+        };
         let mut weights = Array2::zeros((drawn.len(), drawn.len()));
         for (u, mut row) in weights.rows_mut().into_iter().enumerate() {
             let of_user = |v: usize| {
@@ -49,7 +68,7 @@ impl FedCa {
 }
 
 /// Returns what the weight of a user in a mixture is projected from.
-pub(super) fn composite(p: &FedCa, share: f64, (likeness, alignment): (f64, f64)) -> f64 {
+pub(crate) fn composite(p: &Mixing, share: f64, (likeness, alignment): (f64, f64)) -> f64 {
     match p.mixture {
         Mixture::PublishedCode => share + p.alignment * alignment + p.similarity * likeness,
         Mixture::Paper => {
@@ -116,7 +135,7 @@ pub(super) fn alignment(one: &Table, other: &Table) -> f64 {
 }
 
 /// Returns the point of the probability simplex that is next to `point`.
-pub(super) fn on_simplex(point: &[f64]) -> Vec<f64> {
+pub(crate) fn on_simplex(point: &[f64]) -> Vec<f64> {
     let mut sorted = point.to_vec();
     sorted.sort_by(|a, b| b.total_cmp(a));
     let (mut sum, mut threshold) = (0.0, 0.0);
@@ -134,7 +153,7 @@ pub(super) fn on_simplex(point: &[f64]) -> Vec<f64> {
 }
 
 impl Making for Mixtures {
-    type Parameters = FedCa;
+    type Parameters = Mixing;
 
     fn of_nobody(model: Model) -> Self {
         Self(Made::of_nobody(model))
@@ -146,16 +165,16 @@ impl Making for Mixtures {
 
     fn made(
         &self,
-        parameters: &FedCa,
+        mixing: &Mixing,
         (users, mut sent): (Vec<UserId>, Vec<Vec<Table>>),
         step: &StepContext<'_>,
     ) -> Result<(Self, u64)> {
         let shape = self.model().table(0).shape();
         let mean = mean_of(shape, sent.iter().map(|sent| &sent[0]));
-        step.check_magnitude("E", largest_magnitude(mean.as_slice()))?;
+        step.check_magnitude("the mean table", largest_magnitude(mean.as_slice()))?;
         let mut model = self.model().clone();
         model.set_table(0, mean.into())?;
-        let count = (parameters.mixed_share * users.len() as f64) as usize;
+        let count = (mixing.share * users.len() as f64) as usize;
         let mut drawn: Vec<usize> = (0..users.len()).collect();
         let mut stream = step.named_stream("fedca/mixed");
         stream.keep_drawn(&mut drawn, count.max(1));
@@ -165,7 +184,7 @@ impl Making for Mixtures {
             .iter()
             .map(|at| std::mem::take(&mut sent[*at]))
             .collect();
-        let weights = parameters.weights(&drawn, step)?;
+        let weights = mixing.weights(&drawn, step)?;
         let tables = drawn.into_iter().filter_map(|sent| sent.into_iter().next());
         let uploads = Uploads {
             shape,

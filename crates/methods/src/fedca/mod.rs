@@ -6,14 +6,14 @@
 //! it has trained. The server draws some of the senders and [mixes](mix) their tables for each of
 //! them. Who is drawn moves its table a little towards the mixture; all others receive nothing.
 
-use self::mix::Mixtures;
+use self::mix::{Mixing, Mixtures};
 use super::choices;
 use super::declare::learn;
 use super::prelude::*;
-use super::user_tables::MakingServer;
+use super::user_tables::{MakingServer, number_of_samples};
 use principal::Principal;
 
-mod mix;
+pub(crate) mod mix;
 mod principal;
 #[cfg(test)]
 mod tests;
@@ -56,6 +56,17 @@ parameters! {
         similarity: f64 = 0.3, >= 0;
         /// Weight of aligned directions in a mixture, which the paper calls complementarity.
         alignment: f64 = 0.3, >= 0;
+    }
+}
+
+impl FedCa {
+    fn mixing(&self) -> Mixing {
+        Mixing {
+            mixture: self.mixture,
+            share: self.mixed_share,
+            similarity: self.similarity,
+            alignment: self.alignment,
+        }
     }
 }
 
@@ -136,9 +147,7 @@ impl Declare for FedCa {
         let found = found.map_err(|cause| Error::Update(cause.to_string()))?;
         let shape = TableShape::new(number, k);
         blocks.push(TableUpdate::whole(Table::new(shape, found.directions())));
-        let samples = round_rows.samples.len() as f32;
-        let n = Table::new(TableShape::new(1, 1), vec![samples]);
-        blocks.push(TableUpdate::whole(n));
+        blocks.push(number_of_samples(scratch));
         trained.work.multiply_adds += (rows.len() * k) as u64;
         Ok(trained)
     }
@@ -152,6 +161,6 @@ impl Declare for FedCa {
     }
 
     fn server(&self, averager: Averager) -> Box<dyn Server> {
-        Box::new(MakingServer::<Mixtures>::new(self.clone(), &averager))
+        Box::new(MakingServer::<Mixtures>::new(self.mixing(), &averager))
     }
 }

@@ -105,7 +105,7 @@ fn weights_are_those_of_the_example() {
         };
         let of_user = |v: usize| {
             let share = f64::from(SENT[v].2) / 4.0;
-            composite(&p, share, (likeness[(0, v)], aligned(0, v)))
+            composite(&p.mixing(), share, (likeness[(0, v)], aligned(0, v)))
         };
         assert_close(on_simplex(&[0, 1, 2].map(of_user)), &expected);
     }

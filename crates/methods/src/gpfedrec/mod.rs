@@ -9,6 +9,7 @@
 
 use self::graph::Tables;
 use super::choices;
+use super::declare::private_perceptron;
 use super::fedncf::HIDDEN_UNITS;
 use super::prelude::*;
 use super::user_tables::MakingServer;
@@ -67,18 +68,6 @@ impl GpFedRec {
         let [first, second, third] = HIDDEN_UNITS;
         Perceptron::new(k, &[k, first, second, third, 1])
     }
-
-    /// Returns the private network. Its weights and biases start within one over the root of a
-    /// layer's inputs.
-    fn layers(&self) -> impl Iterator<Item = Block> {
-        let network = self.network();
-        let inputs: Vec<usize> = network.layers.iter().map(|layer| layer.inputs).collect();
-        let blocks = perceptron(&network).into_iter().enumerate();
-        blocks.map(move |(at, block)| {
-            let start = uniform(1.0 / math::sqrt(inputs[at / 2] as f64));
-            block.private().alike().start(start)
-        })
-    }
 }
 
 impl Declare for GpFedRec {
@@ -118,7 +107,7 @@ impl Declare for GpFedRec {
         let own = item_table("R", size.items, k).made_by_server();
         let user = vector("u", k).private().alike().start(normal(1.0));
         let user = user.rate(rate * (self.learning_rate_multiplier - 1.0));
-        let layers = self.layers().map(|block| block.rate(rate));
+        let layers = private_perceptron(&self.network()).map(|block| block.rate(rate));
         [
             table.pulled_to("R", self.regularization),
             own.download_only(),

@@ -3,12 +3,12 @@
 use toml::Value;
 
 use super::Draft;
-use super::kinds::AT_SERVER;
+use super::kinds::{AT_SERVER, SINGLE_UPLOADS};
 
 impl Draft {
     /// Has only downloads that all users share, and that are differences, begin with a seed.
     pub(super) fn mend_codecs(&mut self) {
-        let has_own_downloads = self.is_one_of(&["metamf", "gpfedrec", "fedca", "cofedrec"]);
+        let has_own_downloads = self.has_own_downloads();
         if let Some(Value::Table(downlink)) = self.0.get_mut("codec.downlink")
             && has_own_downloads
         {
@@ -19,6 +19,11 @@ impl Draft {
         if downlink.and_then(|downlink| downlink.get("delta")?.as_bool()) != Some(true) {
             self.0.remove("codec.first_download");
         }
+    }
+
+    /// Returns whether the server makes something of its own for each user.
+    fn has_own_downloads(&self) -> bool {
+        self.is_one_of(&["metamf"]) || self.is_one_of(&SINGLE_UPLOADS)
     }
 
     /// Takes a method whose training reads no other rows than those that clients ask for. It
@@ -66,8 +71,7 @@ impl Draft {
     pub(super) fn mend_overheads(&mut self) {
         const SECURE: &str = "overheads.secure_aggregation";
         const PAILLIER: &str = "overheads.paillier";
-        let works_apart = self.is_one_of(&AT_SERVER)
-            || self.is_one_of(&["metamf", "gpfedrec", "fedca", "cofedrec"]);
+        let works_apart = self.is_one_of(&AT_SERVER) || self.has_own_downloads();
         let selection = "training.client_selection";
         let reads_losses =
             self.is(selection, "oort") || self.has_below("training.client_selection.oort");

@@ -24,7 +24,7 @@ const COUNT_SENDERS: [&str; 5] = [
 const WEIGHT_UPLOADS: [&str; 3] = ["fedrecon", "metamf", "fedpergnn"];
 
 /// The methods whose server works with single uploads, whatever they say.
-const SINGLE_UPLOADS: [&str; 3] = ["gpfedrec", "fedca", "cofedrec"];
+pub(super) const SINGLE_UPLOADS: [&str; 5] = ["gpfedrec", "fedca", "fedem", "fedea", "cofedrec"];
 
 impl Draft {
     /// Returns whether the method is one of `methods` without this option.
@@ -71,7 +71,8 @@ impl Draft {
         };
         if !keeps_tuned_one
             && !keeps_d
-            && !self.is_one_of(&["pfedrec", "gpfedrec", "fedca", "cofedrec"])
+            && !self.is_one_of(&["pfedrec"])
+            && !self.is_one_of(&SINGLE_UPLOADS)
         {
             self.0.remove("evaluation.item_table");
         }

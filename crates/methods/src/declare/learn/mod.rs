@@ -16,6 +16,7 @@ use fedrecsim_core::Result;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_model::{Table, TableUpdate};
 
+pub(crate) mod adapter;
 pub(crate) mod contrast;
 mod groups;
 mod network;
@@ -23,6 +24,7 @@ mod product;
 mod pull;
 
 pub(crate) use groups::{Factors, groups_of};
+pub(super) use network::FIRST_LAYER;
 pub(crate) use network::{layer_updates, score_by_network};
 pub(crate) use product::{Session, update};
 
@@ -82,7 +84,8 @@ pub(crate) fn gather_rows(table: &Table, scratch: &mut Scratch) -> Vec<f32> {
     table.gathered(&round_rows.rows)
 }
 
-/// Checks the values of a private block that were trained, and keeps them.
+/// Checks the values of a private block that were trained, or of several from this one on, and keeps
+/// them.
 fn keep<S>(
     own: &mut Own<S>,
     task: &LocalTask<'_>,
@@ -90,7 +93,7 @@ fn keep<S>(
     values: &[f32],
 ) -> Result<()> {
     task.check_magnitude(name, largest_magnitude(values))?;
-    own.get_mut(name).copy_from_slice(values);
+    own.run_mut(name, values.len()).copy_from_slice(values);
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::super::score::{Loss, Optimizer, Product, Training};
 use super::super::{Block, Own, table_of};
+use super::adapter::Adapting;
 use super::contrast::Labelled;
 use super::pull::Pull;
 use super::{draw_samples, gather_rows, groups_of, keep, listed_update};
@@ -52,7 +53,7 @@ impl<'a> Group<'a> {
 }
 
 /// The name of a network's first block.
-const FIRST_LAYER: &str = "W1";
+pub(in super::super) const FIRST_LAYER: &str = "W1";
 
 /// The name of a network in messages.
 const NETWORK: &str = "the network";
@@ -97,10 +98,11 @@ fn slopes_of(
     total as f32
 }
 
-/// Says what is trained: a network over rows of a table, and perhaps a private vector.
+/// Says what is trained: a network over rows of a table, and perhaps something private beside it.
 struct Parts<'a> {
     network: &'a Perceptron,
-    vector: Option<&'static str>,
+    /// What is trained beside the network: the first private block, and the number of values.
+    beside: Option<(&'static str, usize)>,
     table: &'static str,
     loss: Loss,
     /// The block that says how the network is stepped.
@@ -128,7 +130,7 @@ pub(super) fn train<S>(
     let (plan, weights) = (Arc::clone(&own.plan), of_user(network, own, task.model));
     let parts = Parts {
         network,
-        vector,
+        beside: vector.map(|name| (name, own.get(name).len())),
         table,
         loss,
         of_weights: plan.block(FIRST_LAYER),
@@ -149,7 +151,8 @@ pub(super) fn train<S>(
 }
 
 /// Trains the product of a private vector with the rows of a shared item table, which is a network
-/// of one linear unit. Its bias is stepped as the vector is; without one it stays zero.
+/// of one linear unit. Its bias is stepped as the vector is; without one it stays zero. What moves the
+/// rows of the table is trained beside it.
 pub(super) fn train_product<S>(
     (names, loss): (&Product, Loss),
     training: &Training,
@@ -167,7 +170,8 @@ pub(super) fn train_product<S>(
     weights.push(bias.map_or(0.0, |name| own.get(name)[0]));
     let parts = Parts {
         network: &Perceptron::new(0, &[dimension, 1]),
-        vector: None,
+        beside: Adapting::parameters(plan.block(names.table), task.model)
+            .map(|parameters| (FIRST_LAYER, parameters)),
         table: names.table,
         loss,
         of_weights: plan.block(vector),
@@ -198,7 +202,7 @@ fn learn<S>(
 ) -> Result<Learned> {
     let Parts {
         network,
-        vector,
+        beside,
         table,
         loss,
         ..
@@ -213,11 +217,13 @@ fn learn<S>(
     };
     let round_rows = &mut scratch.round_rows;
     let distinct = round_rows.rows.len();
-    let mut user = vector.map_or_else(Vec::new, |name| own.get(name).to_vec());
-    let mut of_user = Group::of(plan.block(vector.unwrap_or(table)), user.len());
+    let mut user = beside.map_or_else(Vec::new, |(name, all)| own.run(name, all).to_vec());
+    let of_beside = beside.map_or(table, |(name, _)| name);
+    let mut of_user = Group::of(plan.block(of_beside), user.len());
     let mut of_rows = Group::of(plan.block(table), rows.len());
     let mut of_weights = Group::of(parts.of_weights, weights.len());
     let pull = Pull::of(of_rows.block, task.model, &round_rows.rows);
+    let mut adapting = Adapting::of(of_rows.block, task.model, &round_rows.rows);
     let mut turns = [&of_user, &of_rows, &of_weights].map(|group| group.block.turn);
     turns.sort_unstable();
     let (mut batch, mut buffers) = (BatchRows::default(), PerceptronBuffers::default());
@@ -229,12 +235,21 @@ fn learn<S>(
         let mut total = 0.0;
         for turn in turns.chunk_by(|one, other| one == other) {
             let dimension = downloaded.shape().dimension;
-            buffers.inputs.gather(batch.rows(), &rows, dimension);
+            let mut adapts = adapting
+                .as_mut()
+                .filter(|by| by.is_in(turn[0], of_user.block));
+            match &mut adapts {
+                Some(by) => by.forward(&user, batch.rows(), &rows, &mut buffers.inputs),
+                None => buffers.inputs.gather(batch.rows(), &rows, dimension),
+            }
             network.forward(&weights, &user, &mut buffers);
             total = slopes_of(loss, samples, &batch, buffers.outputs_and_gradient());
             let (by_weights, by_user) = (&mut of_weights.gradient, &mut of_user.gradient);
             network.backward(&weights, &user, &mut buffers, by_weights, by_user);
             by_weights[parts.stepped..].fill(0.0);
+            if let Some(by) = &mut adapts {
+                work.multiply_adds += by.backward(&user, &mut buffers.gradient, by_user);
+            }
             of_rows.gradient.fill(0.0);
             buffers
                 .gradient
@@ -274,7 +289,7 @@ fn learn<S>(
             })
         }
     };
-    if let Some(name) = vector {
+    if let Some((name, _)) = beside {
         keep(own, task, name, &user)?;
     }
     task.check_magnitude(table, largest_magnitude(&rows))?;
