@@ -15,9 +15,9 @@ const NONE: &str = "training.aggregation=\"none\"";
 const MEAN: &str = "training.aggregation=\"mean\"";
 
 /// The methods that can be run under both controls.
-const WITH_CONTROLS: [&str; 11] = [
-    "fedrap", "pfedrec", "gpfedrec", "fedca", "fedem", "fedea", "cofedrec", "fedmf", "fedncf",
-    "fedrecon", "fedbpr",
+const WITH_CONTROLS: [&str; 12] = [
+    "fedrap", "feddad", "pfedrec", "gpfedrec", "fedca", "fedem", "fedea", "cofedrec", "fedmf",
+    "fedncf", "fedrecon", "fedbpr",
 ];
 
 /// Returns user 0's scores of all items after this many participations of three users who train
@@ -37,6 +37,7 @@ fn scores_alone(method: &str, others: [u32; 3], rounds: u32) -> Vec<f32> {
     let spec = MethodSpec {
         name: method.to_owned(),
         parameters: match method {
+            "feddad" => serde_json::json!({ "learning_rate_items": 1.0 }),
             "fedrap" => serde_json::json!({ "learning_rate_tables": 1.0 }),
             "pfedrec" => serde_json::json!({ "item_learning_rate_multiplier": 0.1 }),
             "gpfedrec" => serde_json::json!({ "learning_rate_multiplier": 2.0 }),

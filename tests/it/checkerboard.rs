@@ -71,6 +71,7 @@ pub(crate) fn quickly(name: &str) -> Vec<String> {
         "fedca" => {
             "method.fedca={ learning_rate = 0.05, mixed_share = 1, own_share = 0 }".to_owned()
         }
+        "feddad" => "method.feddad={ learning_rate_items = 20 }".to_owned(),
         "fedem" | "fedea" => format!(
             "method.{name}={{ learning_rate = 0.05, mixed_share = 1, similarity = 0 }}"
         ),

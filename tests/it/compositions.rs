@@ -62,7 +62,7 @@ fn compositions_run_in_every_mode_and_repeat_their_digest() {
 #[test]
 fn fewer_bits_are_fewer_bytes_for_every_method() {
     for method in [
-        "fedrap", "pfedrec", "fedmf", "fedncf", "fedrecon", "fcf", "fedgram", "fedspec",
+        "fedrap", "feddad", "pfedrec", "fedmf", "fedncf", "fedrecon", "fcf", "fedgram", "fedspec",
         "privirec", "fedtide", "gpfedrec", "fedca", "fedem", "fedea", "cofedrec",
     ] {
         let sent = |overrides: &[&str]| {

@@ -135,8 +135,9 @@ fn an_explosion_in_the_first_round_leaves_a_report_without_rounds() {
 }
 
 /// For every method that moves along gradients, parameters that make it explode.
-const EXPLODING_RATES: [(&str, &str); 24] = [
+const EXPLODING_RATES: [(&str, &str); 25] = [
     ("fedrap", "{ learning_rate_network = 1e30 }"),
+    ("feddad", "{ learning_rate_users = 1e30 }"),
     ("pfedrec", "{ learning_rate = 1e20 }"),
     ("gpfedrec", "{ learning_rate = 1e20 }"),
     ("fedca", "{ learning_rate = 1e30 }"),

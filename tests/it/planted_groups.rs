@@ -65,6 +65,14 @@ const ARMS: &[(&str, &str, Data, Expected)] = &[
         Positives,
         WellAbove,
     ),
+    (
+        "feddad",
+        "{}",
+        Positives,
+        Hardly(
+            "each device has a vector and a table of its own, which start as large as what is shared",
+        ),
+    ),
     ("pfedrec", "{}", Positives, WellAbove),
     (
         "gpfedrec",

@@ -5,13 +5,17 @@ use super::noise::Disturbance;
 use super::parameters::{FedRap, Objective};
 use crate::prelude::*;
 use fedrecsim_model::kernel::additive::{self, AdditiveStep};
-use fedrecsim_model::kernel::{Block as Lanes, PackedRows, RoundRows, RowWeights, packed_vector};
+use fedrecsim_model::kernel::{
+    Block as Lanes, PackedRows, RoundRows, RowWeights, packed_vector, unpack_into,
+};
 
 /// Holds what the epochs of a participation change beside the rows.
-pub(super) struct Epochs<'a> {
+pub(crate) struct Epochs<'a> {
     plan: &'a FedRap,
     pub w: Vec<Lanes>,
     pub b: f32,
+    /// The vectors that w is the sum of, if it is a sum.
+    pub split: Option<Split>,
     /// The next step.
     step: AdditiveStep,
     /// The factor that the steps have scaled untouched rows by.
@@ -21,33 +25,50 @@ pub(super) struct Epochs<'a> {
     pub loss: f64,
     pub row_visits: u64,
     /// What clips and disturbs C, if something does.
-    pub disturbance: Option<Disturbance<'a>>,
+    pub(super) disturbance: Option<Disturbance<'a>>,
 }
 
 impl<'a> Epochs<'a> {
-    /// Prepares to train the rows of the items `rows` (ascending).
-    pub(super) fn new(plan: &'a FedRap, own: &Own, task: &LocalTask<'a>, rows: &[u32]) -> Self {
+    /// Prepares to train w and b, with this share of lambda and mu.
+    pub(crate) fn new(
+        plan: &'a FedRap,
+        (w, b): (Vec<Lanes>, f32),
+        factor: f32,
+        task: &LocalTask<'_>,
+    ) -> Self {
         // Repeated multiplication gives the same bits on every platform, which a power function
         // need not.
         let decay = (0..task.round.0).fold(1.0, |decay, _| decay * f64::from(plan.round_decay));
-        let factor = plan.curriculum_factor(task.round.0);
         let mut step = plan.step;
         for rate in [&mut step.network_rate, &mut step.table_rate] {
             *rate = (f64::from(*rate) * decay) as f32;
         }
         step.lambda *= factor;
         step.mu *= factor;
-        let disturbance = |noise| Disturbance::new(noise, task, rows, step.table_rate);
         Self {
             plan,
-            w: packed_vector(own.get("w")),
-            b: own.get("b")[0],
+            w,
+            b,
+            split: None,
             step,
             others_scale: 1.0,
             loss: 0.0,
             row_visits: 0,
-            disturbance: plan.noise().map(disturbance),
+            disturbance: None,
         }
+    }
+
+    /// Has w be this sum, which it starts as, without b.
+    pub(crate) fn split(self, split: Split) -> Self {
+        let split = Some(split);
+        Self { split, ..self }
+    }
+
+    /// Has the noise, if there is one, disturb these rows of items (ascending).
+    pub(super) fn disturb(&mut self, task: &LocalTask<'a>, rows: &[u32]) {
+        let rate = self.step.table_rate;
+        let disturbance = |noise| Disturbance::new(noise, task, rows, rate);
+        self.disturbance = self.plan.noise().map(disturbance);
     }
 
     /// Runs all epochs over the rows, which move in as the first step reaches them and out as the
@@ -126,6 +147,7 @@ impl<'a> Epochs<'a> {
             moving.turn_round(self.others_scale);
         }
         let (w, b) = (&mut self.w, &mut self.b);
+        let before = self.split.is_some().then(|| w.clone());
         let loss = match moves_in || moves_out {
             true => additive::step_while_moving(packed, weights, w, b, &step, moving),
             false => additive::step(packed, weights, w, b, &step),
@@ -139,8 +161,62 @@ impl<'a> Epochs<'a> {
         if let Some(disturbance) = &mut self.disturbance {
             disturbance.disturb_step(packed, step.table_rate, decay);
         }
+        if let (Some(split), Some(before)) = (&mut self.split, before) {
+            split.step((&before, &mut self.w), &step);
+            self.b = 0.0;
+        }
         self.step.network_rate *= plan.batch_decay;
         self.step.table_rate *= plan.batch_decay;
         loss
+    }
+}
+
+/// Two vectors that w is the sum of. The second is penalised as C is, and driven apart from the first
+/// as C is from D.
+pub(crate) struct Split {
+    pub own: Vec<f32>,
+    pub shared: Vec<f32>,
+    /// The factor that the steps have scaled other vectors like the second by.
+    pub others_scale: f32,
+}
+
+impl Split {
+    pub(crate) fn new(own: &[f32], shared: &[f32]) -> Self {
+        Self {
+            own: own.to_vec(),
+            shared: shared.to_vec(),
+            others_scale: 1.0,
+        }
+    }
+
+    /// Returns the sum.
+    pub(crate) fn sum(&self) -> Vec<f32> {
+        let values = self.own.iter().zip(&self.shared);
+        values.map(|(own, shared)| own + shared).collect()
+    }
+
+    /// Steps both vectors, given w before and after a step that took it for one vector, and replaces
+    /// w by their sum. Both have the gradient of the data that w has.
+    fn step(&mut self, (before, after): (&[Lanes], &mut [Lanes]), step: &AdditiveStep) {
+        let dimension = self.own.len();
+        let [mut old, mut new] = [vec![0.0; dimension], vec![0.0; dimension]];
+        unpack_into(before, &mut old);
+        unpack_into(after, &mut new);
+        let (rate, kept) = (
+            step.network_rate,
+            1.0 - step.network_rate * step.weight_decay,
+        );
+        let per_value = rate / dimension as f32;
+        let vectors = self.own.iter_mut().zip(&mut self.shared);
+        for ((own, shared), (old, new)) in vectors.zip(old.iter().zip(&mut new)) {
+            let by_data = kept * old - *new;
+            let apart = 2.0 * step.lambda * per_value * (*own - *shared);
+            let sign = f32::from(*shared > 0.0) - f32::from(*shared < 0.0);
+            *own = kept * *own - by_data + apart;
+            *shared = kept * *shared - by_data - apart - step.mu * per_value * sign;
+            *new = *own + *shared;
+        }
+        after.copy_from_slice(&packed_vector(&new));
+        self.others_scale *= kept;
     }
 }

@@ -7,8 +7,10 @@
 
 use super::prelude::*;
 use fedrecsim_core::stages::{Stage, enter};
+use fedrecsim_model::SharedTable;
 use fedrecsim_model::kernel::score::{ScaledSum, score_sums};
-use fedrecsim_model::kernel::{TableRows, unpack_into};
+use fedrecsim_model::kernel::{TableRows, packed_vector, unpack_into};
+use fedrecsim_model::row_table::RowTable;
 
 pub(crate) mod central;
 mod local;
@@ -20,7 +22,7 @@ mod tests;
 
 use super::OwnNoise;
 use super::declare::learn::draw_samples;
-use local::Epochs;
+pub(crate) use local::{Epochs, Split};
 use moving_rows::MovingRows;
 pub use parameters::{
     Curriculum, FedRap, FedRapParameters, Noise, NoiseAt, Objective, Regularizer, Tables,
@@ -83,9 +85,39 @@ impl Declare for FedRap {
         noise::worth(self)
     }
 
-    /// Gathers the rows of the participation, trains them in all epochs, and writes them back.
     fn train(&self, own: &mut Own, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<Trained> {
         draw_samples(task, &mut scratch.samples)?;
+        let (w, b) = (packed_vector(own.get("w")), own.get("b")[0]);
+        let mut epochs = Epochs::new(self, (w, b), self.curriculum_factor(task.round.0), task);
+        let trained = self.train_rows(&mut epochs, own, task, scratch)?;
+        unpack_into(&epochs.w, own.get_mut("w"));
+        own.get_mut("b")[0] = epochs.b;
+        task.check_values("w", own.get("w"))?;
+        task.check_magnitude("b", epochs.b.abs())?;
+        Ok(trained)
+    }
+
+    fn scorer<'a>(&'a self, own: &'a Own, context: ScoringContext<'a>) -> Scoring<'a> {
+        let shared = self.shares().then(|| table_of(context.model, "C"));
+        let d = self.keeps_d().then(|| own.rows("D"));
+        Ok(score_by_sums(
+            (own.get("w").to_vec(), own.get("b")[0]),
+            d,
+            shared,
+        ))
+    }
+}
+
+impl FedRap {
+    /// Gathers the rows of the samples that were drawn, trains them in all epochs, and writes those of
+    /// D back.
+    pub(crate) fn train_rows<'a>(
+        &'a self,
+        epochs: &mut Epochs<'a>,
+        own: &mut Own,
+        task: &LocalTask<'a>,
+        scratch: &mut Scratch,
+    ) -> Result<Trained> {
         let gathering = enter(Stage::Gather);
         let (samples, round_rows) = (&scratch.samples.samples, &mut scratch.round_rows);
         match self.packs_every_row() {
@@ -93,7 +125,7 @@ impl Declare for FedRap {
             true => round_rows.collect_whole_catalogue(&samples.items, &samples.labels, self.items),
         }
         let rows = round_rows.rows.to_vec();
-        let mut epochs = Epochs::new(self, own, task, &rows);
+        epochs.disturb(task, &rows);
         let (table, dimension) = (task.model.table(0), self.dimension());
         let downloaded = TableRows {
             values: table.as_slice(),
@@ -120,35 +152,31 @@ impl Declare for FedRap {
         if let Some(disturbance) = &mut epochs.disturbance {
             (update, largest_c) = disturbance.upload(update, largest_c)?;
         }
-        unpack_into(&epochs.w, own.get_mut("w"));
-        own.get_mut("b")[0] = epochs.b;
-        task.check_values("w", own.get("w"))?;
-        task.check_magnitude("b", epochs.b.abs())?;
         task.check_magnitude("C", largest_c)?;
         task.check_magnitude("D", largest_d)?;
         let work = Work::of_row_visits(epochs.row_visits);
-        Ok(Trained::new(
-            ModelUpdate::of_table(update),
-            epochs.loss,
-            work,
-        ))
+        let update = ModelUpdate::of_table(update);
+        Ok(Trained::new(update, epochs.loss, work))
     }
+}
 
-    fn scorer<'a>(&'a self, own: &'a Own, context: ScoringContext<'a>) -> Scoring<'a> {
-        let table = table_of(context.model, "C");
-        let (w, b, (d, start)) = (own.get("w"), own.get("b")[0], own.rows("D"));
-        Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
-            let shared = |item: &u32| match self.shares() {
-                true => table.row(*item as usize).into(),
-                false => [][..].into(),
-            };
-            let mut rows: Vec<ScaledSum<'_>> = items.iter().map(shared).collect();
-            if self.keeps_d() {
-                d.read_rows(items, start, &mut Vec::new(), |position, d, scale| {
-                    (rows[position].scaled, rows[position].scale) = (d, scale);
-                });
-            }
-            score_sums(w, b, &rows, scores);
-        }))
-    }
+/// Makes the scorer of w . (D_j + C_j) + b; a table may be left out.
+pub(crate) fn score_by_sums<'a>(
+    (w, b): (Vec<f32>, f32),
+    d: Option<(&'a RowTable, &'a Table)>,
+    shared: Option<&'a SharedTable>,
+) -> Box<dyn Scorer + 'a> {
+    Box::new(move |items: &[u32], scores: &mut [f32]| {
+        let shared = |item: &u32| match shared {
+            Some(table) => table.row(*item as usize).into(),
+            None => [][..].into(),
+        };
+        let mut rows: Vec<ScaledSum<'_>> = items.iter().map(shared).collect();
+        if let Some((d, start)) = d {
+            d.read_rows(items, start, &mut Vec::new(), |position, d, scale| {
+                (rows[position].scaled, rows[position].scale) = (d, scale);
+            });
+        }
+        score_sums(&w, b, &rows, scores);
+    })
 }

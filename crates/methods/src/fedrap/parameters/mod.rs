@@ -166,7 +166,7 @@ impl FedRapParameters {
 
 impl FedRap {
     /// Returns the settings that follow from these parameters.
-    pub(super) fn of(mut p: FedRapParameters, problem: &Problem) -> Self {
+    pub(crate) fn of(mut p: FedRapParameters, problem: &Problem) -> Self {
         p.fill();
         if let Some(noise) = &mut p.noise {
             noise
@@ -203,7 +203,7 @@ impl FedRap {
     }
 
     /// Returns the number of columns of both tables.
-    pub(super) fn dimension(&self) -> usize {
+    pub(crate) fn dimension(&self) -> usize {
         self.parameters.latent_dimension as usize
     }
 
