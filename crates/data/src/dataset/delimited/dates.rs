@@ -160,7 +160,7 @@ fn month(word: &str) -> Option<usize> {
     let is_name = |name: &&str| word.len() > 2 && name.starts_with(&word);
     MONTHS
         .iter()
-        .position(|name| is_name(name))
+        .position(is_name)
         .map(|at| at + 1)
 }
 
