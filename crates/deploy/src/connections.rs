@@ -320,6 +320,11 @@ impl Connections {
         self.settled.set(true);
     }
 
+    /// Returns whether the run has begun.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.settled.get()
+    }
+
     /// Returns the users whose process is not there, in words; `None` if all are there.
     pub(crate) fn missing(&self) -> Option<String> {
         let hosts = self.hosts.borrow();

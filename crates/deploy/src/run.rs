@@ -175,6 +175,10 @@ impl<'t> Run<'t> {
     /// Waits until the processes of all users are there.
     async fn wait_for_all(&mut self, interrupted: &AtomicBool) -> Result<()> {
         while self.say_who_is_missing() {
+            if !self.connections.is_settled() {
+                // Peers may come and go for hours before all are there.
+                self.forget_what_came();
+            }
             if interrupted.load(Ordering::Relaxed) {
                 return Err(Error::Interrupted);
             }

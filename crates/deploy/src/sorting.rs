@@ -67,7 +67,11 @@ pub(crate) async fn sort(
             }
             Incoming::Gone(id, reason) => match connections.gone(id) {
                 Some(lost) => Happened::Gone(lost, reason),
-                None => Happened::CutOff(reason),
+                None => {
+                    // A server that waits is to say so now.
+                    connections.changed.notify_one();
+                    Happened::CutOff(reason)
+                }
             },
             Incoming::Said(id, message) if message.head == Head::Answer => {
                 connections.answered(id, message.payload);
