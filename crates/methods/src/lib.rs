@@ -84,7 +84,6 @@ pub mod declare;
 mod entry;
 mod fcf;
 mod fedca;
-mod feddad;
 mod fedem;
 mod fedgram;
 pub mod fedmf;

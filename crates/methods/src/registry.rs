@@ -16,7 +16,7 @@ use fedrecsim_scenario::{MethodSpec, MethodVocabulary, Scenario};
 /// every crate that reads it.
 pub static METHODS: &[Entry] = &[
     super::fedrap::ENTRY,
-    super::feddad::ENTRY,
+    super::fedrap::feddad::ENTRY,
     super::pfedrec::ENTRY,
     super::gpfedrec::ENTRY,
     super::cofedrec::ENTRY,

@@ -13,6 +13,7 @@ use fedrecsim_model::kernel::{TableRows, packed_vector, unpack_into};
 use fedrecsim_model::row_table::RowTable;
 
 pub(crate) mod central;
+pub(crate) mod feddad;
 mod local;
 mod moving_rows;
 mod noise;

@@ -4,9 +4,9 @@
 //! and the item table D are private, and the item table C and a table U with a row for each user
 //! are shared, whole. The logit of item j is (a + U_u) . (D_j + C_j).
 
-use super::declare::learn::draw_samples;
-use super::fedrap::{Epochs, FedRap, FedRapParameters, Split, score_by_sums};
-use super::prelude::*;
+use super::{Epochs, FedRap, FedRapParameters, Split, score_by_sums};
+use crate::declare::learn::draw_samples;
+use crate::prelude::*;
 use fedrecsim_model::kernel::packed_vector;
 
 #[cfg(test)]
