@@ -6,7 +6,7 @@ use csv::ByteRecord;
 
 use super::noticed::has_hidden;
 use super::source::Source;
-use super::{dates, encoding, header};
+use super::{dates, encoding, sizes};
 use super::{listed, trimmed};
 use crate::dataset::form::{WRITE_PAIRS, separator_of};
 use crate::records::{line_of, malformed};
@@ -83,8 +83,8 @@ impl Columns {
                 "expected at least {position} columns separated by {separator:?} (column {position} is the {role}), found {}: {}{}",
                 first.len(),
                 listed(first),
-                match first.len() > 1 && header::may_be_sizes(first) {
-                    true => format!("; {}", header::SIZES),
+                match first.len() > 1 && sizes::may_be_sizes(first) {
+                    true => format!("; {}", sizes::SIZES),
                     false => other_separator(first, separator),
                 }
             )),

@@ -158,10 +158,7 @@ const MONTHS: [&str; 12] = [
 fn month(word: &str) -> Option<usize> {
     let word = word.trim_end_matches('.').to_lowercase();
     let is_name = |name: &&str| word.len() > 2 && name.starts_with(&word);
-    MONTHS
-        .iter()
-        .position(is_name)
-        .map(|at| at + 1)
+    MONTHS.iter().position(is_name).map(|at| at + 1)
 }
 
 /// Returns a day, perhaps with a time, whose month is a word, or whose comma says that the month is before it:

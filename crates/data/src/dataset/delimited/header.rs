@@ -16,10 +16,6 @@ const NAMES: &str = "there is no number in this line, and there are numbers in t
 const NUMBERS: &str = "this line counts the columns, as a frame without names is written: leave it out, as with \
                        `tail -n +2 FILE > mended.csv`";
 
-/// What is said of a first line that may have the sizes of the table.
-pub(super) const SIZES: &str = "if it has the numbers of users, items and ratings, leave it out, as with \
-                                `tail -n +2 FILE > mended.txt`";
-
 /// Names that columns have, and that no user has.
 const USUAL_NAMES: [&[u8]; 8] = [
     b"user",
@@ -256,27 +252,6 @@ pub(super) fn may_be_names(pair: [&str; 2], occurrences: &Occurrences) -> Option
              names the columns, say `dataset.columns.header = true`"
         )
     })
-}
-
-/// Returns whether the first of these names is the number of all others, or the highest of them, which may count
-/// from 0. If it `is_alone`, no other row has it.
-pub(super) fn is_size(names: &[Box<str>], is_alone: bool) -> bool {
-    let rest = &names[usize::from(is_alone)..];
-    let highest = || {
-        rest.iter()
-            .filter_map(|name| name.parse::<usize>().ok())
-            .max()
-    };
-    let size = names[0].parse::<usize>().ok();
-    size.is_some_and(|size| {
-        let is_highest = |highest| size == highest || size == highest + 1;
-        size == rest.len() || highest().is_some_and(is_highest)
-    })
-}
-
-/// Returns whether all fields of a line are whole numbers, as sizes are.
-pub(super) fn may_be_sizes(first: &ByteRecord) -> bool {
-    (0..first.len()).all(|place| number::<u64>(first, place).is_some())
 }
 
 /// Returns whether a line has a number.

@@ -19,6 +19,7 @@ mod names;
 mod noticed;
 mod own;
 mod rows;
+mod sizes;
 mod source;
 mod times;
 mod values;
@@ -168,11 +169,11 @@ fn parse_rows<'a>(
                 && !source.has_header
                 && (2..=3).contains(&first.len())
                 && record.len() > first.len()
-                && header::may_be_sizes(&first);
+                && sizes::may_be_sizes(&first);
             let fault = match fault {
                 Fault::Incomplete(fault) if may_be_misnamed => fault,
                 Fault::Wrong(fault) if may_be_sizes => {
-                    format!("{fault}; for the first line: {}", header::SIZES)
+                    format!("{fault}; for the first line: {}", sizes::SIZES)
                 }
                 Fault::Incomplete(fault) | Fault::Wrong(fault) if may_be_header => {
                     fault + "; if this line names the columns, say `header = true`"

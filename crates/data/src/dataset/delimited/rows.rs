@@ -10,7 +10,7 @@ use super::noticed::{Counted, Noticed};
 use super::source::Unit;
 use super::times::{self, Times};
 use super::values::{Fault, NOTHING, wrong};
-use super::{number, trimmed};
+use super::{number, sizes, trimmed};
 use crate::dataset::ratings::{Interaction, Part, Ratings};
 use crate::records::shown;
 use fedrecsim_core::Timestamp;
@@ -246,13 +246,13 @@ impl Rows {
         let are_sizes = || {
             sizes
                 .into_iter()
-                .all(|(names, is_alone)| header::is_size(names, is_alone))
+                .all(|(names, is_alone)| sizes::is_size(names, is_alone))
         };
         (users.len() == self.count && has_ratings && are_sizes()).then(|| {
             format!(
                 "the first line counts as a rating, but its numbers are those of the users and items of all others, or \
                  the highest of them: {}",
-                header::SIZES
+                sizes::SIZES
             )
         })
     }
