@@ -317,17 +317,17 @@ pub(super) fn unlikely(rows: &[Interaction]) -> Vec<String> {
     if !instants().any(is_clock) {
         return Vec::new();
     }
-    let (missing, present): (Vec<_>, Vec<_>) = instants().partition(|instant| is_missing(*instant));
-    let missing = missing.first().map(|first| {
+    let missing = || instants().filter(|instant| is_missing(*instant));
+    let present = || instants().filter(|instant| !is_missing(*instant));
+    let told = missing().next().map(|first| {
         format!(
             "timestamps that many programs write for a missing one, as 0, -1, 2147483647 and their dates: {}, the first \
              {first}; if they are missing, {LEAVE_EMPTY}",
-            missing.len()
+            missing().count()
         )
     });
-    let others = [too_early(&present), too_late(&present)];
-    missing
-        .into_iter()
+    let others = [too_early(present()), too_late(present())];
+    told.into_iter()
         .chain(others.into_iter().flatten())
         .collect()
 }
@@ -344,27 +344,19 @@ fn is_missing(instant: Timestamp) -> bool {
 }
 
 /// Returns a warning of instants before anybody rated anything online.
-fn too_early(instants: &[Timestamp]) -> Option<String> {
-    let early = || {
-        instants
-            .iter()
-            .filter(|instant| instant.0 < FIRST_RATINGS_NS)
-    };
-    let first = early().min()?;
+fn too_early(instants: impl Iterator<Item = Timestamp> + Clone) -> Option<String> {
+    let early = instants.filter(|instant| instant.0 < FIRST_RATINGS_NS);
+    let first = early.clone().min()?;
     Some(format!(
         "timestamps before 1995: {}, from {first} on; {IF_NOT_MEANT}",
-        early().count()
+        early.count()
     ))
 }
 
 /// Returns a warning of instants that have not been yet.
-fn too_late(instants: &[Timestamp]) -> Option<String> {
-    let late = || {
-        instants
-            .iter()
-            .filter(|instant| instant.0 >= AFTER_LAST_RATINGS_NS)
-    };
-    let latest = late().max()?;
+fn too_late(instants: impl Iterator<Item = Timestamp> + Clone) -> Option<String> {
+    let late = instants.filter(|instant| instant.0 >= AFTER_LAST_RATINGS_NS);
+    let latest = late.clone().max()?;
     let since_1900 = Timestamp(latest.0 - SECONDS_FROM_1900 * SECOND_NS);
     let epoch = match (FIRST_RATINGS_NS..AFTER_LAST_RATINGS_NS).contains(&since_1900.0) {
         true => format!(
@@ -374,7 +366,7 @@ fn too_late(instants: &[Timestamp]) -> Option<String> {
     };
     Some(format!(
         "timestamps from 2040 on: {}, up to {latest}; {IF_NOT_MEANT}{epoch}",
-        late().count()
+        late.count()
     ))
 }
 
