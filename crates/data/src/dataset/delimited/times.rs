@@ -123,9 +123,9 @@ impl Times {
     fn instant(&mut self, text: &str, before: &mut [Interaction]) -> Result<i64, String> {
         let is_date = self.format == Some(TimestampFormat::DateTime);
         let real = text.parse().ok();
-        if let Some(real) =
-            real.filter(|real: &f64| real.is_finite() && !is_date && !is_end(text, *real))
-        {
+        if let Some(real) = real.filter(|real: &f64| {
+            real.is_finite() && !is_date && !(self.is_over(*real) && is_end(text, *real))
+        }) {
             return Ok(self.number(text, real, before));
         }
         let may_be_date = is_date || (self.format.is_none() && self.largest.is_none());
@@ -139,6 +139,12 @@ impl Times {
             None if may_be_date => Err(format!("a timestamp (a finite number, or {A_DATE})")),
             None => Err("a timestamp (a finite number)".to_owned()),
         }
+    }
+
+    /// Returns whether a number is none of the clock, if its unit is given.
+    fn is_over(&self, number: f64) -> bool {
+        let (unit_ns, _) = self.format.map_or((i64::MAX, ""), unit);
+        number.abs() * unit_ns as f64 >= i64::MAX as f64
     }
 
     /// Returns a number as it is written: whole, or the bits of a real.
@@ -172,7 +178,6 @@ impl Times {
     /// Turns the numbers of all rows into nanoseconds, or into what only orders rows if they count no
     /// time. Returns what was told from the file, if anything was.
     pub(super) fn finish(self, rows: &mut [Interaction]) -> Result<Option<String>, String> {
-        use TimestampFormat::{DateTime, Microseconds, Milliseconds, Nanoseconds, Seconds};
         let Self {
             was_given,
             span,
@@ -222,7 +227,10 @@ impl Times {
             ));
         }
         let format = self.format.or_else(|| unit_of(largest));
-        if !was_given && format == Some(Nanoseconds) && largest < FIRST_RATINGS_NS as f64 {
+        if !was_given
+            && format == Some(TimestampFormat::Nanoseconds)
+            && largest < FIRST_RATINGS_NS as f64
+        {
             return Err(format!(
                 "the timestamps go up to {largest}, which is {} in nanoseconds since 1970: if they are file times of \
                  Windows or ticks of .NET, write dates as in \"2000-12-31 23:59:59\"; if they are nanoseconds, give \
@@ -230,13 +238,7 @@ impl Times {
                 Timestamp(largest as i64)
             ));
         }
-        let (unit_ns, name) = match format {
-            Some(Seconds) => (1_000_000_000, "seconds since 1970"),
-            Some(Milliseconds) => (1_000_000, "milliseconds since 1970"),
-            Some(Microseconds) => (1000, "microseconds since 1970"),
-            Some(Nanoseconds) => (1, "nanoseconds since 1970"),
-            Some(DateTime) | None => (1, ""),
-        };
+        let (unit_ns, name) = format.map_or((1, ""), unit);
         if format.is_some() && largest * unit_ns as f64 >= i64::MAX as f64 {
             return Err(match was_given {
                 true => format!(
@@ -368,6 +370,17 @@ fn too_late(instants: impl Iterator<Item = Timestamp> + Clone) -> Option<String>
         "timestamps from 2040 on: {}, up to {latest}; {IF_NOT_MEANT}{epoch}",
         late.count()
     ))
+}
+
+/// Returns a unit in nanoseconds, and its name.
+fn unit(format: TimestampFormat) -> (i64, &'static str) {
+    match format {
+        TimestampFormat::Seconds => (SECOND_NS, "seconds since 1970"),
+        TimestampFormat::Milliseconds => (1_000_000, "milliseconds since 1970"),
+        TimestampFormat::Microseconds => (1000, "microseconds since 1970"),
+        TimestampFormat::Nanoseconds => (1, "nanoseconds since 1970"),
+        TimestampFormat::DateTime => (1, ""),
+    }
 }
 
 /// Returns the unit of numbers of which the largest has this size; `None` if they only order rows.

@@ -256,6 +256,14 @@ fn what_stands_for_no_time_is_missing() {
             );
         }
     }
+    // Ten seconds of a clock of its own.
+    let own = DelimitedSpec {
+        timestamp_format: Some(TimestampFormat::Nanoseconds),
+        ..four_columns(",")
+    };
+    let read = read_text("a,x,1,9999999999\na,y,1,9223372037\n", &own).unwrap();
+    assert_eq!(read.interactions[0].time, 9_999_999_999);
+    assert!(fault("a,x,1,9223372036854775807\n", &own).ends_with(SKIP));
     let beyond = fault("a,x,1,2000-12-31\na,y,1,9999-12-31\n", &four_columns(","));
     assert!(beyond.contains("times go from 1678 to 2261"), "{beyond}");
     // It is a name, and the size of other numbers.
