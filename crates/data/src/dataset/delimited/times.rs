@@ -149,7 +149,9 @@ impl Times {
 
     /// Returns a number as it is written: whole, or the bits of a real.
     fn number(&mut self, text: &str, real: f64, before: &mut [Interaction]) -> i64 {
-        self.widen(real);
+        if real != LAST_DAY {
+            self.widen(real);
+        }
         let is_blank = [0.0, -1.0, LAST_DAY].contains(&real);
         self.rounded += u64::from(is_rounded(text));
         let largest = self.largest.get_or_insert_default();

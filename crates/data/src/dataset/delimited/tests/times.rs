@@ -195,7 +195,11 @@ fn dates_as_numbers_are_dates() {
             "{:?}",
             blank.warnings
         );
-        assert!(blank.told[0].contains("dates without hyphens"));
+        let told = &blank.told[0];
+        assert!(
+            told.contains("dates without hyphens") && told.ends_with("to 2019-12-31 00:00:00"),
+            "{told}"
+        );
     }
 }
 
