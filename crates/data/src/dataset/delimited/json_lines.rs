@@ -65,7 +65,12 @@ impl<'a> JsonLines<'a> {
             fault(format!(
                 "expected a JSON object, found {}{}",
                 reason(&error),
-                of_several(&self.line, &error).unwrap_or_else(|| no_number(&self.line))
+                match error.to_string().starts_with(TWICE) {
+                    true =>
+                        "; programs differ in which value they take, so leave one out".to_owned(),
+                    false =>
+                        of_several(&self.line, &error).unwrap_or_else(|| no_number(&self.line)),
+                }
             ))
         })?;
         record.clear();
@@ -212,6 +217,8 @@ fn no_number(line: &[u8]) -> String {
     })
 }
 
+const TWICE: &str = "twice the key";
+
 const AN_ARRAY: &str = "an array";
 
 /// Returns a value as text: numbers as they are written, yes as 1 and no as 0, and none as nothing.
@@ -295,11 +302,9 @@ impl<'de> Visitor<'de> for Wanted<'_> {
     }
 }
 
-/// Returns what is wrong with an object that has a key more than once: programs differ in which value they take.
+/// Returns what is wrong with an object that has a key more than once.
 fn twice<E: serde::de::Error>(key: &str) -> E {
-    E::custom(format_args!(
-        "the key {key:?} twice; leave one of its values out: it is"
-    ))
+    E::custom(format_args!("{TWICE} {key:?}"))
 }
 
 /// Returns the keys of the object in a line, with those of objects within it; none if it holds no object.
