@@ -5,7 +5,7 @@ use csv::ByteRecord;
 use super::number;
 
 /// What is said of a first line that may have the sizes of the table.
-pub(super) const SIZES: &str = "if it has the numbers of users, items and ratings, leave it out, as with \
+pub(super) const SIZES: &str = "if that line has the numbers of users, items and ratings, leave it out, as with \
                                 `tail -n +2 FILE > mended.txt`";
 
 /// Returns whether the first of these names is the number of all others, or the highest of them, which may count
