@@ -92,7 +92,7 @@ impl<const SLOPES_PASS: bool> Declare for FedEm<SLOPES_PASS> {
             "G_u = Σ_v x_uv E_v,  x_u = the point of the simplex next to p + α σ_u,  p = shares of samples",
         ],
         false => &[
-            "s_j = u · E_j,  by which u and E are trained; A is by u · (E_j + a_j (G_j − E_j))",
+            "s_j = u · E_j trains u and E;  u · (E_j + a_j (G_j − E_j)) trains A",
             "E_j ← E_j + a_j (G_j − E_j),  a_j = sigmoid(A([E_j; G_j − E_j])),  for who has received G",
             "G_u = Σ_v x_uv E_v,  x_u = the point of the simplex next to p + α σ_u,  for those drawn",
         ],
@@ -102,10 +102,11 @@ impl<const SLOPES_PASS: bool> Declare for FedEm<SLOPES_PASS> {
             "What is here is the code. By a summary of the paper, all devices receive a mixture \
              there (`mixed_share = 1`), whose weights are divided by 1 + α before they are \
              projected, and rows move once a round, by a network that learns beforehand; that form \
-             is not offered. The code also uploads A and never uses it, so A is not sent here. Its \
-             sigmoids have no slope once they are exactly 1 in single precision, and those here \
-             have. Where some take part, a mixture waits for its user until the next step alone. No \
-             figure of the paper is at hand."
+             is not offered. The code also uploads A and never uses it, so A is not sent here. There \
+             only the drawn devices upload. Here all do, and the server draws, so multiply bytes up \
+             by `mixed_share` to have the code's. Its sigmoids have no slope once they are exactly 1 \
+             in single precision, and those here have. With partial participation, a mixture is \
+             dropped at the next step. No figure of the paper is at hand."
         }
         false => {
             "What is here is the code; no paper is known. Its second backbone, a network, is left \

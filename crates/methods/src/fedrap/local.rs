@@ -161,13 +161,14 @@ impl<'a> Epochs<'a> {
         if let Some(disturbance) = &mut self.disturbance {
             disturbance.disturb_step(packed, step.table_rate, decay);
         }
+        let mut penalty = 0.0;
         if let (Some(split), Some(before)) = (&mut self.split, before) {
-            split.step((&before, &mut self.w), &step);
+            penalty = split.step((&before, &mut self.w), &step);
             self.b = 0.0;
         }
         self.step.network_rate *= plan.batch_decay;
         self.step.table_rate *= plan.batch_decay;
-        loss
+        loss + penalty
     }
 }
 
@@ -196,9 +197,13 @@ impl Split {
     }
 
     /// Steps both vectors, given w before and after a step that took it for one vector, and replaces
-    /// w by their sum. Both have the gradient of the data that w has.
-    fn step(&mut self, (before, after): (&[Lanes], &mut [Lanes]), step: &AdditiveStep) {
+    /// w by their sum. Both have the gradient of the data that w has. Returns their penalty before the step.
+    fn step(&mut self, (before, after): (&[Lanes], &mut [Lanes]), step: &AdditiveStep) -> f32 {
         let dimension = self.own.len();
+        let penalties = self.own.iter().zip(&self.shared).map(|(own, shared)| {
+            step.mu * shared.abs() - step.lambda * (own - shared) * (own - shared)
+        });
+        let penalty = penalties.sum::<f32>() / dimension as f32;
         let [mut old, mut new] = [vec![0.0; dimension], vec![0.0; dimension]];
         unpack_into(before, &mut old);
         unpack_into(after, &mut new);
@@ -218,5 +223,6 @@ impl Split {
         }
         after.copy_from_slice(&packed_vector(&new));
         self.others_scale *= kept;
+        penalty
     }
 }

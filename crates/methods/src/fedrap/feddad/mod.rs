@@ -18,7 +18,7 @@ pub(crate) const ENTRY: Entry = Entry::of::<FedDad>();
 choices! {
     /// How lambda and mu change after the first round, which has them as they are.
     pub(crate) enum Ramp {
-        /// tanh(r / 10) of them in round r + 1, so none in the second round.
+        /// The first round has them whole, and a later round r (from 1) tanh((r - 2) / 10) of them, so the second none.
         Tanh,
         /// As they are in all rounds.
         Fixed,

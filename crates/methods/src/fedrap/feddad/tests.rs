@@ -74,7 +74,19 @@ fn a_step_is_that_of_the_example() {
         items: vec![0],
         labels: vec![1.0],
     };
-    let found = trained(&method, &mut *client, &method.initial(), 0, &samples);
+    // All penalties are in the loss: -ln .589040 - .1 (.4^2 + .2^2) + .1 (.1 + .4).
+    let names = (UserId(0), Round(0), InvitationId(0));
+    let model = method.initial();
+    let task = LocalTask::new(names, &model, OwnData::new(&[0]), Streams::new(3), 1e6);
+    let mut twin = method.client(UserId(0));
+    twin.replace_personal_table(one(0.2)).unwrap();
+    let mut scratch = holding(Samples {
+        items: samples.items.clone(),
+        labels: samples.labels.clone(),
+    });
+    let loss = twin.train(&task, &mut scratch).unwrap().loss;
+    assert!((loss - 0.559_261).abs() < 1e-5, "{loss}");
+    let found = trained(&method, &mut *client, &model, 0, &samples);
     assert_close(
         found.concat(),
         &[0.663_288, 0.133_288, 0.613_151, 0.773_151],
