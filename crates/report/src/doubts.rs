@@ -133,11 +133,12 @@ pub(crate) fn of<S>(run: &RunRecord<S>, rounds: &Frame, metric: &str) -> Vec<Dou
     .collect()
 }
 
+/// What runs no round, as random scores themselves, cannot have learned.
 fn at_chance<S>(run: &RunRecord<S>, metric: &str) -> Option<Doubt> {
     let random = *run.baselines.get(RANDOM)?.test.get(metric)?;
     let own = run.accuracy.test.get(metric)?;
     let is_better = metrics::better(metric).compare(*own, random).is_gt();
-    (!is_better).then_some(Doubt::AtChance { random })
+    (run.rounds > 0 && !is_better).then_some(Doubt::AtChance { random })
 }
 
 fn endless_link<S>(run: &RunRecord<S>) -> Option<Doubt> {
@@ -315,6 +316,9 @@ mod tests {
             run.accuracy.test.insert("hr@10".to_owned(), own);
             assert_eq!(is_doubted(&run), expected, "{own}");
         }
+        run.accuracy.test.insert("hr@10".to_owned(), 0.1);
+        run.rounds = 0;
+        assert!(!is_doubted(&run), "nothing was to be learned");
     }
 
     /// If this fails, times that no network and no device could have stand in a report as if they

@@ -153,7 +153,15 @@ fn of_track(track: &Track<'_>) -> Vec<Block> {
             "Pareto fronts of what runs on devices, by ascending cost: no other entry is as good for less, or better for as \
              much.",
         ),
-        Block::List(track.fronts().into_iter().map(front).collect()),
+        // Nobody has run on a network without a front.
+        Block::List(
+            track
+                .fronts()
+                .into_iter()
+                .filter(|(_, of)| !of.is_empty())
+                .map(front)
+                .collect(),
+        ),
     ]
 }
 

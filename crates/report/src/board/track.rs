@@ -106,8 +106,6 @@ impl<'a> Track<'a> {
         [("bytes", front(&|row| row.bytes()))]
             .into_iter()
             .chain(times)
-            // Nobody has run on this network.
-            .filter(|(_, front): &(_, Vec<_>)| !front.is_empty())
             .collect()
     }
 }

@@ -208,9 +208,21 @@ mod tests {
             ),
             "{told}"
         );
-        results.arms.drain(1..);
+        let mut results = sample::results();
+        let mut twin = results.arms[1].clone();
+        twin.name = "twin".to_owned();
+        results.arms.push(twin);
+        with_popularity(&mut results, true, 0.6);
         let told = said(&results);
-        assert!(told.starts_with("Popularity is ahead of dense: "), "{told}");
+        assert!(
+            told.contains(
+                "int8 and twin come next and cannot be told apart; the first has .050 less than popularity"
+            ),
+            "{told}"
+        );
+        results.arms.truncate(2);
+        let told = said(&results);
+        assert!(told.starts_with("Popularity is ahead of int8: "), "{told}");
         let value = |_: usize, _: u64, user: usize| if user.is_multiple_of(2) { 0.7 } else { 0.3 };
         let mut results = with_users(value, 60);
         with_popularity(&mut results, false, 0.1);

@@ -43,13 +43,18 @@ fn part(arms: &[&Changed<'_>], told: Option<&BTreeSet<&str>>, columns: usize) ->
         keys.into_iter().partition(|key| differs(key));
     let mut text = match (arms, told) {
         (_, None) => "the same in all arms:\n".to_owned(),
-        ([(name, _)], _) => format!("{name}:\n"),
+        _ if different.is_empty() => {
+            let names: Vec<&str> = arms.iter().map(|(name, _)| *name).collect();
+            format!("{}:\n", names.join("; "))
+        }
         _ => format!("the same in these {} arms:\n", arms.len()),
     };
     let is_told = |key: &&&str| told.is_some_and(|told| told.contains(*key));
     let mut news = shared.iter().filter(|key| !is_told(key)).peekable();
-    if news.peek().is_none() {
-        text.clear();
+    match news.peek() {
+        None if told.is_some() && different.is_empty() => text.push_str("  as above\n"),
+        None => text.clear(),
+        Some(_) => {}
     }
     text.extend(news.map(|key| format!("  {key} = {}\n", arms[0].1[*key])));
     if different.is_empty() {
@@ -240,6 +245,10 @@ mod tests {
             single.ends_with("\nm=b:\n  codec.uplink.values = int8\n"),
             "{single}"
         );
+        // An arm that changes nothing of its own is there all the same.
+        let plain = TWO.replace("{ fedmf = { loss = \"softmax\" } }", "\"fedmf\"");
+        let single = told(&plain, 10);
+        assert!(single.contains("\nm=a:\n  as above\n"), "{single}");
     }
 
     /// If this fails, two columns have one head, or a long value makes a table of one column.

@@ -2,7 +2,7 @@
 
 use super::grounds;
 use super::names::JOINT;
-use super::standing::{Figure, Question};
+use super::standing::{Figure, Over, Question};
 use crate::metrics;
 use crate::reference::{POPULARITY, in_words};
 use crate::words::{first_large, short};
@@ -195,8 +195,12 @@ impl Question<'_> {
                 ([], [second, ..]) => {
                     let next = self.more_than_reference(*second, ranked);
                     let next = next.map_or_else(String::new, |of| self.beside(&of, "popularity"));
+                    let of_first = match self.rivals(others).is_empty() || next.is_empty() {
+                        true => next,
+                        false => format!("; the first has {}", next.trim_start_matches(", ")),
+                    };
                     format!(
-                        "Popularity is ahead of {}: {label} {shown}; {}{next}.",
+                        "Popularity is ahead of {}: {label} {shown}; {}{of_first}.",
                         self.every(others),
                         self.next(others)
                     )
@@ -216,7 +220,8 @@ impl Question<'_> {
                 false => format!("{} is ahead of {}", first_large(whom), self.every(ranked)),
             };
             let (gap, mean, next) = (self.gap(more, "it"), short(mean), self.next(ranked));
-            return format!("{is_ahead}: {label} {mean}; {next} with {shown}, {gap}.");
+            let of_first = if rivals.is_empty() { "" } else { ", the first" };
+            return format!("{is_ahead}: {label} {mean}; {next}{of_first} with {shown}, {gap}.");
         }
         let has_popularity = popularity.is_some_and(|arm| rivals.contains(&arm));
         let beside = more.filter(|_| !has_popularity);
@@ -269,7 +274,7 @@ impl Question<'_> {
         let names = self.list(&all);
         match all.len() {
             1 => format!("{names} comes next"),
-            _ => format!("{names} come next and cannot be told apart, the first"),
+            _ => format!("{names} come next and cannot be told apart"),
         }
     }
 
@@ -307,16 +312,19 @@ impl Question<'_> {
             ];
         };
         let mut told = format!("Intervals are those of 95 % over {}.", over.name());
-        let is_other = |arm: &&usize| {
-            self.value(**arm)
-                .is_some_and(|of| of.over != over && of.interval.is_some())
-        };
-        let by_seeds: Vec<usize> = others.iter().filter(is_other).copied().collect();
-        if !by_seeds.is_empty() {
-            told += &format!(
-                " Those of {} are over seeds alone, by Student's t.",
-                self.all(&by_seeds)
-            );
+        for kind in [Over::Seeds, Over::Users, Over::UsersAndSeeds] {
+            let has_it = |arm: &&usize| {
+                let of = self.value(**arm).filter(|of| of.interval.is_some());
+                kind != over && of.is_some_and(|of| of.over == kind)
+            };
+            let those: Vec<usize> = others.iter().filter(has_it).copied().collect();
+            if !those.is_empty() {
+                told += &format!(
+                    " Those of {} are over {} alone.",
+                    self.all(&those),
+                    kind.name()
+                );
+            }
         }
         if ranked.len() >= MANY_ARMS {
             told += &format!(
