@@ -17,9 +17,10 @@ const CUT: &str = "2001-03-01";
 /// The number of users with history before the cut.
 const OLD: u32 = 12;
 
-/// The methods at the server whose model has a row of every user, those who are only tested included.
-const HAVE_ROW_OF_EACH_USER: [&str; 7] =
-    ["mf", "centrap", "pmf", "svdpp", "bpr-mf", "ncf", "lightgcn"];
+/// The methods whose model has a row of every user, those who are only tested included.
+const HAVE_ROW_OF_EACH_USER: [&str; 8] = [
+    "mf", "centrap", "pmf", "svdpp", "bpr-mf", "ncf", "lightgcn", "feddad",
+];
 
 const SCENARIO: &str = r#"
 seed = 5
