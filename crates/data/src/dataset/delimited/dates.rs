@@ -170,10 +170,12 @@ fn with_month(text: &str) -> Option<String> {
         parts.try_into().ok()
     };
     let ([first, second, year], time) = match words[..] {
-        [date] => (parts(date)?, "00:00"),
-        [date, time] => (parts(date)?, time),
-        [one, two, year] => ([one, two, year].map(str::to_owned), "00:00"),
-        [one, two, year, time] => ([one, two, year].map(str::to_owned), time),
+        [date] => (parts(date)?, "00:00".to_owned()),
+        [date, time] => (parts(date)?, time.to_owned()),
+        [one, two, year] => ([one, two, year].map(str::to_owned), "00:00".to_owned()),
+        [one, two, year, ref time @ ..] if time.len() < 3 => {
+            ([one, two, year].map(str::to_owned), time.join(" "))
+        }
         _ => return None,
     };
     let year = year.trim_end_matches(',');
@@ -184,7 +186,7 @@ fn with_month(text: &str) -> Option<String> {
         (None, None, true) => (first.parse().ok()?, day_before_comma),
         _ => return None,
     };
-    (year.len() == 4).then(|| format!("{year}-{month:0>2}-{day:0>2} {}", with_two_digits(time)))
+    (year.len() == 4).then(|| format!("{year}-{month:0>2}-{day:0>2} {}", with_two_digits(&time)))
 }
 
 /// Returns whether a number is at the end of 64 bits or of the clock. Programs write those for a missing time,
@@ -325,11 +327,8 @@ pub(super) fn with_time_of_day(
         return with_words(record, place, is_free).map_or(date.into(), Cow::Owned);
     }
     let offset = text(place + 2);
-    let is_offset = is_free(place + 2)
-        && (["UTC", "GMT", "Z"].contains(&offset)
-            || is_half_or_zone(offset)
-            || offset.len() > 4 && offset.starts_with(['+', '-']));
-    let offset = if is_offset { offset } else { "" };
+    let has_offset = is_free(place + 2) && is_behind_time(offset);
+    let offset = if has_offset { offset } else { "" };
     format!("{date} {} {offset}", with_two_digits(text(place + 1)))
         .trim_end()
         .to_owned()
@@ -337,6 +336,8 @@ pub(super) fn with_time_of_day(
 }
 
 /// Returns a date with words that blanks have divided into columns, as a web server's log or a mail has it.
+///
+/// A whole date takes a time of day and its offset alone: another number behind it is a column of its own.
 fn with_words(
     record: &ByteRecord,
     place: usize,
@@ -346,13 +347,29 @@ fn with_words(
     let text = |place: usize| std::str::from_utf8(trimmed(record, place)).unwrap_or_default();
     let is_begun = text(place).starts_with(|sign: char| sign.is_alphabetic() || sign == '[')
         || month(text(place + 1)).is_some();
-    let end = (place + 1..record.len())
+    if !is_begun {
+        return None;
+    }
+    let most = (place + 1..record.len().min(place + MOST_WORDS))
         .find(|place| !is_free(*place))
-        .unwrap_or(record.len());
-    let most = end.min(place + MOST_WORDS);
+        .unwrap_or(record.len().min(place + MOST_WORDS));
     let joined = |end: usize| (place..end).map(text).collect::<Vec<_>>().join(" ");
-    let mut all = (place + 2..=most).rev().map(joined);
-    is_begun.then(|| all.find(|words| parse(words).is_some()))?
+    let is_whole = |end: &usize| parse(&joined(*end)).is_some();
+    let mut end = (place + 1..=most).find(is_whole)?;
+    if end < most && text(end).contains(':') {
+        end += 1;
+    }
+    if end < most && joined(end).contains(':') && is_behind_time(text(end)) {
+        end += 1;
+    }
+    (end > place + 1).then(|| joined(end))
+}
+
+/// Returns whether a text may stand behind a time of day: an offset, a zone or a half of the day.
+fn is_behind_time(text: &str) -> bool {
+    ["UTC", "GMT", "Z"].contains(&text)
+        || is_half_or_zone(text)
+        || text.len() > 4 && text.starts_with(['+', '-'])
 }
 
 /// Returns whether the field at `place` is a day, and the next one its time.

@@ -127,6 +127,35 @@ fn dates_with_words_are_joined_from_their_columns() {
     assert!(wrong.unwrap_err().to_string().contains("column 4"));
 }
 
+/// If this fails, a column that is not read becomes the time of day of a whole date, or an afternoon a morning.
+#[test]
+fn a_whole_date_with_words_takes_no_other_column() {
+    for (row, separator, instant) in [
+        ("a;x;4;March 2, 2011;2200", ";", "2011-03-02 00:00:00"),
+        ("a;x;4;March 2, 2011;+2200", ";", "2011-03-02 00:00:00"),
+        ("a;x;4;2 March 2011;22:00;2300", ";", "2011-03-02 00:00:00"),
+        ("a;x;4;March 2, 2011;22:00;2300", ";", "2011-03-02 22:00:00"),
+        (
+            "a;x;4;March 2, 2011;22:00;-0500",
+            ";",
+            "2011-03-03 03:00:00",
+        ),
+        ("a x 4 31 Dec 2000 1130", " ", "2000-12-31 00:00:00"),
+        ("a x 4 31 Dec 2000 11:30 1230", " ", "2000-12-31 11:30:00"),
+        (
+            "a x 4 Sun Dec 31 12:00:00 2000 1130",
+            " ",
+            "2000-12-31 12:00:00",
+        ),
+    ] {
+        let read = read_text(row, &four_columns(separator));
+        let read = read.unwrap_or_else(|error| panic!("{row}: {error}"));
+        assert_eq!(read.interactions[0].instant.to_string(), instant, "{row}");
+    }
+    let half = fault("a x 4 Dec 31, 2000 5:49 PM\n", &four_columns(" "));
+    assert!(half.contains("not as \"Dec 31, 2000 5:49 PM\""), "{half}");
+}
+
 /// If this fails, an afternoon is read as a morning, or the hours before ten are lost without a word.
 #[test]
 fn halves_of_the_day_are_refused_and_hours_of_one_digit_are_read() {
