@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::Path;
 
 use csv::{ByteRecord, Position};
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -65,7 +65,7 @@ impl<'a> JsonLines<'a> {
             fault(format!(
                 "expected a JSON object, found {}{}",
                 reason(&error),
-                match error.to_string().starts_with(TWICE) {
+                match is_twice(&error) {
                     true =>
                         "; programs differ in which value they take, so leave one out".to_owned(),
                     false =>
@@ -245,12 +245,13 @@ fn of_mongo(object: &str) -> Option<&RawValue> {
 }
 
 /// Returns the value under a key of an object, or under one of an object within it.
-fn within<'v>(object: &'v RawValue, key: &str) -> Option<&'v RawValue> {
+fn within<'v>(object: &'v RawValue, key: &str) -> serde_json::Result<Option<&'v RawValue>> {
+    if !object.get().starts_with('{') {
+        return Ok(None);
+    }
     let json = &mut serde_json::Deserializer::from_str(object.get());
-    let [value] = Wanted(&[key.to_owned()]).deserialize(json).ok()?[..] else {
-        return None;
-    };
-    value
+    let values = Wanted(&[key.to_owned()]).deserialize(json)?;
+    Ok(values.into_iter().flatten().next())
 }
 
 /// The values of these keys, as they are written.
@@ -288,7 +289,12 @@ impl<'de> Visitor<'de> for Wanted<'_> {
             } else if self.0.iter().any(|wanted| inner(wanted).is_some()) {
                 let object: &RawValue = map.next_value()?;
                 for (value, wanted) in values.iter_mut().zip(self.0) {
-                    let found = inner(wanted).and_then(|inner| within(object, &inner));
+                    let found = inner(wanted).map(|inner| within(object, &inner));
+                    let found = found.transpose().map_err(|error| match is_twice(&error) {
+                        true => twice(wanted),
+                        false => A::Error::custom(error),
+                    })?;
+                    let found = found.flatten();
                     if value.is_some() && found.is_some() {
                         return Err(twice(wanted));
                     }
@@ -300,6 +306,10 @@ impl<'de> Visitor<'de> for Wanted<'_> {
         }
         Ok(values)
     }
+}
+
+fn is_twice(error: &serde_json::Error) -> bool {
+    error.to_string().starts_with(TWICE)
 }
 
 /// Returns what is wrong with an object that has a key more than once.

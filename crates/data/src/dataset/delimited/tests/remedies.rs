@@ -819,6 +819,7 @@ fn a_key_twice_in_an_object_is_refused() {
             "by.user",
         ),
         ("\"by.user\": \"a\", \"by\": {\"user\": \"b\"}", "by.user"),
+        ("\"by\": {\"user\": \"a\", \"user\": \"x\"}", "by.user"),
     ] {
         let told = fault(format!("{sound}{}", row(user)), &layout);
         assert!(
