@@ -199,24 +199,43 @@ pub(super) fn is_end(text: &str, number: f64) -> bool {
     number.abs() > 9e9 && ([1e9, 1e6, 1e3, 1.0].into_iter().any(is_last) || are_nines())
 }
 
-/// Returns whether a text is a date before 1678 or after 2261, or a number of [`is_end`].
-pub(super) fn is_beyond(text: &str) -> bool {
-    if let Ok(number) = text.parse() {
-        return is_end(text, number);
+/// The years beyond the clock that programs write for a missing time: the first ones of ISO 8601, .NET, MySQL and
+/// Windows, and the last one of most.
+const YEARS_OF_NONE: [u16; 5] = [0, 1, 1000, 1601, 9999];
+
+/// Returns whether programs write this for a missing time: a date in one of [`YEARS_OF_NONE`], or a number of
+/// [`is_end`].
+pub(super) fn stands_for_none(text: &str) -> bool {
+    match text.parse() {
+        Ok(number) => is_end(text, number),
+        Err(_) => year_beyond(text).is_some_and(|year| YEARS_OF_NONE.contains(&year)),
     }
-    let Some((year, rest)) = text.split_at_checked(4) else {
-        return false;
+}
+
+/// Returns the year of a date before 1678 or after 2261.
+fn year_beyond(text: &str) -> Option<u16> {
+    let (year, rest) = text.split_at_checked(4)?;
+    // The year 2000 has all days that a year has, and its January those of any month in another calendar.
+    let has_day = || {
+        let day = rest.get(3..).unwrap_or_default();
+        [format!("2000{rest}"), format!("2000-01{day}")]
+            .iter()
+            .any(|date| parse(date).is_some())
     };
-    // The year 2000 has all days that a year has.
-    let has_day = || parse(&format!("2000{rest}")).is_some();
-    let is_beyond = |year: u16| !(1678..=2261).contains(&year);
-    rest.starts_with(['-', '/']) && year.parse().is_ok_and(is_beyond) && has_day()
+    let year = year.parse().ok()?;
+    let is_beyond = !(1678..=2261).contains(&year);
+    (rest.starts_with(['-', '/']) && is_beyond && has_day()).then_some(year)
 }
 
 /// Returns what to do with a time that [`parse`] does not read.
 pub(super) fn remedy(text: &str) -> Option<&'static str> {
-    if is_beyond(text) {
+    if stands_for_none(text) {
         return Some("times go from 1678 to 2261, and programs write others where one is missing");
+    }
+    if year_beyond(text).is_some() {
+        return Some(
+            "times go from 1678 to 2261, and these may be years of another calendar: write those of the Gregorian one",
+        );
     }
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     let last = words.last().copied().unwrap_or_default();

@@ -81,7 +81,7 @@ pub(super) fn wrong(
         "expected {expected} {}, found {found}{hint}",
         columns.name(place)
     );
-    let is_no_time = || columns.timestamp == Some(place) && dates::is_beyond(&written);
+    let is_no_time = || columns.timestamp == Some(place) && dates::stands_for_none(&written);
     match is_missing(trimmed(record, place)) || is_no_time() {
         true => Fault::Incomplete(fault),
         false => Fault::Wrong(fault),

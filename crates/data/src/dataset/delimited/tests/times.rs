@@ -269,6 +269,9 @@ fn what_stands_for_no_time_is_missing() {
         "9999-12-31",
         "9999-12-31 23:59:59.997",
         "0001-01-01T00:00:00Z",
+        "0000-01-01",
+        "1000-01-01 00:00:00",
+        "1601-01-01T00:00:00Z",
         "-9223372036854775808",
         "-9223372037",
         "9223372036854775807",
@@ -308,6 +311,11 @@ fn what_stands_for_no_time_is_missing() {
         assert!(read_text(row, &four_columns(",")).is_ok(), "{row}");
     }
     assert!(!fault("a,x,1,9999-12-32\n", &four_columns(",")).ends_with(SKIP));
+    // Persian, Islamic and Buddhist years.
+    for date in ["1397-02-31", "1440/04/30 12:00", "2554-12-31T23:59:59"] {
+        let told = fault(format!("a,x,1,2000-12-31\na,y,1,{date}\n"), &skip);
+        assert!(told.contains("years of another calendar"), "{told}");
+    }
     assert_eq!(
         read_text("-,?,1,9\n", &skip).unwrap().user_names,
         ["-".into()]
