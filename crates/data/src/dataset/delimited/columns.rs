@@ -4,6 +4,7 @@ use std::path::Path;
 
 use csv::ByteRecord;
 
+use super::names::without_single_quotes;
 use super::noticed::has_hidden;
 use super::source::Source;
 use super::{dates, encoding, sizes};
@@ -272,8 +273,7 @@ fn remedy(first: &ByteRecord, (role, name): (&str, &str), separator: &str) -> St
     if names().filter(|name| name.len() > 2).count() > 0
         && names().all(|name| name.starts_with('\'') && name.ends_with('\''))
     {
-        return "; take off the single quotes, as with `tr -d \"'\" < FILE > mended.csv`"
-            .to_owned();
+        return format!("; {}", without_single_quotes(separator));
     }
     let line = first.iter().collect::<Vec<_>>().join(&b' ');
     if let Some(hint) = line_end_in(&line) {

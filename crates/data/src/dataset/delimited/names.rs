@@ -63,6 +63,40 @@ pub(super) fn alike(role: &str, names: &[Box<str>], known: &Names) -> Option<Str
     ))
 }
 
+/// Returns a warning of users or items of whom most stand in single quotes, as SQL writes them. A title may have
+/// some of its own.
+pub(super) fn in_single_quotes(names: [&[Box<str>]; 2], separator: &str) -> Option<String> {
+    let is_quoted = |name: &str| name.len() > 1 && name.starts_with('\'') && name.ends_with('\'');
+    let quoted = names.map(|names| {
+        let quoted = names.iter().filter(|name| is_quoted(name)).count();
+        if 2 * quoted > names.len() { quoted } else { 0 }
+    });
+    let quoted: usize = quoted.iter().sum();
+    (quoted > 0).then(|| {
+        format!(
+            "names of users or items that stand in single quotes: {quoted}: these count as letters of the names; {}",
+            without_single_quotes(separator)
+        )
+    })
+}
+
+/// Returns how to put double quotes in place of single ones. A quote between letters stays, and a doubled one is
+/// one: Python's `csv` would lose that of `'O'Hara'`.
+pub(super) fn without_single_quotes(separator: &str) -> String {
+    let pattern = separator.chars().map(|character| match character {
+        '\t' => "\\t".to_owned(),
+        mark if mark.is_ascii_punctuation() => format!("\\{mark}"),
+        other => other.to_string(),
+    });
+    let pattern: String = pattern.collect();
+    if pattern.is_empty() {
+        return "take off the single quotes".to_owned();
+    }
+    format!(
+        r#"take off the single quotes, as with `python3 -c 'import re, sys; sys.stdout.writelines(re.sub(r"(^|{pattern})\x27(.*?)\x27(?={pattern}|$)", lambda found: found[1] + "\"" + found[2].replace("\x27\x27", "\x27").replace("\"", "\"\"") + "\"", line) for line in sys.stdin)' < FILE > mended.csv`"#
+    )
+}
+
 fn hash_of(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);

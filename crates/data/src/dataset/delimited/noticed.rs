@@ -34,8 +34,6 @@ pub(super) struct Noticed {
     foreign_text: Vec<u8>,
     /// Those that begin with a quotation mark and have no other one to close it.
     open: Counted,
-    /// Those that stand in single quotes.
-    single: Counted,
     /// Those that a spreadsheet has rounded.
     rounded: Counted,
     first_rounded: String,
@@ -51,7 +49,6 @@ impl Noticed {
         let is_digit = |byte: &u8| byte.is_ascii_digit();
         !name.iter().all(is_plain)
             || name.starts_with(b"\"")
-            || name.starts_with(b"'")
             || name.first().is_some_and(is_digit) && has_point_or_sign(name)
     }
 
@@ -68,8 +65,6 @@ impl Noticed {
         let marks = name.iter().filter(|byte| **byte == b'"').count();
         if name.starts_with(b"\"") && marks % 2 == 1 {
             self.open.add(record);
-        } else if name.len() > 1 && name.starts_with(b"'") && name.ends_with(b"'") {
-            self.single.add(record);
         } else if has_hidden(text) {
             if self.hidden.lines == 0 {
                 self.first_hidden = shown(name);
@@ -109,12 +104,6 @@ impl Noticed {
                 &self.open,
                 "begin with a quotation mark that nothing closes",
                 ": it counts as a letter of the name".to_owned(),
-            ),
-            (
-                &self.single,
-                "stand in single quotes",
-                ": these count as letters of the names; take them off, as with `tr -d \"'\" < FILE > mended.csv`"
-                    .to_owned(),
             ),
             (
                 &self.hidden,

@@ -292,6 +292,8 @@ impl Rows {
         } = &mut self.ratings;
         warnings.extend(names::alike("users", user_names, &self.users));
         warnings.extend(names::alike("items", item_names, &self.items));
+        let both = [&user_names[..], &item_names[..]];
+        warnings.extend(names::in_single_quotes(both, &columns.separator));
         self.ratings
             .told
             .extend(self.times.finish(&mut self.ratings.interactions)?);

@@ -783,23 +783,39 @@ fn lines_with_other_ends_read_after_their_command() {
     }
 }
 
-/// If this fails, the names of a table that SQL wrote have quotation marks in every report.
+/// If this fails, the names of a table that SQL wrote have quotation marks in every report, or the command takes
+/// the apostrophes of names as well.
 #[test]
 fn single_quotes_around_names_are_told_with_a_command() {
-    let text = "user,item,rating\n'a','x',5\n'b','y',3.5\n'a','y',1\n";
-    let told = read_text(text, &three(true)).unwrap().warnings.concat();
-    assert!(
-        told.contains("in single quotes: 4, the first in line 2"),
-        "{told}"
-    );
-    if let Some(written) = applied(&told, text.as_bytes()) {
-        let read = read_text(written, &three(true)).unwrap();
-        let expected = [("a", "x", 5.0), ("b", "y", 3.5), ("a", "y", 1.0)];
-        assert_eq!(named_triples(&read), expected);
-        assert_eq!(read.warnings, [""; 0]);
+    let rows =
+        "user,item,rating\n'O'Hara','D''Arcy',5\n'b','y \"live\"',3.5\n'O'Hara','y \"live\"',1\n";
+    for separator in [",", "\t", "|", "::"] {
+        let text = rows.replace(',', separator);
+        let layout = DelimitedSpec {
+            separator: Some(separator.into()),
+            ..three(true)
+        };
+        let told = read_text(&text, &layout).unwrap().warnings.concat();
+        assert!(told.contains("in single quotes: 4: "), "{told}");
+        if let Some(written) = applied(&told, text.as_bytes()) {
+            let read = read_text(written, &layout).unwrap();
+            let expected = [
+                ("O'Hara", "D'Arcy", 5.0),
+                ("b", "y \"live\"", 3.5),
+                ("O'Hara", "y \"live\"", 1.0),
+            ];
+            assert_eq!(named_triples(&read), expected, "{separator}");
+            assert_eq!(read.warnings, [""; 0]);
+        }
     }
-    let names = "'Til Tuesday,Guns N' Roses,5\nO'Hara,',4\n";
-    assert_eq!(read_text(names, &three(false)).unwrap().warnings, [""; 0]);
+    let items = read_text("1,'x',5\n2,'x',4\n3,'y',1\n", &three(false)).unwrap();
+    assert!(items.warnings.concat().contains("in single quotes: 2: "));
+    for names in [
+        "'Til Tuesday,Guns N' Roses,5\nO'Hara,',4\n",
+        "a,'Round Midnight',5\nb,So What,4\nc,Blue in Green,3\n",
+    ] {
+        assert_eq!(read_text(names, &three(false)).unwrap().warnings, [""; 0]);
+    }
 }
 
 /// If this fails, all ratings are of one user, whose key stands behind the right one.
