@@ -264,16 +264,21 @@ impl Times {
                 row.time = time;
             }
         }
-        Ok(match format {
-            Some(_) => said(name, &|number| Timestamp((number * unit_ns as f64) as i64)),
-            None if was_given => None,
-            None if rows.len() > 1 && span.is_some_and(|(first, last)| first == last) => {
+        let same = span.filter(|(first, last)| rows.len() > 1 && first == last);
+        Ok(match (format, same) {
+            (Some(_), _) => said(name, &|number| Timestamp((number * unit_ns as f64) as i64)),
+            (None, _) if was_given => None,
+            (None, Some((number, _))) => {
+                let decides = match self.is_ordered {
+                    true => "",
+                    false => ", so that the order in the file decides",
+                };
                 Some(format!(
-                    "timestamps are all {largest}, so that the order in the file decides: if that is another column, or \
-                     the decimals of ratings with a comma, mend `dataset.columns.timestamp` or the separator"
+                    "timestamps are all {number}{decides}: if that is another column, or the decimals of ratings with a \
+                     comma, mend `dataset.columns.timestamp` or the separator"
                 ))
             }
-            None => Some(format!(
+            (None, None) => Some(format!(
                 "timestamps are taken for an order alone: no clock has numbers of their size{}",
                 span.and_then(as_days).unwrap_or_default()
             )),

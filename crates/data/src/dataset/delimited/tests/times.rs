@@ -64,6 +64,17 @@ fn timestamps_that_are_all_the_same_are_told() {
         same.contains("timestamps are all 5, so that the order"),
         "{same}"
     );
+    let negative = told("a,x,4,-5,1400000000\nb,y,3,-5,1400000001\n");
+    assert!(negative.contains("timestamps are all -5,"), "{negative}");
+    let ordered = DelimitedSpec {
+        order: Some(ColumnRef::Position(5)),
+        ..four_columns(",")
+    };
+    let ordered = read_text("a,x,4,5,1\nb,y,3,5,2\n", &ordered).unwrap().told;
+    assert!(
+        ordered.concat().contains("timestamps are all 5: if"),
+        "{ordered:?}"
+    );
     let others = told("a,x,4,5,1400000000\nb,y,3,0,1400000001\n");
     assert!(others.contains("for an order alone"), "{others}");
 }
