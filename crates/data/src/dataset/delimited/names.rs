@@ -57,7 +57,7 @@ pub(super) fn alike(role: &str, names: &[Box<str>], known: &Names) -> Option<Str
     let (name, twin) = first?;
     Some(format!(
         "{role} whose names differ from others only in how they are written: {twins}, as {} and {}; they count as \
-         different {role}: if they are the same, write each in one way",
+         different {role}: if they are the same, write each in one way; if not, leave them",
         shown(twin.as_bytes()),
         shown(name.as_bytes())
     ))

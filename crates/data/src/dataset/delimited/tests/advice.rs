@@ -254,6 +254,8 @@ fn names_that_differ_in_their_writing_alone_are_told() {
         };
         let named = format!("written: 1, as {one:?} and {other:?}; they count as different users");
         assert!(told.contains(&named), "{told}");
+        // In random ids case matters.
+        assert!(told.ends_with("; if not, leave them"), "{told}");
     }
     assert_eq!(
         warnings("07,x,1,1\n8,2.5,1,2\n9.0,y,1,3\nX9,X9,1,3\n"),
