@@ -326,6 +326,10 @@ pub(super) fn unlikely(rows: &[Interaction]) -> Vec<String> {
     if !instants().any(is_clock) {
         return Vec::new();
     }
+    // Then the times are of another clock as a whole, and its beginning is no missing one.
+    if instants().all(|instant| instant.0 < FIRST_RATINGS_NS) {
+        return too_early(instants()).into_iter().collect();
+    }
     let missing = || instants().filter(|instant| is_missing(*instant));
     let present = || instants().filter(|instant| !is_missing(*instant));
     let told = missing().next().map(|first| {

@@ -459,6 +459,14 @@ fn times_before_anybody_rated_are_told() {
     // Seconds from a beginning of their own.
     let own = warnings("a,x,1,0\na,y,1,99999999\n", Some(TimestampFormat::Seconds));
     assert_eq!(own, [""; 0]);
+    let long = warnings("a,x,1,0\na,y,1,150000000\n", Some(TimestampFormat::Seconds));
+    let [long] = &long[..] else {
+        panic!("{long:?}")
+    };
+    assert!(
+        long.contains("before 1995: 2, from 1970-01-01 00:00:00 on"),
+        "{long}"
+    );
 }
 
 /// If this fails, the usual dates of some program are refused, or read as other ones.
