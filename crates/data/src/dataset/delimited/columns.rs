@@ -84,7 +84,7 @@ impl Columns {
                 "expected at least {position} columns separated by {separator:?} (column {position} is the {role}), found {}: {}{}",
                 first.len(),
                 listed(first),
-                match first.len() > 1 && sizes::may_be_sizes(first) {
+                match first.len() > 1 && source.widens && sizes::may_be_sizes(first) {
                     true => format!("; {}", sizes::SIZES),
                     false => other_separator(first, separator),
                 }

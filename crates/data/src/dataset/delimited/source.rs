@@ -59,6 +59,8 @@ pub(super) struct Source<'a> {
     commented_header: Option<ByteRecord>,
     /// The number of a later line, from 1, that names the columns.
     pub later_header: Option<usize>,
+    /// Whether the second row has more fields than the first.
+    pub widens: bool,
     /// Whether the first row names the types of columns beside them, and the columns whose type is a list.
     has_type_names: bool,
     lists: Vec<usize>,
@@ -92,6 +94,7 @@ impl<'a> Source<'a> {
                     names: Vec::new(),
                     commented_header: None,
                     later_header: None,
+                    widens: false,
                     has_type_names: false,
                     lists: Vec::new(),
                     separator: String::new(),
@@ -110,6 +113,7 @@ impl<'a> Source<'a> {
                 names: Vec::new(),
                 commented_header: None,
                 later_header: None,
+                widens: false,
                 has_type_names: false,
                 lists: Vec::new(),
                 separator: String::new(),
@@ -170,12 +174,17 @@ impl<'a> Source<'a> {
             !names.is_empty() && names.iter().all(|name| fields.contains(name))
         };
         let later_header = lines.first().position(is_header).map(|at| at + 1);
+        let separators = |line: &[u8]| String::from_utf8_lossy(line).matches(&separator).count();
+        let mut widths = lines.first().filter(is_row).map(separators);
+        let widens = widths.next() < widths.next();
+        drop(widths);
         Ok(Self {
             has_header: layout.header.unwrap_or(!names.is_empty()),
             names: names.into_iter().map(str::to_owned).collect(),
             rows: Rows::Delimited(Records::of(lines, &separator, is_comment)?),
             commented_header,
             later_header,
+            widens,
             has_type_names: false,
             lists: Vec::new(),
             separator,

@@ -733,6 +733,11 @@ fn a_table_below_its_sizes_reads_after_its_command() {
                 "{first}"
             );
         }
+        let told = fault(&bare, &three(false));
+        assert!(
+            told.contains("column 3 is the rating") && !told.contains("`tail"),
+            "{told}"
+        );
         for (first, rows, layout) in [
             ("10 11 5", &ratings, three(false)),
             ("10 8 60", &ratings, three(false)),
