@@ -43,8 +43,8 @@ pub(super) struct Times {
 /// The size from which numbers count seconds since 1970, and not the rows: it is March 1973.
 pub(super) const FEWEST_SECONDS: f64 = 1e8;
 
-/// The ends of 32-bit integers, which many programs write for a missing time. Nine nines are in 2001, when
-/// somebody rated something in every second.
+/// The ends of 32-bit integers, which many programs write for a missing time. 999999999 is a real time
+/// in 2001.
 const MISSING_SECONDS: [i64; 3] = [i32::MAX as i64, i32::MIN as i64, u32::MAX as i64];
 
 /// The last day without hyphens, which stands for a missing date.
@@ -141,10 +141,11 @@ impl Times {
         }
     }
 
-    /// Returns whether a number is none of the clock, if its unit is given.
+    /// Returns whether a number may be beyond the clock. With a unit, ten nines can be a time on it; without one,
+    /// they would set the unit of all others.
     fn is_over(&self, number: f64) -> bool {
-        let (unit_ns, _) = self.format.map_or((i64::MAX, ""), unit);
-        number.abs() * unit_ns as f64 >= i64::MAX as f64
+        let is_beyond = |format| number.abs() * unit(format).0 as f64 >= i64::MAX as f64;
+        self.format.is_none_or(is_beyond)
     }
 
     /// Returns a number as it is written: whole, or the bits of a real.
