@@ -33,13 +33,14 @@ pub(crate) enum Ended {
     Broken(io::Error),
 }
 
-/// The trainings that wait for a reply, each with the way to it.
-type Waiting = Mutex<BTreeMap<To, Sender<Bytes>>>;
+/// The trainings that wait for a reply, each with the way to it, and `None` for those whose
+/// participation is over: they are not to wait any more.
+type Waiting = BTreeMap<To, Option<Sender<Bytes>>>;
 
 /// The way from trainings to the server.
 struct Up {
     writer: Writer,
-    waiting: Waiting,
+    waiting: Mutex<Waiting>,
     /// Whether a training takes as long as the scenario's device needs, where this host is faster.
     pace: bool,
     /// Becomes true when the connection has ended.
@@ -55,7 +56,9 @@ impl AskPeers for Up {
     ) -> Result<Frame> {
         let (reply, replied) = channel();
         let to = to(participant);
-        self.waiting().insert(to, reply);
+        if !self.begins_to_wait(to, reply) {
+            return Err(Error::Interrupted);
+        }
         if *self.has_ended.borrow() {
             // The end of the connection woke those who waited then. This training began to wait later.
             return Err(Error::Interrupted);
@@ -88,13 +91,30 @@ impl Up {
         trained.sent.took_ns = spent.max(length).as_nanos() as u64;
     }
 
+    /// Has a training wait for a reply, and returns whether its participation is not over.
+    fn begins_to_wait(&self, to: To, reply: Sender<Bytes>) -> bool {
+        let mut waiting = self.waiting();
+        let is_over = matches!(waiting.get(&to), Some(None));
+        if !is_over {
+            waiting.insert(to, Some(reply));
+        }
+        !is_over
+    }
+
+    /// Returns the way to a training that waits for a reply. It does not wait then.
+    fn way_to(&self, to: To) -> Option<Sender<Bytes>> {
+        let mut waiting = self.waiting();
+        waiting.get(&to)?.as_ref()?;
+        waiting.remove(&to)?
+    }
+
     /// Has no training wait any more, since the connection has ended.
     fn ends(&self) {
         self.has_ended.send_replace(true);
         self.waiting().clear();
     }
 
-    fn waiting(&self) -> MutexGuard<'_, BTreeMap<To, Sender<Bytes>>> {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -134,7 +154,7 @@ pub(crate) async fn take_part(
     let (heard, mut inbox) = unbounded_channel();
     let up = Arc::new(Up {
         writer: writer.clone(),
-        waiting: Waiting::default(),
+        waiting: Mutex::default(),
         pace,
         has_ended: watch::Sender::new(false),
     });
@@ -173,14 +193,15 @@ fn listen(reader: &mut Reader, up: &Up, heard: &UnboundedSender<Message>) -> End
         match message.head {
             // A training waits for it on a thread of its own.
             Head::Reply { to } => {
-                if let Some(way) = up.waiting().remove(&to) {
+                if let Some(way) = up.way_to(to) {
                     up.writer.send(Message::new(Head::Received { to }));
                     let _ = way.send(message.payload);
                 }
             }
             head => {
                 if let Head::Cancel { to } = head {
-                    up.waiting().remove(&to);
+                    // A training that has not asked yet is not to wait later: a question waits for it.
+                    up.waiting().insert(to, None);
                 }
                 if heard.send(message).is_err() || head == Head::Bye {
                     return Ended::Over;
@@ -221,11 +242,24 @@ async fn obey(
                     phase: Phase(phase),
                     frame,
                 };
-                let training = train(Rc::clone(devices), invite, Arc::clone(up));
+                let (training, up) = (
+                    train(Rc::clone(devices), invite, Arc::clone(up)),
+                    Arc::clone(up),
+                );
+                let training = async move {
+                    training.await;
+                    up.waiting().remove(&to);
+                };
                 trainings.insert(to, tokio::task::spawn_local(training));
             }
             Head::Taken { to } => devices.taken(participant(to))?,
-            Head::Cancel { to } => devices.cancel(participant(to))?,
+            Head::Cancel { to } => {
+                if !trainings.contains_key(&to) {
+                    // No training ends that would forget it.
+                    up.waiting().remove(&to);
+                }
+                devices.cancel(participant(to))?;
+            }
             Head::Question => {
                 let answer = devices.answer(message.payload).await;
                 up.writer.send(Message::with(Head::Answer, answer));

@@ -210,6 +210,37 @@ fn a_peer_that_sends_byte_by_byte_holds_nobody_up() {
     assert_eq!(heard.cut_off, [""; 0]);
 }
 
+/// Is the server of a process whose devices ask for rows, up to its invitations to these users.
+fn inviting(listener: &TcpListener, users: &[u32]) -> (Reader, connection::Writer) {
+    let (stream, _) = listener.accept().unwrap();
+    let (mut reader, writer) = connection::open(stream, None, LARGEST_GREETING, SILENCE).unwrap();
+    reader.next().unwrap();
+    let offer = Head::Offer {
+        largest: LARGEST_GREETING,
+        pace: false,
+        keeps: false,
+    };
+    let needed = "codec.downlink={ select = \"needed-rows\" }";
+    writer.send(Message::with(offer, needed));
+    reader.next().unwrap();
+    writer.send(Message::new(Head::Welcome));
+    for user in users {
+        writer.send(Message::new(Head::Invite {
+            to: first_of(*user),
+            step: 0,
+            number: 0,
+            phase: 0,
+        }));
+    }
+    (reader, writer)
+}
+
+/// Returns the first participation of a user.
+fn first_of(user: u32) -> To {
+    let invitation = 0;
+    To { user, invitation }
+}
+
 /// If this fails, a process whose server goes away stays for ever: its last question waits for its
 /// trainings, and one of these for a reply.
 #[test]
@@ -218,31 +249,39 @@ fn a_training_that_waits_for_a_reply_ends_with_the_connection() {
     let address = listener.local_addr().unwrap();
     thread::scope(|scope| {
         scope.spawn(move || unlucky(address, 0..30));
-        let (stream, _) = listener.accept().unwrap();
-        let (mut reader, writer) =
-            connection::open(stream, None, LARGEST_GREETING, SILENCE).unwrap();
-        reader.next().unwrap();
-        let offer = Head::Offer {
-            largest: LARGEST_GREETING,
-            pace: false,
-            keeps: false,
-        };
-        let needed = "codec.downlink={ select = \"needed-rows\" }";
-        writer.send(Message::with(offer, needed));
-        reader.next().unwrap();
-        writer.send(Message::new(Head::Welcome));
-        let to = To {
-            user: 3,
-            invitation: 0,
-        };
-        writer.send(Message::new(Head::Invite {
-            to,
-            step: 0,
-            number: 0,
-            phase: 0,
-        }));
+        let (mut reader, writer) = inviting(&listener, &[3]);
         assert!(matches!(reader.next().unwrap().head, Head::Request { .. }));
         writer.send(Message::new(Head::Question));
+        drop(writer);
+        while reader.next().is_ok() {}
+    });
+}
+
+/// If this fails, a training that is cancelled before it asks for rows waits for them for ever, and
+/// the next evaluation waits for the training.
+#[test]
+fn a_training_that_is_cancelled_before_it_asks_does_not_wait() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(move || unlucky(address, 0..30));
+        let (mut reader, writer) = inviting(&listener, &[3, 4]);
+        // The only thread is taken by one of them, and the other one has not begun.
+        let Head::Request { to, .. } = reader.next().unwrap().head else {
+            panic!("nothing is asked for");
+        };
+        let other = first_of(7 - to.user);
+        writer.send(Message::new(Head::Cancel { to: other }));
+        // No rows are this short, so that its training fails, and the other one begins.
+        writer.send(Message::new(Head::Reply { to }));
+        writer.send(Message::new(Head::Question));
+        loop {
+            match reader.next().unwrap().head {
+                Head::Answer => break,
+                Head::Request { to, .. } => panic!("{to:?} waits for ever"),
+                _ => {}
+            }
+        }
         drop(writer);
         while reader.next().is_ok() {}
     });
