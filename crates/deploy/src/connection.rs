@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -36,7 +36,9 @@ pub(crate) struct Writer {
     queue: Sender<Message>,
     waiting: Arc<AtomicUsize>,
     stream: Arc<TcpStream>,
-    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
+    silence: Duration,
+    /// Says that nothing is written any more: the thread that writes has the other side of it.
+    ended: Arc<Mutex<Receiver<()>>>,
 }
 
 /// The side of a connection that messages come from.
@@ -138,17 +140,22 @@ pub(crate) fn open(
     let sealed = keys.map(|keys| Sealed::open(keys, &mut timed, &mut to));
     let sealed = sealed.transpose()?;
     let written = (to, sealed.clone(), Arc::clone(&waiting));
-    let thread = thread::Builder::new()
+    let (ends, ended) = channel();
+    thread::Builder::new()
         .name("connection".to_owned())
-        .spawn(move || write_all(written, &queued, silence / HEARTBEATS))?;
+        .spawn(move || {
+            let _ends = ends;
+            write_all(written, &queued, silence / HEARTBEATS);
+        })?;
     let reader = Reader::over(Way { timed, sealed }, largest);
     let stream = Arc::new(stream);
-    let thread = Arc::new(Mutex::new(Some(thread)));
+    let ended = Arc::new(Mutex::new(ended));
     let writer = Writer {
         queue,
         waiting,
         stream,
-        thread,
+        silence,
+        ended,
     };
     Ok((reader, writer))
 }
@@ -163,13 +170,18 @@ impl Writer {
         }
     }
 
-    /// Says that the run is over, and waits until that is written or cannot be.
-    pub(crate) fn say_bye(&self) {
+    /// Says that the run is over, and returns until when to wait for that to be written.
+    pub(crate) fn say_bye(&self) -> Instant {
         self.send(Message::new(Head::Bye));
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(thread) = thread.take() {
-            // A panic there has been reported.
-            let _ = thread.join();
+        Instant::now() + self.silence
+    }
+
+    /// Waits until all is written or cannot be. A peer that has not taken it by then is cut off.
+    pub(crate) fn wait_until(&self, deadline: Instant) {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = deadline.saturating_duration_since(Instant::now());
+        if ended.recv_timeout(left) == Err(RecvTimeoutError::Timeout) {
+            self.cut();
         }
     }
 
@@ -323,5 +335,23 @@ mod tests {
         assert_eq!(*asked.lock().unwrap(), hour);
         let over = Reader::new(Noting(&[9], asked), Some((Instant::now(), hour)), 99);
         assert_eq!({ over }.next().unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+
+    /// If this fails, a peer that takes nothing, or a little now and then, keeps the server from
+    /// writing its report.
+    #[test]
+    fn a_peer_that_takes_nothing_is_cut_off_at_the_deadline() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        let hour = Duration::from_secs(3600);
+        let (_reader, writer) = open(stream, None, 9, hour).unwrap();
+        // No socket has room for so much.
+        writer.send(Message::with(Head::Question, vec![0; 1 << 26]));
+        assert!(writer.say_bye() > Instant::now());
+        writer.wait_until(Instant::now());
+        let mut taken = Vec::new();
+        let _ = peer.read_to_end(&mut taken);
+        assert!(taken.len() < 1 << 26);
     }
 }

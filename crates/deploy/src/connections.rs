@@ -306,12 +306,16 @@ impl Connections {
         self.of(UserId(user), has).unwrap_or(false)
     }
 
-    /// Tells all processes that the run is over.
+    /// Tells all processes that the run is over, and waits until that is written. None is waited for
+    /// before all are told.
     pub(crate) fn say_bye(&self) {
-        for host in self.hosts.borrow().values() {
-            if let Some((_, writer)) = &host.connection {
-                writer.say_bye();
-            }
+        let hosts = self.hosts.borrow();
+        let writers = hosts.values().filter_map(|host| host.connection.as_ref());
+        let told: Vec<_> = writers
+            .map(|(_, writer)| (writer, writer.say_bye()))
+            .collect();
+        for (writer, deadline) in told {
+            writer.wait_until(deadline);
         }
     }
 

@@ -265,7 +265,7 @@ async fn obey(
                 up.writer.send(Message::with(Head::Answer, answer));
                 if let Some(error) = devices.unfit() {
                     // The server is to have the answer before the connection ends.
-                    up.writer.say_bye();
+                    up.writer.wait_until(up.writer.say_bye());
                     return Err(error);
                 }
             }

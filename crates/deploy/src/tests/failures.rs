@@ -4,6 +4,8 @@ use super::greeting::greeted;
 use super::mutated::messages;
 use super::ways::*;
 use super::*;
+use crate::accept::Coming;
+use crate::connections::Connections;
 
 /// If this fails, a device that comes back while the server still holds its old connection is not
 /// invited until that has timed out.
@@ -284,6 +286,41 @@ fn a_training_that_is_cancelled_before_it_asks_does_not_wait() {
         }
         drop(writer);
         while reader.next().is_ok() {}
+    });
+}
+
+/// If this fails, a peer that takes nothing keeps the others from knowing that the run is over.
+#[test]
+fn all_are_told_of_the_end_before_one_is_waited_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let open = || {
+        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        let hour = Duration::from_secs(3600);
+        let (_, writer) = connection::open(stream, None, LARGEST_GREETING, hour).unwrap();
+        (peer, writer)
+    };
+    let ((deaf, first), (mut told, second)) = (open(), open());
+    // No socket has room for so much.
+    first.send(Message::with(Head::Question, vec![0; 1 << 26]));
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let connections = Connections::new(2, 1);
+            for (user, writer) in (0..).zip([first, second]) {
+                let (users, run) = (user..user + 1, 1);
+                let coming = Coming { users, run };
+                connections.join(&coming, u64::from(user), writer).unwrap();
+            }
+            connections.say_bye();
+        });
+        told.set_read_timeout(Some(SILENCE)).unwrap();
+        let mut is_told = false;
+        while let Ok(whole) = whole_message(&mut told) {
+            is_told |= head(&whole) == Head::Bye;
+        }
+        // The server goes on once this has ended.
+        drop(deaf);
+        assert!(is_told);
     });
 }
 
