@@ -130,9 +130,11 @@ fn say(news: &News<'_>, listen: SocketAddr, watch: &mut Watch<'_>, session: &Ses
             "waits for the users {users} (fedrecsim join {listen} --users FIRST..LAST)"
         )),
         News::Complete => session.note("all users are there"),
-        News::CutOff(reason) | News::Left(_, reason) => {
-            session.warn(&format!("a process was cut off: {reason}"));
-        }
+        News::CutOff(reason) => session.warn(&format!("a peer was cut off: {reason}")),
+        News::Left(Range { start, end }, reason) => session.warn(&format!(
+            "the connection of the users {start}..{} is lost: {reason}",
+            end - 1
+        )),
         // The line of those who are missing says so, and the round.
         News::Joined(_) | News::Checkpoint(_) => {}
         News::BeginsAnew(Range { start, end }) => session.warn(&format!(

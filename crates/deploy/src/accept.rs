@@ -21,7 +21,10 @@ pub(crate) type Heard = UnboundedSender<(Instant, Incoming)>;
 pub(crate) enum Incoming {
     Joined(Coming, ConnectionId, Writer),
     Said(ConnectionId, Message),
+    /// A connection that has joined has ended, for this reason.
     Gone(ConnectionId, String),
+    /// A peer was refused before it joined, for this reason.
+    Refused(String),
     Alarm,
 }
 
@@ -98,22 +101,25 @@ pub(crate) fn accept(
         let _ = thread::Builder::new()
             .name("greeting".to_owned())
             .spawn(move || {
-                let reason = match listen(stream, &greeting, id, &heard) {
-                    Ok(()) => "the connection has ended".to_owned(),
-                    Err(reason) => reason,
+                let ended = match listen(stream, &greeting, id, &heard) {
+                    Ok(reason) => Incoming::Gone(id, reason),
+                    Err(reason) => Incoming::Refused(reason),
                 };
-                let _ = heard.send((Instant::now(), Incoming::Gone(id, reason)));
+                let _ = heard.send((Instant::now(), ended));
             });
     });
 }
 
-/// Greets a peer, and passes on what it says. Returns why it was refused or cut off.
+/// Greets a peer, and passes on what it says. Returns how its connection ended.
+///
+/// # Errors
+/// Why it was refused.
 fn listen(
     stream: TcpStream,
     greeting: &Greeting,
     id: ConnectionId,
     heard: &Heard,
-) -> std::result::Result<(), String> {
+) -> std::result::Result<String, String> {
     let in_words = |error: io::Error| error.to_string();
     let keys = greeting.keys.as_ref();
     let opened = connection::open(stream, keys, LARGEST_GREETING, greeting.silence);
@@ -126,13 +132,15 @@ fn listen(
     let _ = heard.send((Instant::now(), joined));
     let ended = loop {
         match reader.next() {
-            Ok(message) if message.head == Head::Bye => break Ok(()),
+            Ok(message) if message.head == Head::Bye => {
+                break "the connection has ended".to_owned();
+            }
             Ok(message) => drop(heard.send((Instant::now(), Incoming::Said(id, message)))),
-            Err(error) => break Err(in_words(error)),
+            Err(error) => break in_words(error),
         }
     };
     writer.cut();
-    ended
+    Ok(ended)
 }
 
 /// Greets a peer, and returns who it is, or why it may not take part.

@@ -61,17 +61,15 @@ pub(crate) async fn sort(
                     Err(reason) => {
                         let refusal = reason.clone().into_bytes();
                         answer.send(Message::with(Head::Refusal, refusal));
-                        Happened::CutOff(reason)
+                        cut_off(&connections, reason)
                     }
                 }
             }
+            Incoming::Refused(reason) => cut_off(&connections, reason),
             Incoming::Gone(id, reason) => match connections.gone(id) {
                 Some(lost) => Happened::Gone(lost, reason),
-                None => {
-                    // A server that waits is to say so now.
-                    connections.changed.notify_one();
-                    Happened::CutOff(reason)
-                }
+                // It was refused, replaced or lost before, which has been said.
+                None => continue,
             },
             Incoming::Said(id, message) if message.head == Head::Answer => {
                 connections.answered(id, message.payload);
@@ -92,6 +90,12 @@ pub(crate) async fn sort(
             return;
         }
     }
+}
+
+/// Returns that a peer was cut off. A server that waits is to say so now.
+fn cut_off(connections: &Connections, reason: String) -> Happened {
+    connections.changed.notify_one();
+    Happened::CutOff(reason)
 }
 
 /// Reads what a peer has sent, messages of `largest` bytes at most, as both ends read it and as the

@@ -99,6 +99,9 @@ fn a_process_that_does_not_fit_is_refused_with_the_reason() {
         while reader.next().is_ok() {}
     });
     assert!(!heard.waited_for.is_empty());
+    // Each of the six is told once, and so is the one whose place was taken.
+    let told = heard.cut_off.len();
+    assert_eq!(told, 7, "{:?}", heard.cut_off);
 }
 
 /// If this fails, a peer that sends a byte now and then keeps a thread of the other side for ever.
