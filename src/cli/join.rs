@@ -34,6 +34,7 @@ pub(crate) fn join(arguments: &JoinArgs, session: &Session) -> Result<Finished> 
     let joining = Joining {
         users: first..last + 1,
         token: token(arguments.token_file.as_deref())?,
+        insecure: arguments.insecure,
         build: build()?,
         threads: threads_of(arguments.threads),
         interrupted: Arc::clone(&session.interrupted),

@@ -39,11 +39,13 @@ pub(crate) fn serve(arguments: ServeArgs, session: &Session) -> Result<Finished>
         .zip(arguments.tls_key.as_deref());
     let keys = keys.map(|(certificate, key)| Keys::of_server(certificate, key));
     let keys = keys.transpose()?;
-    let listener = bind(
-        "--listen",
-        arguments.listen,
-        arguments.insecure || keys.is_some(),
-    )?;
+    let lack = match (&keys, &arguments.token_file) {
+        (Some(_), Some(_)) => None,
+        (Some(_), None) => Some(ANYBODY_JOINS),
+        (None, _) => Some(UNSEALED),
+    };
+    let lack = lack.filter(|_| !arguments.insecure);
+    let listener = bind_unless(lack, "--listen", arguments.listen)?;
     let token = token(arguments.token_file.as_deref())?;
     let shown = arguments.metrics;
     let shown = shown.map(|address| bind("--metrics", address, arguments.insecure));
@@ -260,16 +262,34 @@ fn go_on(path: &Path, kept: u64) -> Result<Arrivals> {
     })
 }
 
+/// What the server lacks on an address that other machines reach, and what it needs.
+type Lack = [&'static str; 2];
+
+const UNSEALED: Lack = [
+    "nothing is encrypted",
+    "give `serve` a certificate and a token (--tls-certificate, --token-file), ",
+];
+
+const ANYBODY_JOINS: Lack = [
+    "anybody there can join",
+    "name a --token-file beside the certificate, ",
+];
+
 /// Listens on an address.
 ///
 /// # Errors
 /// [`Error::Usage`] for one that other machines reach, unless `insecure`, and for one that cannot
 /// be listened on.
 pub(super) fn bind(option: &str, address: SocketAddr, insecure: bool) -> Result<TcpListener> {
-    if !address.ip().is_loopback() && !insecure {
+    let lack = (!insecure).then_some(["nothing is encrypted", ""]);
+    bind_unless(lack, option, address)
+}
+
+fn bind_unless(lack: Option<Lack>, option: &str, address: SocketAddr) -> Result<TcpListener> {
+    if let Some([lack, remedy]) = lack.filter(|_| !address.ip().is_loopback()) {
         return Err(Error::Usage(format!(
-            "{option} {address}: other machines reach this address, and nothing is encrypted; give `serve` a \
-             certificate (--tls-certificate), listen on 127.0.0.1 (over a tunnel, if need be), or say --insecure"
+            "{option} {address}: other machines reach this address, and {lack}; {remedy}listen on 127.0.0.1 (over a \
+             tunnel, if need be), or say --insecure"
         )));
     }
     TcpListener::bind(address).map_err(|reason| {
@@ -322,9 +342,21 @@ mod tests {
     #[test]
     fn an_address_that_is_open_or_in_use_is_refused() {
         let refusal =
-            |address: SocketAddr| bind("--listen", address, false).unwrap_err().to_string();
-        let open = refusal(([0, 0, 0, 0], 0).into());
-        assert!(open.contains("--insecure"), "{open}");
+            |address: SocketAddr| bind("--answer", address, false).unwrap_err().to_string();
+        let everywhere = ([0, 0, 0, 0], 0).into();
+        let open = refusal(everywhere);
+        // It has no certificate.
+        assert!(
+            open.contains("--insecure") && !open.contains("--tls"),
+            "{open}"
+        );
+        for (lack, named) in [
+            (UNSEALED, "--tls-certificate"),
+            (ANYBODY_JOINS, "--token-file"),
+        ] {
+            let open = bind_unless(Some(lack), "--listen", everywhere).unwrap_err();
+            assert!(open.to_string().contains(named), "{open}");
+        }
         let bound = bind("--listen", ([127, 0, 0, 1], 0).into(), false).unwrap();
         let in_use = refusal(bound.local_addr().unwrap());
         assert!(in_use.contains("name another port"), "{in_use}");

@@ -29,6 +29,8 @@ pub struct Joining<'m> {
     pub users: Range<u32>,
     /// The digest of the token that both sides know; zeros for none.
     pub token: Digest,
+    /// Whether the token may go in the clear to another machine.
+    pub insecure: bool,
     /// The digest of the program that both sides run.
     pub build: Digest,
     /// The threads that train.
@@ -53,13 +55,22 @@ pub struct Joining<'m> {
 /// connection breaks, it connects again, and its devices keep their state.
 ///
 /// # Errors
-/// A refusal of the server, those of making the world, and an error if the server does not come
-/// back.
+/// A refusal of the server, those of making the world, an error if the server does not come back, and
+/// one for a token that everybody on the way could read.
 pub fn join(joining: &Joining<'_>, address: impl ToSocketAddrs) -> Result<()> {
     let addresses: Vec<_> = match address.to_socket_addrs() {
         Ok(addresses) => addresses.collect(),
         Err(reason) => return Err(lost(&reason)),
     };
+    let is_elsewhere = addresses.iter().any(|address| !address.ip().is_loopback());
+    let is_secret = joining.token != Digest::default() && joining.keys.is_none();
+    if is_secret && is_elsewhere && !joining.insecure {
+        return Err(Error::Usage(
+            "the server is on another machine, and who reads the network could join with what is sent of the token; name \
+             the certificate of the server (--tls-trust), go over a tunnel to 127.0.0.1, or say --insecure"
+                .to_owned(),
+        ));
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()

@@ -258,6 +258,7 @@ fn joining(users: Range<u32>, keep: Option<PathBuf>) -> Joining<'static> {
     Joining {
         users,
         token: Digest::default(),
+        insecure: false,
         build: BUILD,
         threads: 1,
         interrupted: Arc::new(AtomicBool::default()),

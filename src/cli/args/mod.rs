@@ -324,7 +324,7 @@ pub(crate) struct ServeArgs {
     /// Address to listen on, such as 127.0.0.1:7070.
     #[arg(long, value_name = "ADDR")]
     pub listen: SocketAddr,
-    /// Listen on an address that other machines reach, although nothing is encrypted.
+    /// Listen on an address that other machines reach, although nothing is encrypted or anybody can join.
     #[arg(long)]
     pub insecure: bool,
     /// File with a secret that processes have to know, too. A digest of it is sent, in the clear without
@@ -381,6 +381,9 @@ pub(crate) struct JoinArgs {
     /// File with the secret of the server.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// Send a digest of the secret in the clear to another machine.
+    #[arg(long)]
+    pub insecure: bool,
     /// Talk to a server that has this certificate, or one that it vouches for (PEM), in a build with the
     /// feature `tls`.
     #[arg(long, value_name = "FILE")]

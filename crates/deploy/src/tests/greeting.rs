@@ -47,6 +47,7 @@ fn a_process_that_does_not_fit_is_refused_with_the_reason() {
         let joining = |build, world| Joining {
             users: 0..10,
             token: Digest::default(),
+            insecure: false,
             build,
             threads: 1,
             interrupted: Arc::new(AtomicBool::default()),
@@ -102,6 +103,19 @@ fn a_process_that_does_not_fit_is_refused_with_the_reason() {
     // Each of the six is told once, and so is the one whose place was taken.
     let told = heard.cut_off.len();
     assert_eq!(told, 7, "{:?}", heard.cut_off);
+}
+
+/// If this fails, a token goes over a network in the clear without anybody having said so.
+#[test]
+fn a_token_is_not_sent_in_the_clear_to_another_machine() {
+    let joining = Joining {
+        token: [1; 32],
+        attempts: 0,
+        ..joining(0..30, None)
+    };
+    // Nobody has this address, and nothing is sent there.
+    let refusal = join(&joining, "192.0.2.1:9").unwrap_err().to_string();
+    assert!(refusal.contains("--insecure"), "{refusal}");
 }
 
 /// If this fails, a peer that sends a byte now and then keeps a thread of the other side for ever.
