@@ -1,6 +1,6 @@
 //! A connection: a thread that reads messages from it, and one that writes them.
 
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -219,6 +219,17 @@ impl<S: Patient> Reader<S> {
             Some((_, silence)) => timed.stream.wait_at_most(silence),
             None => Ok(()),
         }
+    }
+
+    /// Waits until the peer says something, and returns whether that is an alert of TLS: it did not
+    /// understand what it was told in the clear.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(crate) fn hears_tls(&mut self) -> io::Result<bool> {
+        let said = self.stream.fill_buf()?;
+        // As a message, this would be a long one of a kind that no server sends first.
+        Ok(matches!(said, [0x15, 3, 1..=4, 0, 2, ..]))
     }
 
     /// Allows messages of this length from now on.

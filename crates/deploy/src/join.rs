@@ -149,6 +149,11 @@ fn greet(
         token: joining.token,
         build: joining.build,
     }));
+    if reader.hears_tls().map_err(Ended::Broken)? {
+        return Err(Ended::Refused(Error::Usage(
+            "the server speaks TLS: name its certificate by --tls-trust".to_owned(),
+        )));
+    }
     let offer = reader.next().map_err(Ended::Broken)?;
     let Head::Offer {
         largest,

@@ -105,6 +105,31 @@ fn a_process_that_does_not_fit_is_refused_with_the_reason() {
     assert_eq!(told, 7, "{:?}", heard.cut_off);
 }
 
+/// If this fails, somebody who has not named the certificate of the server looks for the fault in the
+/// address, after a minute.
+#[test]
+fn a_process_in_the_clear_is_told_that_the_server_speaks_tls() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read_exact(&mut [0; LENGTH_BYTES]).unwrap();
+            // An alert: a message that could not be decoded ends the connection.
+            stream.write_all(&[0x15, 3, 3, 0, 2, 2, 50]).unwrap();
+            let _ = stream.shutdown(Shutdown::Write);
+            while matches!(stream.read(&mut [0; 99]), Ok(1..)) {}
+        });
+        let attempts = 0;
+        let joining = Joining {
+            attempts,
+            ..joining(0..30, None)
+        };
+        let refusal = join(&joining, address).unwrap_err().to_string();
+        assert!(refusal.contains("--tls-trust"), "{refusal}");
+    });
+}
+
 /// If this fails, a token goes over a network in the clear without anybody having said so.
 #[test]
 fn a_token_is_not_sent_in_the_clear_to_another_machine() {
