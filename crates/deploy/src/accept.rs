@@ -243,11 +243,7 @@ mod tests {
     fn a_queue_that_is_full_is_not_waited_for() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let wait = Duration::from_millis(50);
-        let mut queued = Vec::new();
-        while let Ok(stream) = TcpStream::connect_timeout(&address, wait) {
-            queued.push(stream);
-        }
-        assert!(!wake(address));
+        // Each one stays in the queue, until one finds it full and gives up.
+        while wake(address) {}
     }
 }

@@ -228,8 +228,7 @@ mod tests {
     /// others by saying nothing.
     #[test]
     fn one_who_asks_for_too_much_or_says_nothing_is_cut_off() {
-        let most = Duration::from_millis(200);
-        answered(most, |address| {
+        answered(MOST_TIME, |address| {
             for lengths in [[MOST_BYTES + 1, 0], [0, u32::MAX]] {
                 let mut stream = TcpStream::connect(address).unwrap();
                 stream.write_all(GREETING).unwrap();
@@ -239,10 +238,13 @@ mod tests {
                 stream.read_to_end(&mut answer).unwrap();
                 assert_eq!(answer, GREETING);
             }
+        });
+        answered(Duration::from_millis(20), |address| {
             let mut silent = TcpStream::connect(address).unwrap();
             let mut answer = Vec::new();
             silent.read_to_end(&mut answer).unwrap();
-            assert_eq!(answer, GREETING);
+            // On a busy host, the time may be over before the greeting.
+            assert!(GREETING.starts_with(&answer), "{answer:?}");
         });
     }
 
