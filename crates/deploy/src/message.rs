@@ -84,7 +84,7 @@ pub(crate) enum Head {
     Answer,
     /// The sender is there.
     Heartbeat,
-    /// The run is over.
+    /// The server: the run is over. A process: its devices cannot begin as the server asks.
     Bye,
 }
 
