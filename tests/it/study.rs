@@ -556,7 +556,7 @@ fn arms_without_data_are_left_out_where_the_study_allows_it() {
     let output = study(&workshop, &["--out", "left-out"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
-        said.contains("run left out, since the data set is not here"),
+        said.contains(" left out, since the data set is not here"),
         "{said}"
     );
     let table = std::fs::read_to_string(workshop.path("left-out/study.md")).unwrap();
