@@ -123,7 +123,7 @@ def take_searches(folders, cut, home=REPORTS):
     settings = CHOSEN / study_of(home).replace(".toml", "-settings.toml")
     known = tables(settings.read_text()) if settings.exists() else {}
     search = f"fedrecsim search studies/{study_of(home)}"
-    text = f"# What `{search}` has chosen, by validation alone. The logs are beside this file.\n"
+    text = f"# What `{search}` has chosen, by validation alone. The logs are beside this\n# file.\n"
     settings.write_text(text + "".join(f"\n{table}" for _, table in sorted((known | chosen).items())))
 
 
