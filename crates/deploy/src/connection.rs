@@ -357,7 +357,7 @@ mod tests {
         let (stream, _) = listener.accept().unwrap();
         let hour = Duration::from_secs(3600);
         let (_reader, writer) = open(stream, None, 9, hour).unwrap();
-        // No socket has room for so much.
+        // A socket has no room for 64 MiB, so that the writer waits for the peer.
         writer.send(Message::with(Head::Question, vec![0; 1 << 26]));
         assert!(writer.say_bye() > Instant::now());
         writer.wait_until(Instant::now());

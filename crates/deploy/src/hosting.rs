@@ -255,7 +255,7 @@ async fn obey(
             Head::Taken { to } => devices.taken(participant(to))?,
             Head::Cancel { to } => {
                 if !trainings.contains_key(&to) {
-                    // No training ends that would forget it.
+                    // The end of a training takes its entry away. Where none is under way, nothing else would.
                     up.waiting().remove(&to);
                 }
                 devices.cancel(participant(to))?;

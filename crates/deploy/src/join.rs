@@ -111,7 +111,7 @@ pub fn join(joining: &Joining<'_>, address: impl ToSocketAddrs) -> Result<()> {
 /// Returns how an attempt ended whose connection could not be opened.
 fn unopened(reason: io::Error) -> Ended {
     match reason.kind() {
-        // It would be the same the next time.
+        // A further attempt would end in the same way.
         io::ErrorKind::InvalidData => {
             Ended::Refused(Error::Usage(format!("cannot join the server: {reason}")))
         }

@@ -216,7 +216,7 @@ mod tests {
             for _ in 0..2 {
                 let way = probe(address).unwrap();
                 assert!(way.round_trip > Duration::ZERO, "{way:?}");
-                // No loopback is slower than a modem, or faster than a petabit.
+                // A loopback has a rate between that of a modem and a petabit per second.
                 for rate in [way.up_bits_per_s, way.down_bits_per_s] {
                     assert!((1e5..1e15).contains(&rate), "{way:?}");
                 }

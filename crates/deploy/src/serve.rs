@@ -130,7 +130,7 @@ pub fn serve(
         outcome
     });
     over.store(true, Ordering::Relaxed);
-    // One that cannot be woken ends with this process.
+    // An acceptor that cannot be woken ends with this process.
     if wake(here) {
         let _ = acceptor.join();
     }

@@ -68,7 +68,7 @@ pub(crate) async fn sort(
             Incoming::Refused(reason) => cut_off(&connections, reason),
             Incoming::Gone(id, reason) => match connections.gone(id) {
                 Some(lost) => Happened::Gone(lost, reason),
-                // It was refused, replaced or lost before, which has been said.
+                // The connection was refused, replaced or lost before, and the log has it already.
                 None => continue,
             },
             Incoming::Said(id, message) if message.head == Head::Answer => {

@@ -45,6 +45,15 @@ pub(crate) trait Making: PersonalDownloads + Clone + 'static {
     fn visit_state(&mut self, state: &mut StateVisitor<'_>) -> Result<()>;
 }
 
+/// Returns the traffic of a method whose server makes each user a table from each upload.
+pub(crate) fn traffic(declared: Traffic) -> Traffic {
+    Traffic {
+        has_personal_downloads: true,
+        upload_use: UploadUse::Each,
+        ..declared
+    }
+}
+
 /// Holds the parameters, and what the last step has made.
 pub(crate) struct MakingServer<M: Making> {
     parameters: M::Parameters,

@@ -151,7 +151,7 @@ fn devices_that_begin_anew_after_a_checkpoint_do_not_go_back_to_it() {
     });
     assert!(stopped.unwrap().stopped_by.is_some());
     kept.stops_after = 0;
-    // It is asked to begin, for the baselines, and for the evaluation of the third round.
+    // The process is asked to begin, for the baselines, and for the evaluation of the third round.
     let killed = Killed {
         stays: 0..10,
         comes_anew: 10..30,

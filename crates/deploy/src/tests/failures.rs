@@ -297,7 +297,7 @@ fn all_are_told_of_the_end_before_one_is_waited_for() {
         (peer, writer)
     };
     let ((deaf, first), (mut told, second)) = (open(), open());
-    // No socket has room for so much.
+    // A socket has no room for 64 MiB, so that the writer waits for the peer.
     first.send(Message::with(Head::Question, vec![0; 1 << 26]));
     thread::scope(|scope| {
         scope.spawn(move || {

@@ -11,7 +11,7 @@
 use self::server::Step;
 use super::declare::learn::contrast::{Contrast, packed_bytes};
 use super::prelude::*;
-use super::user_tables::MakingServer;
+use super::user_tables::{self, MakingServer};
 use fedrecsim_model::ValueType;
 
 mod clusters;
@@ -128,11 +128,7 @@ impl Declare for CoFedRec {
     }
 
     fn traffic(&self, declared: Traffic) -> Traffic {
-        Traffic {
-            has_personal_downloads: true,
-            upload_use: UploadUse::Each,
-            ..declared
-        }
+        user_tables::traffic(declared)
     }
 
     fn server(&self, averager: Averager) -> Box<dyn Server> {

@@ -10,7 +10,7 @@ use self::mix::{Mixing, Mixtures};
 use super::choices;
 use super::declare::learn;
 use super::prelude::*;
-use super::user_tables::{MakingServer, number_of_samples};
+use super::user_tables::{self, MakingServer, number_of_samples};
 use principal::Principal;
 
 pub(crate) mod mix;
@@ -153,11 +153,7 @@ impl Declare for FedCa {
     }
 
     fn traffic(&self, declared: Traffic) -> Traffic {
-        Traffic {
-            has_personal_downloads: true,
-            upload_use: UploadUse::Each,
-            ..declared
-        }
+        user_tables::traffic(declared)
     }
 
     fn server(&self, averager: Averager) -> Box<dyn Server> {

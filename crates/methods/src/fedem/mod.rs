@@ -13,7 +13,7 @@ use super::declare::{learn, private_perceptron};
 use super::fedca::Mixture;
 use super::fedca::mix::{Mixing, Mixtures};
 use super::prelude::*;
-use super::user_tables::{MakingServer, number_of_samples};
+use super::user_tables::{self, MakingServer, number_of_samples};
 
 #[cfg(test)]
 mod tests;
@@ -168,11 +168,7 @@ impl<const SLOPES_PASS: bool> Declare for FedEm<SLOPES_PASS> {
     }
 
     fn traffic(&self, declared: Traffic) -> Traffic {
-        Traffic {
-            has_personal_downloads: true,
-            upload_use: UploadUse::Each,
-            ..declared
-        }
+        user_tables::traffic(declared)
     }
 
     fn server(&self, averager: Averager) -> Box<dyn Server> {

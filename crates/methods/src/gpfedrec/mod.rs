@@ -12,7 +12,7 @@ use super::choices;
 use super::declare::private_perceptron;
 use super::fedncf::HIDDEN_UNITS;
 use super::prelude::*;
-use super::user_tables::MakingServer;
+use super::user_tables::{self, MakingServer};
 
 mod graph;
 #[cfg(test)]
@@ -136,11 +136,7 @@ impl Declare for GpFedRec {
     }
 
     fn traffic(&self, declared: Traffic) -> Traffic {
-        Traffic {
-            has_personal_downloads: true,
-            upload_use: UploadUse::Each,
-            ..declared
-        }
+        user_tables::traffic(declared)
     }
 
     fn server(&self, averager: Averager) -> Box<dyn Server> {

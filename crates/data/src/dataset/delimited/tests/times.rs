@@ -313,7 +313,7 @@ fn what_stands_for_no_time_is_missing() {
     assert!(fault("a,x,1,9223372036854775807\n", &own).ends_with(SKIP));
     let beyond = fault("a,x,1,2000-12-31\na,y,1,9999-12-31\n", &four_columns(","));
     assert!(beyond.contains("times go from 1678 to 2261"), "{beyond}");
-    // It is a name, and the size of other numbers.
+    // A name or a rating may have these digits, and with one nine fewer they are a time in 2001.
     for row in [
         "9999-12-31,9999999999,1,9",
         "a,x,9999999999,9",
