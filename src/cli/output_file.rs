@@ -115,16 +115,18 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8], overwrite: bool) -> Result<(
     write(OutputFile::create(path, overwrite, false)?, bytes)
 }
 
-/// Writes files to a folder, each whole or not at all, and none of them through a link.
+/// Writes files to a folder, none of them through a link. All are written before the first one gets
+/// its name, so that a full disk leaves the folder as it was.
 ///
 /// # Errors
 /// As [`write_file`].
 pub(crate) fn write_files(folder: &Path, files: Files, overwrite: bool) -> Result<()> {
-    let mut files = files.into_iter();
-    files.try_for_each(|(name, bytes)| {
-        let output = OutputFile::beside(folder.join(name), overwrite, false)?;
-        write(output, &bytes)
-    })
+    let written = files.into_iter().map(|(name, bytes)| {
+        let begun = OutputFile::beside(folder.join(name), overwrite, false)?;
+        write_all(begun, &bytes)
+    });
+    let written: Vec<OutputFile> = written.collect::<Result<_>>()?;
+    written.into_iter().try_for_each(OutputFile::publish)
 }
 
 /// Copies a file to one of a folder, with its permissions.
@@ -146,10 +148,14 @@ pub(crate) fn copy_file(from: &Path, to: &Path) -> Result<()> {
 ///
 /// # Errors
 /// As [`OutputFile::publish`].
-pub(crate) fn write((output, mut file): (OutputFile, File), bytes: &[u8]) -> Result<()> {
+pub(crate) fn write(begun: (OutputFile, File), bytes: &[u8]) -> Result<()> {
+    write_all(begun, bytes)?.publish()
+}
+
+fn write_all((output, mut file): (OutputFile, File), bytes: &[u8]) -> Result<OutputFile> {
     let written = file.write_all(bytes);
     written.map_err(|reason| output.unwritten(reason))?;
-    output.publish()
+    Ok(output)
 }
 
 /// Removes a file if it is there.

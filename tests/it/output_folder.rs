@@ -79,12 +79,14 @@ fn a_folder_where_nobody_may_write_is_refused_before_the_run() {
     );
 }
 
-/// Runs the program where no file can have a byte, and returns its status and what it says.
+/// Runs the program where no file can have more than so many blocks of 512 bytes, and returns its
+/// status and what it says.
 #[cfg(target_os = "linux")]
-fn on_a_full_disk(words: &[&Path]) -> (Option<i32>, String) {
+fn with_room_for(blocks: u32, words: &[&Path]) -> (Option<i32>, String) {
     // The signal is ignored, so that writing fails with an error as it does on a full disk.
+    let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
     let output = Command::new("sh")
-        .args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""])
+        .args(["-c", &limited])
         .arg(env!("CARGO_BIN_EXE_fedrecsim"))
         .args(words)
         .env_remove("FEDRECSIM_DATA")
@@ -103,7 +105,7 @@ fn a_disk_without_room_is_said_before_the_run_and_keeps_nothing() {
     let scenario = workshop.write("without-data.toml", WITHOUT_DATA);
     let report = workshop.report();
     let words = ["run".as_ref(), &*scenario, "--out".as_ref(), &*report];
-    let (status, said) = on_a_full_disk(&words);
+    let (status, said) = with_room_for(0, &words);
     assert_eq!(status, Some(2), "{said}");
     // If the folder were not tried first, the message would name the missing data set.
     assert!(said.contains("the report cannot be written to"), "{said}");
@@ -143,11 +145,44 @@ fn a_study_and_a_comparison_without_room_leave_no_folder() {
         ["study".as_ref(), &*study],
         ["compare".as_ref(), &*workshop.report()],
     ] {
-        let (status, said) = on_a_full_disk(&[&words[..], &["--out".as_ref(), &*out]].concat());
+        let (status, said) = with_room_for(0, &[&words[..], &["--out".as_ref(), &*out]].concat());
         assert_eq!(status, Some(1), "{words:?}: {said}");
         assert!(said.contains("cannot write"), "{words:?}: {said}");
         assert!(!workshop.path("deep").exists(), "{words:?}: {said}");
     }
+}
+
+/// If this fails, a disk that fills up while results are written leaves some of the files, and
+/// nobody sees that others are missing, or the files of an earlier report are lost.
+#[cfg(target_os = "linux")]
+#[test]
+fn results_without_room_leave_no_file_and_keep_those_that_were_there() {
+    let workshop = Workshop::new();
+    let small = workshop.small();
+    let report = workshop.report();
+    let out: [&Path; 2] = ["--out".as_ref(), &*report];
+    let run = ["run".as_ref(), &*small, out[0], out[1]];
+    // All files but the page have room.
+    let (status, said) = with_room_for(60, &run);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("report.html"), "{said}");
+    assert!(!report.exists(), "{said}");
+
+    workshop
+        .arguments(small.clone(), &["training.rounds=1"])
+        .carry_out()
+        .unwrap();
+    let before = workshop.run_json();
+    let over: [&Path; 1] = ["--overwrite".as_ref()];
+    let (status, said) = with_room_for(60, &[&run[..], &over].concat());
+    assert_eq!(status, Some(1), "{said}");
+    assert_eq!(workshop.run_json(), before, "{said}");
+
+    let compared = workshop.path("compared");
+    let compare = ["compare".as_ref(), &*report, "--out".as_ref(), &*compared];
+    let (status, said) = with_room_for(60, &compare);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(!compared.exists(), "{said}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::exporter::{self, EXPORTERS, Exporter};
 use super::file_names::{self, RUN_JSON};
 use super::lock::{self, FolderLock};
 use super::record::RunRecord;
-use fedrecsim_core::{Error, Result, begin_file};
+use fedrecsim_core::{Error, Partial, Result, begin_file};
 use fedrecsim_sim::checkpoint;
 
 #[cfg(test)]
@@ -128,9 +128,9 @@ impl ReportFolder {
     /// `scenario.toml` and the charts. Files of an earlier report in the folder are replaced, or
     /// removed where this one has no such file; other files are left alone.
     ///
-    /// Everything is rendered before anything is written, and each file appears whole under its
-    /// name or not at all; `run.json` is the last, so that the run does not count as complete
-    /// before all of its report is there.
+    /// Everything is rendered before anything is written, and all files are written before the first
+    /// one gets its name: a full disk leaves the folder as it was. `run.json` gets its name last, so
+    /// that the run does not count as complete before all of its report is there.
     ///
     /// # Errors
     /// The errors of the exporters if they refuse the record, or [`Error::Write`] with the file.
@@ -149,18 +149,19 @@ impl ReportFolder {
     /// # Errors
     /// [`Error::Write`] with the file.
     pub fn write_files(&self, files: &[(&str, &[u8])]) -> Result<()> {
-        let (last, others): (Vec<_>, Vec<_>) =
-            files.iter().partition(|(name, _)| *name == RUN_JSON);
-        others
+        let written: Vec<(&str, Partial)> = files
             .iter()
-            .try_for_each(|(name, bytes)| self.put(name, bytes))?;
+            .map(|(name, bytes)| Ok((*name, self.write_partial(name, bytes)?)))
+            .collect::<Result<_>>()?;
+        let (last, others): (Vec<_>, Vec<_>) =
+            written.into_iter().partition(|(name, _)| *name == RUN_JSON);
+        self.name(others)?;
         for name in exporter::file_names(&self.exporters)
             .filter(|name| files.iter().all(|(other, _)| other != name))
         {
             self.if_there(name, |path| fs::remove_file(path))?;
         }
-        last.iter()
-            .try_for_each(|(name, bytes)| self.put(name, bytes))
+        self.name(last)
     }
 
     /// Forces the report to the disk, after which the run's checkpoints may be removed.
@@ -204,15 +205,23 @@ impl ReportFolder {
         file.write_all(b"probe")
     }
 
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        let path = self.path.join(name);
+    fn write_partial(&self, name: &str, bytes: &[u8]) -> Result<Partial> {
         let is_private = file_names::OF_USERS.contains(&name) || name == checkpoint::END;
         let write = || {
             let (mut file, partial) = begin_file(&self.path.join(partial_name(name)), is_private)?;
             file.write_all(bytes)?;
-            partial.persist(&path)
+            Ok(partial)
         };
-        write().map_err(|error| Error::write(path.clone(), error))
+        write().map_err(|error| Error::write(self.path.join(name), error))
+    }
+
+    fn name(&self, written: Vec<(&str, Partial)>) -> Result<()> {
+        written.into_iter().try_for_each(|(name, partial)| {
+            let path = self.path.join(name);
+            partial
+                .persist(&path)
+                .map_err(|error| Error::write(path, error))
+        })
     }
 
     fn if_there(&self, name: &str, what: impl Fn(&Path) -> io::Result<()>) -> Result<()> {
