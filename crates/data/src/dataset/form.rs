@@ -179,28 +179,40 @@ const SEPARATORS: [(&str, &str); 6] = [
 ];
 
 /// Returns what separates the fields of the first `lines` of a text, and its name; `None` if nothing usual
-/// does. If anything does, it occurs as often in each of them, outside of quotation marks.
+/// does. If anything does, it occurs as often in each of them, outside of quotation marks. The first line
+/// may be a title, which has no fields.
 pub(super) fn separator_of<'l>(
     lines: impl Iterator<Item = &'l [u8]>,
 ) -> Option<(&'static str, &'static str)> {
-    let mut counts = lines.take(20).map(|line| {
-        let plain = without_quoted(line);
-        SEPARATORS.map(|(separator, _)| occurrences(&plain, separator))
-    });
-    let first = counts.next()?;
-    let mut is_even = first.map(|count| count > 0);
-    for of_line in counts {
-        for (place, even) in is_even.iter_mut().enumerate() {
-            *even = *even && of_line[place] == first[place];
-        }
-    }
+    let counts: Vec<[usize; SEPARATORS.len()]> = lines
+        .take(20)
+        .map(|line| {
+            let plain = without_quoted(line);
+            SEPARATORS.map(|(separator, _)| occurrences(&plain, separator))
+        })
+        .collect();
+    let (first, others) = counts.split_first()?;
+    let below_a_title = || even_separator(others).filter(|_| others.len() > 1);
+    let any = || first.iter().position(|count| *count > 0);
+    let place = even_separator(&counts)
+        .or_else(below_a_title)
+        .or_else(any)?;
+    Some(SEPARATORS[place])
+}
+
+/// Returns the separator that occurs most often and as often in each line.
+fn even_separator(counts: &[[usize; SEPARATORS.len()]]) -> Option<usize> {
+    let first = counts.first()?;
     // Blanks stand in names too, so that they count only where there is nothing else. A decimal comma is
     // rarer than the semicolons around it.
     let others = 0..SEPARATORS.len() - 1;
-    let most = others.filter(|place| is_even[*place]).rev();
-    let even = most.max_by_key(|place| first[*place]);
-    let place = even.or_else(|| first.iter().position(|count| *count > 0))?;
-    Some(SEPARATORS[place])
+    let is_even = |place: &usize| {
+        first[*place] > 0 && counts.iter().all(|line| line[*place] == first[*place])
+    };
+    others
+        .rev()
+        .filter(is_even)
+        .max_by_key(|place| first[*place])
 }
 
 fn occurrences(line: &[u8], separator: &str) -> usize {

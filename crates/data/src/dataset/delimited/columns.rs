@@ -84,8 +84,11 @@ impl Columns {
                 "expected at least {position} columns separated by {separator:?} (column {position} is the {role}), found {}: {}{}",
                 first.len(),
                 listed(first),
-                match first.len() > 1 && source.widens && sizes::may_be_sizes(first) {
-                    true => format!("; {}", sizes::SIZES),
+                match source.widens {
+                    true if first.len() > 1 && sizes::may_be_sizes(first) => {
+                        format!("; {}", sizes::SIZES)
+                    }
+                    true => format!("; {IF_A_TITLE}"),
                     false => other_separator(first, separator),
                 }
             )),
@@ -329,6 +332,9 @@ fn in_toml(name: &str) -> (String, bool) {
     let written: String = written.collect();
     (format!("\"{written}\""), name.chars().any(is_hidden))
 }
+
+/// What to do about a line that says what the file is.
+pub(super) const IF_A_TITLE: &str = "if this line is a title, put `#` in front of it";
 
 /// Returns advice to take another separator, if the whole first line is one field and has one.
 fn other_separator(first: &ByteRecord, separator: &str) -> String {

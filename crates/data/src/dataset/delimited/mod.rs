@@ -34,7 +34,7 @@ use crate::dataset::form::{COMMENT_MARKS, is_comment};
 use crate::dataset::ratings::{Interaction, Ratings};
 use crate::dataset::{compressed, given};
 use crate::records::{line_of, malformed, shown};
-use columns::Columns;
+use columns::{Columns, IF_A_TITLE};
 use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::DelimitedSpec;
 use rows::{Keep, Rows};
@@ -176,7 +176,9 @@ fn parse_rows<'a>(
                     format!("{fault}; for the first line: {}", sizes::SIZES)
                 }
                 Fault::Incomplete(fault) | Fault::Wrong(fault) if may_be_header => {
-                    fault + "; if this line names the columns, say `header = true`"
+                    format!(
+                        "{fault}; if this line names the columns, say `header = true`; {IF_A_TITLE}"
+                    )
                 }
                 Fault::Incomplete(fault) => {
                     fault + "; `dataset.columns.on_incomplete = \"skip\"` leaves out such rows"

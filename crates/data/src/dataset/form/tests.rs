@@ -181,6 +181,7 @@ fn the_separator_is_the_usual_one_that_every_line_has_as_often() {
         ("1;2;3,5\n1;3;4,0", "semicolons"),
         ("1,The Lord of the Rings,5", "commas"),
         ("1::Good, the Bad::5\n1::Heat::4", "`::`"),
+        ("My ratings of 2024\n1,2,3\n4,5,6", "commas"),
     ] {
         assert_eq!(of(line).unwrap().1, name);
     }

@@ -452,12 +452,14 @@ fn a_header_that_was_forgotten_or_is_none_is_told() {
     );
     let unreadable = fault("who,what,rating,time\n1,2,3,4\n", &four_columns(","));
     let expected = "ratings:1: expected a finite rating in column 3, found \"rating\"; if this line names the columns, say \
-                    `header = true`";
+                    `header = true`; if this line is a title, put `#` in front of it";
     assert_eq!(unreadable, expected);
     let header = DelimitedSpec {
         header: Some(true),
         ..implicit.clone()
     };
+    let title = fault("My ratings of 2024\n1,2,3,4\n5,6,7,8\n", &four_columns(","));
+    assert!(title.ends_with("put `#` in front of it"), "{title}");
     let none = fault("1,2,3,4\n5,6,7,8\n", &header);
     assert!(
         none.starts_with("ratings:1: `header = true` says that this line names the columns"),
