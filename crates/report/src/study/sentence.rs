@@ -66,7 +66,6 @@ impl Question<'_> {
         let Some(why) = ranked.first().and_then(leak) else {
             return (self.told(ranked), self.besides(ranked));
         };
-        let leading = self.list(&leaking);
         if honest.iter().filter(is_method).count() == 0 {
             let told = self.within(self.told(ranked));
             let told = format!("By a protocol that leaks ({why}): {told}");
@@ -75,8 +74,8 @@ impl Question<'_> {
         let value = self.value(leaking[0]).map(|value| range(&value));
         let told = self.within(self.told(&honest));
         let sentence = format!(
-            "{leading} lead{} by a protocol that leaks ({why}): {} {}. Without it, {}",
-            if leaking.len() == 1 { "s" } else { "" },
+            "{} leads by a protocol that leaks ({why}): {} {}. Without it, {}",
+            self.list(&leaking[..1]),
             self.label(),
             value.unwrap_or_default(),
             told
