@@ -9,8 +9,8 @@ Debian's package `python3-simgrid` (3.32) suffices. FEDRECSIM names the program 
 SimGrid is told who is invited in each round, the bytes of every frame, how long each training takes, and how fast each
 link is when nobody else uses the server's. It finds out when the transfers arrive and when the rounds end. Every device
 is an actor that downloads, trains and uploads, and the next round begins with the last arrival. The fluid model CM02
-has all its factors off. A transfer takes its latency after its last byte, as the model here does, and holds one of the server's
-connections until then.
+has all its factors off. A transfer takes its latency after its last byte, as the model here does, and holds one of the
+server's connections until then.
 
 Left out: rounds that end before all have arrived, and transfers that are cut off.
 """
