@@ -1,7 +1,7 @@
 //! Takes the part of a file's ratings that a scenario keeps, one filter after the other.
 
 use super::ratings::{Interaction, Ratings};
-use fedrecsim_core::{Result, Streams};
+use fedrecsim_core::{Error, Result, Streams};
 use fedrecsim_scenario::{DatasetSpec, RepeatedPairs};
 
 /// The numbers of ratings, users, items and positives.
@@ -38,7 +38,7 @@ pub fn filtered(
     if repeated != RepeatedPairs::Keep {
         let name = format!("{repeated:?}").to_lowercase();
         filter(format!("repeated_pairs = {name:?}"), false, &|all| {
-            Ok(all.without_repeats(repeated))
+            all.without_repeats(repeated)
         })?;
     }
     if let Some(least) = spec.positive_from {
@@ -92,7 +92,10 @@ impl Ratings {
 
     /// Leaves one row of each pair of user and item. Of a sum, the latest label counts. Among equal times the row that stands first in the
     /// file is the latest, as for the split.
-    fn without_repeats(mut self, way: RepeatedPairs) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::Dataset`] for a sum that single precision does not hold.
+    fn without_repeats(mut self, way: RepeatedPairs) -> Result<Self> {
         let mut order: Vec<usize> = (0..self.users.len()).collect();
         let latest_first = |row: &usize| {
             let Interaction { item, time, .. } = self.interactions[*row];
@@ -114,6 +117,14 @@ impl Ratings {
                     rows.iter().map(|row| value(&self.interactions[*row])).sum()
                 };
                 let (rating, weight) = (of(|row| row.rating), of(|row| row.weight));
+                if !(rating.is_finite() && weight.is_finite()) {
+                    let (user, item) = pair(kept, &self);
+                    return Err(Error::Dataset(format!(
+                        "the ratings of item {:?} by user {:?} add up to more than 3.4e38 (dataset.repeated_pairs = \
+                         \"sum\"): write them in a larger unit",
+                        self.item_names[item as usize], self.user_names[user as usize]
+                    )));
+                }
                 self.interactions[kept] = Interaction {
                     rating,
                     weight,
@@ -121,7 +132,7 @@ impl Ratings {
                 };
             }
         }
-        self.rows_only(|row, _, _| is_kept[row])
+        Ok(self.rows_only(|row, _, _| is_kept[row]))
     }
 }
 
@@ -215,11 +226,26 @@ mod tests {
                 item_names: names(1),
                 ..Ratings::default()
             };
-            let left = all.without_repeats(RepeatedPairs::Sum).interactions;
+            let left = all
+                .without_repeats(RepeatedPairs::Sum)
+                .unwrap()
+                .interactions;
             (left.len(), left[0].rating, left[0].is_positive)
         };
         assert_eq!(of([row(2.0, 1, true), row(3.0, 2, false)]), (1, 5.0, false));
         assert_eq!(of([row(2.0, 1, false), row(3.0, 2, true)]), (1, 5.0, true));
+        let all = Ratings {
+            users: vec![0, 0],
+            interactions: vec![row(3e38, 1, true), row(3e38, 2, true)],
+            user_names: names(1),
+            item_names: names(1),
+            ..Ratings::default()
+        };
+        let refused = all.without_repeats(RepeatedPairs::Sum).unwrap_err();
+        assert!(
+            refused.to_string().contains("add up to more than"),
+            "{refused}"
+        );
     }
 
     /// If this fails, somebody is told that a filter takes more or less away than it does.

@@ -1,6 +1,8 @@
 //! Tells what a file is by its first bytes. What is no table of ratings is refused with its name and
 //! the way to make one of it.
 
+mod dump;
+mod several_lines;
 mod text;
 
 pub(super) use text::{WRITE_PAIRS, form_of};

@@ -129,7 +129,7 @@ impl Ratings {
             }
             if of_users.is_empty() {
                 return Err(Error::Dataset(format!(
-                    "nothing is left: dataset.k_core is {least}, and no part of the ratings is as dense"
+                    "nothing is left: dataset.k_core is {least}, and no part is as dense of the ratings that the filters before it leave"
                 )));
             }
             if of_users.iter().chain(&of_items).all(|rows| *rows >= least) {
@@ -291,7 +291,7 @@ impl Ratings {
 /// Returns the error for a filter that leaves nobody.
 pub(super) fn nobody_left(minimum: u32, most: usize) -> Error {
     Error::Dataset(format!(
-        "no user is left: dataset.minimum_interactions is {minimum}, but the most active user has {most} ratings"
+        "no user is left: dataset.minimum_interactions is {minimum}, but the most active user has {most} ratings that the filters before it leave"
     ))
 }
 
@@ -401,7 +401,7 @@ mod tests {
             .to_string();
         assert_eq!(
             error,
-            "no user is left: dataset.minimum_interactions is 50, but the most active user has 2 ratings"
+            "no user is left: dataset.minimum_interactions is 50, but the most active user has 2 ratings that the filters before it leave"
         );
     }
 

@@ -263,6 +263,8 @@ pub(super) fn remedy(text: &str) -> Option<&'static str> {
         Some("write the month and its day, as in 2000-12-31")
     } else if matches!(parts[..], [_, word, year] if month(word).is_some() && year.len() == 2) {
         Some("write the year with four digits")
+    } else if is_no_day(text) {
+        Some("there is no such day or hour: mend it, or find out where it comes from")
     } else if without_week.is_some() {
         Some(
             "the day of the week is not that of the date: leave it out, or find out which of both is right",
@@ -272,6 +274,25 @@ pub(super) fn remedy(text: &str) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+/// Returns whether a text has the form of a date and a time, which would be one with other digits.
+fn is_no_day(text: &str) -> bool {
+    let other = |from: usize, digits: &str| {
+        let mut mended = text.to_owned();
+        let is_there = text.is_ascii()
+            && text
+                .as_bytes()
+                .get(from..from + 2)
+                .is_some_and(|part| part.iter().all(u8::is_ascii_digit));
+        is_there && {
+            mended.replace_range(from..from + 2, digits);
+            parse(&mended).is_some()
+        }
+    };
+    [(5, "01"), (8, "01"), (11, "01"), (14, "01"), (17, "01")]
+        .into_iter()
+        .any(|(from, digits)| other(from, digits))
 }
 
 /// Returns whether a text is a week of ISO 8601, as in `2011-W10-7`.

@@ -131,6 +131,7 @@ pub(super) fn again(columns: &Columns, header: &ByteRecord, row: &ByteRecord) ->
         row.len() == header.len()
             && places.all(|place| trimmed(header, place) == trimmed(row, place))
     };
+    let row = &without_mark_of_order(row);
     let may_be = trimmed(row, columns.user).starts_with(trimmed(header, columns.user));
     let is_again =
         may_be && (is_like(row) || names_without_types(row).is_some_and(|row| is_like(&row)));
@@ -140,6 +141,65 @@ pub(super) fn again(columns: &Columns, header: &ByteRecord, row: &ByteRecord) ->
          both are ratings, say `header = false`"
             .to_owned()
     })
+}
+
+/// Returns a row without the mark of byte order that files have which were put together.
+fn without_mark_of_order(row: &ByteRecord) -> ByteRecord {
+    let fields = row.iter();
+    fields
+        .map(|field| field.strip_prefix("\u{feff}".as_bytes()).unwrap_or(field))
+        .collect()
+}
+
+/// Returns why the line behind the header is no rating: it rules the header off, or has the types of the columns.
+pub(super) fn below(columns: &Columns, row: &ByteRecord) -> Option<String> {
+    const TYPES: [&str; 26] = [
+        "bigint",
+        "bool",
+        "boolean",
+        "category",
+        "char",
+        "date",
+        "datetime",
+        "double",
+        "factor",
+        "float",
+        "float32",
+        "float64",
+        "id",
+        "int",
+        "int32",
+        "int64",
+        "integer",
+        "long",
+        "number",
+        "numeric",
+        "object",
+        "str",
+        "string",
+        "text",
+        "timestamp",
+        "varchar",
+    ];
+    let all = |is: &dyn Fn(&str) -> bool| {
+        let mut fields = (0..row.len()).map(|place| trimmed(row, place));
+        fields.all(|field| std::str::from_utf8(field).is_ok_and(is))
+    };
+    let is_rule =
+        |field: &str| field.len() > 1 && field.bytes().all(|byte| b"-=_+:".contains(&byte));
+    let is_type = |field: &str| {
+        let name = field.split(['(', ':']).next().unwrap_or_default();
+        TYPES.contains(&&*name.to_lowercase())
+    };
+    let what = match () {
+        () if columns.count < 2 => return None,
+        () if all(&is_rule) => "rules the header off",
+        () if all(&is_type) => "has the types of the columns",
+        () => return None,
+    };
+    Some(format!(
+        "this line {what} and is no rating: leave it out, as with `sed 2d FILE > mended.csv`"
+    ))
 }
 
 /// Words that name a column of users, and one of items. Somebody may be called so.
@@ -227,11 +287,11 @@ pub(super) struct Occurrences {
 }
 
 impl Occurrences {
-    /// Returns whether a first row whose user and item no other row has is probably no rating: as many
-    /// ratings are alone as one in a hundred at most, and by chance both were so in one file of a thousand.
+    /// Returns whether a row at an end of the file whose user and item no other row has is probably no rating: no
+    /// other is alone, or one in a hundred at most, and by chance both were so in one file of a thousand.
     fn are_rare(&self) -> bool {
         let [users, items] = self.single;
-        100 * self.alone <= self.rows
+        (self.alone == 1 || 100 * self.alone <= self.rows)
             && 1000.0 * users as f64 * items as f64 <= (self.rows as f64).powi(2)
     }
 }
@@ -250,6 +310,31 @@ pub(super) fn may_be_names(pair: [&str; 2], occurrences: &Occurrences) -> Option
         format!(
             "the first line counts as a rating, but no other one has its user {user:?} or its item {item:?}: if it \
              names the columns, say `dataset.columns.header = true`"
+        )
+    })
+}
+
+/// Returns a warning of a last row that probably sums the others up. No other row has its user or its item.
+pub(super) fn may_be_total(pair: [&str; 2], occurrences: &Occurrences) -> Option<String> {
+    const TOTALS: [&str; 11] = [
+        "all",
+        "count",
+        "gesamt",
+        "n",
+        "rows",
+        "sum",
+        "summe",
+        "total",
+        "totals",
+        "insgesamt",
+        "somme",
+    ];
+    let [user, item] = pair;
+    let is_total = TOTALS.contains(&&*user.to_lowercase());
+    (is_total || occurrences.are_rare()).then(|| {
+        format!(
+            "the last line counts as a rating, but no other one has its user {user:?} or its item {item:?}: if it sums \
+             the others up, leave it out, as with `sed '$d' FILE > mended.csv`"
         )
     })
 }

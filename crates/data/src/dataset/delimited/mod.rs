@@ -155,13 +155,23 @@ fn parse_rows<'a>(
         }
         if source.has_header
             && !source.has_types()
+            && rows.count == 0
+            && let Some(fault) = header::below(&columns, &record)
+        {
+            return Err(malformed(path, line_of(&record), fault));
+        }
+        if source.has_header
+            && !source.has_types()
             && let Some(fault) = header::again(&columns, &first, &record)
         {
             return Err(malformed(path, line_of(&record), fault));
         }
         let is_first = rows.count == 0;
         if let Err(fault) = rows.push(&columns, &record, keep) {
-            let may_be_header = is_first && !source.has_header && !header::has_number(&record);
+            let may_be_header = is_first
+                && !source.has_header
+                && !header::has_number(&record)
+                && !is_doubled(&record);
             // The key is probably called otherwise.
             let has_all = |keys: &[String]| columns.has_keys(keys);
             let may_be_misnamed = is_first && source.keys().is_some_and(|keys| !has_all(keys));
@@ -171,7 +181,10 @@ fn parse_rows<'a>(
                 && record.len() > first.len()
                 && sizes::may_be_sizes(&first);
             let fault = match fault {
-                Fault::Incomplete(fault) if may_be_misnamed => fault,
+                Fault::Incomplete(fault) if may_be_misnamed => {
+                    let advice = advice_on_incomplete(&mut source, &columns, &record)?;
+                    if advice == SKIP { fault + SKIP } else { fault }
+                }
                 Fault::Wrong(fault) if may_be_sizes => {
                     format!("{fault}; for the first line: {}", sizes::SIZES)
                 }
@@ -181,7 +194,7 @@ fn parse_rows<'a>(
                     )
                 }
                 Fault::Incomplete(fault) => {
-                    fault + "; `dataset.columns.on_incomplete = \"skip\"` leaves out such rows"
+                    fault + advice_on_incomplete(&mut source, &columns, &record)?
                 }
                 Fault::Wrong(fault) => fault,
             };
@@ -208,6 +221,46 @@ fn parse_rows<'a>(
             return Ok(ratings);
         }
     }
+}
+
+/// What is said of incomplete rows among complete ones.
+const SKIP: &str = "; `dataset.columns.on_incomplete = \"skip\"` leaves out such rows";
+
+/// Returns whether every other field is empty, as two separators between columns leave it.
+fn is_doubled(record: &ByteRecord) -> bool {
+    let mut between = record.iter().skip(1).step_by(2);
+    record.len() > 2 && record.len() % 2 == 1 && between.all(<[u8]>::is_empty)
+}
+
+/// Returns what to do about an incomplete row. That it may be left out is said if most of the rows behind it are
+/// complete.
+///
+/// # Errors
+/// Those of [`Source::read`].
+fn advice_on_incomplete(
+    source: &mut Source<'_>,
+    columns: &Columns,
+    record: &ByteRecord,
+) -> Result<&'static str> {
+    const MOST: usize = 1_000;
+    let is_complete = |record: &ByteRecord| {
+        let has = |place: usize| record.get(place).is_some_and(|field| !field.is_empty());
+        record.len() == columns.count && has(columns.user) && has(columns.item)
+    };
+    let (mut complete, mut doubled, mut rows) = (0, usize::from(is_doubled(record)), 1);
+    let mut next = ByteRecord::new();
+    while rows < MOST && source.read(&mut next)? {
+        rows += 1;
+        complete += usize::from(is_complete(&next));
+        doubled += usize::from(is_doubled(&next));
+    }
+    Ok(match () {
+        () if rows > 1 && 2 * doubled > rows => {
+            "; if two separators stand between the columns, name both with `dataset.columns.separator`"
+        }
+        () if rows == 1 || 2 * complete >= rows => SKIP,
+        () => "; few of the rows behind it have these columns: look at the form of the file",
+    })
 }
 
 /// Returns why a file has no row.

@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use unicode_normalization::UnicodeNormalization;
 
+use super::noticed::has_hidden;
 use crate::records::shown;
 
 /// Numbers of names, in the order of first appearance. The map is only looked up, never iterated.
@@ -29,7 +30,8 @@ impl Names {
 }
 
 /// Returns a warning of names of one role that differ only in how they are written: `2` and `2.0`, `7`
-/// and `07`, `Ann` and `ann`, or an accent that is part of its letter or a character of its own.
+/// and `07`, `Ann` and `ann`, `'Ann'` and `Ann`, `A &amp; B` and `A & B`, or an accent that is part of its letter or
+/// a character of its own.
 ///
 /// Names stay as they are: zeros before a number can have a meaning, and so can capital letters.
 pub(super) fn alike(role: &str, names: &[Box<str>], known: &Names) -> Option<String> {
@@ -103,15 +105,59 @@ fn hash_of(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// Returns the plain form of a name: a whole number without zeros around it, or composed small letters. `None`
-/// if it cannot have another one.
+/// Returns the plain form of a name: a whole number without zeros around it, or composed small letters of usual
+/// width, without what web pages and programs put in place of a character or around the name. `None` if it cannot
+/// have another one.
 fn plain(name: &str) -> Option<String> {
-    if !name.is_ascii() {
+    if name
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'.')
+    {
+        return plain_number(name);
+    }
+    // Another warning is of what cannot be seen.
+    if has_hidden(name) {
         return Some(name.to_lowercase().nfc().collect());
     }
-    if name.bytes().any(|byte| byte.is_ascii_alphabetic()) {
-        return Some(name.to_ascii_lowercase());
+    let mut folded: String = name.nfkc().flat_map(char::to_lowercase).collect();
+    for (written, meant) in [
+        ("&amp;", "&"),
+        ("&#39;", "'"),
+        ("&quot;", "\""),
+        ("%20", " "),
+    ] {
+        if folded.contains(written) {
+            folded = folded.replace(written, meant);
+        }
     }
+    let words: Vec<&str> = folded.split_whitespace().collect();
+    let mut text = words.join(" ");
+    const AROUND: [(char, char); 8] = [
+        ('\'', '\''),
+        ('"', '"'),
+        ('\u{2018}', '\u{2019}'),
+        ('\u{201c}', '\u{201d}'),
+        ('\u{201e}', '\u{201c}'),
+        ('\u{ab}', '\u{bb}'),
+        ('{', '}'),
+        ('(', ')'),
+    ];
+    let bare = |text: &str| {
+        let without = |(open, close): &(char, char)| {
+            let inner = text.strip_prefix(*open)?.strip_suffix(*close)?;
+            (!inner.is_empty()).then(|| inner.trim().to_owned())
+        };
+        AROUND.iter().find_map(without)
+    };
+    if let Some(inner) = bare(&text) {
+        text = inner;
+    }
+    let number = text.strip_prefix('+').unwrap_or(&text);
+    plain_number(number).or(Some(text))
+}
+
+/// Returns a whole number without zeros around it; `None` if a text is none.
+fn plain_number(name: &str) -> Option<String> {
     let whole = name.split_once('.').map_or(name, |(whole, rest)| {
         match rest.bytes().all(|byte| byte == b'0') {
             true => whole,
@@ -141,9 +187,17 @@ mod tests {
             ("0", Some("0")),
             ("000", Some("0")),
             ("2.5", None),
+            ("+7", Some("7")),
+            ("\u{ff17}", Some("7")),
+            ("'ann'", Some("ann")),
+            ("\u{201c}Ann\u{201d}", Some("ann")),
+            ("Le  Guin", Some("le guin")),
+            ("Tom &amp; Jerry", Some("tom & jerry")),
+            ("The%20Wire", Some("the wire")),
+            ("{A-1}", Some("a-1")),
             ("B00A", Some("b00a")),
             ("\u{c9}T\u{c9}", Some("\u{e9}t\u{e9}")),
-            ("-2", None),
+            ("-2", Some("-2")),
             ("e\u{301}", Some("\u{e9}")),
             ("\u{e9}", Some("\u{e9}")),
         ] {

@@ -32,6 +32,8 @@ pub(super) struct Noticed {
     /// Those that are not UTF-8, and the first of them, one after the other.
     foreign: Counted,
     foreign_text: Vec<u8>,
+    /// Those with the character that stands for one that was lost.
+    lost: Counted,
     /// Those that begin with a quotation mark and have no other one to close it.
     open: Counted,
     /// Those that a spreadsheet has rounded.
@@ -62,6 +64,10 @@ impl Noticed {
             }
             return;
         };
+        if text.contains(char::REPLACEMENT_CHARACTER) {
+            self.lost.add(record);
+            return;
+        }
         let marks = name.iter().filter(|byte| **byte == b'"').count();
         if name.starts_with(b"\"") && marks % 2 == 1 {
             self.open.add(record);
@@ -99,6 +105,13 @@ impl Noticed {
                 &self.foreign,
                 "are not UTF-8",
                 format!("; {}", encoding::advice(&self.foreign_text)),
+            ),
+            (
+                &self.lost,
+                "have U+FFFD in place of a letter",
+                ", which an earlier conversion has lost: different names may have become one; export the file anew, as \
+                 UTF-8"
+                    .to_owned(),
             ),
             (
                 &self.open,

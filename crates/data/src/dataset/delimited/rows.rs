@@ -38,6 +38,8 @@ pub(super) struct Rows {
     incomplete: Counted,
     first_incomplete: String,
     noticed: Noticed,
+    /// The whole numbers that single precision does not hold.
+    rounded_ratings: Counted,
     /// How many names of items are lists of them.
     lists: usize,
     /// Whether each row is a list of items.
@@ -123,6 +125,19 @@ impl Rows {
         let (expected, [lowest, highest]) = &columns.expected_rating;
         let is_expected = |value| (*lowest as f32..=*highest as f32).contains(&value);
         let rating = real(columns.rating, expected, &is_expected)?;
+        // Shorter numbers are the same in single precision.
+        let long = columns
+            .rating
+            .filter(|place| trimmed(record, *place).len() > 7);
+        let exact = long.and_then(|place| Some((place, number::<f64>(record, place)?)));
+        if let Some((place, exact)) = exact {
+            if !(*lowest..=*highest).contains(&exact) {
+                return Err(wrong(expected, (columns, record), place));
+            }
+            if exact.fract() == 0.0 && f64::from(rating) != exact {
+                self.rounded_ratings.add(record);
+            }
+        }
         let expected = "a weight (a finite number of at least 0)";
         let weight = real(columns.weight, expected, &|value| value >= 0.0)?;
         let is_label = |value| value == 0.0 || value == 1.0;
@@ -179,8 +194,9 @@ impl Rows {
         self.users.has(user) && self.items.has(item)
     }
 
-    /// Returns a warning of a first row that may name the columns. It is not told from a part of the rows.
-    fn first_may_be_names(&self) -> Option<String> {
+    /// Returns warnings of a first row that may name the columns, and of a last one that may sum the others up. They
+    /// are not told from a part of the rows.
+    fn ends_may_be_no_ratings(&self) -> [Option<String>; 2] {
         let Ratings {
             users,
             interactions,
@@ -188,8 +204,8 @@ impl Rows {
             item_names,
             ..
         } = &self.ratings;
-        if users.len() != self.count {
-            return None;
+        if users.len() != self.count || self.count < 2 {
+            return [None, None];
         }
         let count = |names: &[Box<str>], numbers: &mut dyn Iterator<Item = u32>| {
             let mut counts = vec![0_u32; names.len()];
@@ -205,7 +221,6 @@ impl Rows {
                 of_item[row.item as usize] == 1,
             ]
         };
-        let first = rows().next().map(is_single)?;
         let mut occurrences = Occurrences {
             rows: self.count as u64,
             single: [0; 2],
@@ -216,10 +231,17 @@ impl Rows {
             occurrences.single[1] += u64::from(item);
             occurrences.alone += u64::from(user && item);
         }
-        let pair = [&*user_names[0], &*item_names[0]];
-        (first == [true; 2])
-            .then(|| header::may_be_names(pair, &occurrences))
-            .flatten()
+        let told = |row: usize, tell: fn([&str; 2], &Occurrences) -> Option<String>| {
+            let (user, interaction) = (&users[row], &interactions[row]);
+            let is_alone = is_single((user, interaction)) == [true; 2];
+            let pair = [*user, interaction.item].map(|number| number as usize);
+            let pair = [&*user_names[pair[0]], &*item_names[pair[1]]];
+            is_alone.then(|| tell(pair, &occurrences)).flatten()
+        };
+        [
+            told(0, header::may_be_names),
+            told(self.count - 1, header::may_be_total),
+        ]
     }
 
     /// Returns a warning of a first row that has the sizes of the table below it. It is not told from a part of
@@ -277,11 +299,15 @@ impl Rows {
         if let Some(fault) = self.noticed.refusal(self.unit) {
             return Err(fault);
         }
+        let has_names_alone = columns.numbers().next().is_none() && !columns.has_types();
+        if has_names_alone {
+            let [first, last] = self.ends_may_be_no_ratings();
+            let first = first.filter(|_| !columns.has_header);
+            self.ratings.warnings.extend(first.into_iter().chain(last));
+        }
         if !columns.has_header {
-            let names = || self.first_may_be_names();
-            let told = columns.numbers().next().is_none().then(names).flatten();
             let sizes = self.first_may_be_sizes(columns);
-            self.ratings.warnings.extend(told.into_iter().chain(sizes));
+            self.ratings.warnings.extend(sizes);
         }
         self.ratings.warnings.extend(self.times.warning());
         let Ratings {
@@ -314,6 +340,14 @@ impl Rows {
                 self.count as u64 + lines
             ));
         }
+        let Counted { lines, first } = self.rounded_ratings;
+        if lines > 0 {
+            let first = self.unit.at(first);
+            self.ratings.warnings.push(format!(
+                "ratings that are rounded to single precision, which has whole numbers up to 16777216: {lines}, the first \
+                 in {first}; thresholds are compared with what is kept: write the ratings in a larger unit"
+            ));
+        }
         self.ratings
             .warnings
             .extend(self.noticed.warnings(self.unit));
@@ -326,14 +360,31 @@ const LISTS: &str = "the rows have lists of items: write one item in a row, as w
                      `frame.assign(item=frame[\"item\"].str.findall(r\"[^][,;|\\s'\\\"]+\")).explode(\"item\")` \
                      of pandas, where `item` is their column";
 
-/// Returns whether the name of an item is a list: in brackets, or of whole numbers.
+/// Returns whether the name of an item is a list: in brackets, or of numbers that follow the same letters, as in
+/// `N12 N7`. A label or a time may stand behind each number.
 fn is_list(name: &[u8]) -> bool {
-    let is_number = |part: &[u8]| {
-        let part = part.trim_ascii();
-        !part.is_empty() && part.iter().all(u8::is_ascii_digit)
+    let letters = |part: &[u8]| {
+        part.iter()
+            .take_while(|byte| byte.is_ascii_alphabetic())
+            .count()
     };
-    let of_numbers = |separator: u8| {
-        name.contains(&separator) && name.split(|byte| *byte == separator).all(is_number)
+    let is_numbered = |part: &[u8], before: &[u8]| {
+        let Some(number) = part.strip_prefix(before) else {
+            return false;
+        };
+        let mut numbers = number.split(|byte| b":-".contains(byte));
+        let is_number = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+        numbers.by_ref().take(2).all(is_number) && numbers.next().is_none()
     };
-    name.starts_with(b"[") && name.ends_with(b"]") || b",;| ".iter().any(|&byte| of_numbers(byte))
+    let is_of = |separator: u8| {
+        let mut parts = name
+            .split(|byte| *byte == separator)
+            .map(<[u8]>::trim_ascii);
+        let first = parts.next().unwrap_or_default();
+        let before = &first[..letters(first)];
+        name.contains(&separator)
+            && is_numbered(first, before)
+            && parts.all(|part| is_numbered(part, before))
+    };
+    name.starts_with(b"[") && name.ends_with(b"]") || b",;| >#".iter().any(|&byte| is_of(byte))
 }

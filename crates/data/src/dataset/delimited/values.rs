@@ -21,7 +21,7 @@ impl From<String> for Fault {
 }
 
 /// What programs write where there is nothing, or nothing that can be shown.
-pub(super) const NOTHING: [&[u8]; 22] = [
+pub(super) const NOTHING: [&[u8]; 25] = [
     b"",
     b"NaT",
     b"n/a",
@@ -44,6 +44,9 @@ pub(super) const NOTHING: [&[u8]; 22] = [
     b"#NAME?",
     b"#NUM!",
     b"#DIV/0!",
+    b"<null>",
+    b"n.a.",
+    b"(not set)",
 ];
 
 /// What they write besides where there is no number or no time. It may be a name.
@@ -72,6 +75,8 @@ pub(super) fn wrong(
         of_time(&written).or_else(|| of_number(&written))
     } else if columns.label == Some(place) {
         of_label(&written).or_else(|| of_value(&written))
+    } else if columns.part == Some(place) {
+        Some("write these words in place of its own, a row at a time")
     } else {
         of_number(&written).or_else(|| of_value(&written))
     };
@@ -159,7 +164,15 @@ fn of_number(written: &str) -> Option<&'static str> {
 
 /// Returns what to do with a time that is not read.
 fn of_time(written: &str) -> Option<&'static str> {
+    if written.starts_with('[') && !written.ends_with(']') {
+        return Some(
+            "brackets do not join fields: write quotation marks in their place, as with `tr '[]' '\"\"' < FILE > mended.txt`",
+        );
+    }
     if ends_in_a_year(written) {
+        if written.len() <= 8 && written.split(['/', '.', '-']).all(|part| part.len() <= 2) {
+            return Some("write the year first, and with four digits, as in 2011-04-03");
+        }
         return Some("write the year first, for 03/04/2011 may be a day of March or of April");
     }
     dates::remedy(written)

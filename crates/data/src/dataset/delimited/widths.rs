@@ -51,7 +51,7 @@ impl Columns {
     /// Returns what to do about a row with one field more, if two of its fields seem to be a number with a comma
     /// before the decimals.
     pub(super) fn decimal_comma(&self, row: &ByteRecord) -> Option<String> {
-        if self.separator != "," || row.len() != self.count + 1 {
+        if self.separator != "," || row.len() != self.count + 1 || row.get(0) == Some(b"") {
             return None;
         }
         let is_digits = |place: usize, most: usize| {

@@ -1,15 +1,16 @@
 //! Tells what a text is by its first lines.
 
-use super::{Form, WRITE_AS_TEXT, is_comment, refusal_of_binary};
+use super::dump::dump;
+use super::{Form, WRITE_AS_TEXT, is_comment, refusal_of_binary, several_lines};
 
 /// What a text is that cannot be read, and what to do.
-type Refusal = (&'static str, &'static str);
+pub(super) type Refusal = (&'static str, &'static str);
 
 /// Whether a text is that, told by its first line and its second one.
 type Test = fn(&[u8], &[u8]) -> bool;
 
 /// What is no table of ratings, told by its first line and its second one, neither of which is a comment.
-const TEXTS: [(Refusal, Test); 9] = [
+const TEXTS: [(Refusal, Test); 10] = [
     (
         (
             "a web page",
@@ -23,6 +24,13 @@ const TEXTS: [(Refusal, Test); 9] = [
     (
         ("an ARFF file", "leave out its lines down to `@data`"),
         |first, _| begins(first, "@relation"),
+    ),
+    (
+        (
+            "a tuple in parentheses in each line",
+            "take them off, as with `sed -E 's/^[(]//; s/[)],?\\r?$//' FILE > mended.csv`",
+        ),
+        |first, second| is_tuple(first) && (second.is_empty() || is_tuple(second)),
     ),
     (
         (
@@ -75,70 +83,6 @@ const TEXTS: [(Refusal, Test); 9] = [
         |first, second| is_libsvm(first) && (second.is_empty() || is_libsvm(second)),
     ),
 ];
-
-/// What a statement of a dump begins with.
-const SQL: [&str; 13] = [
-    "/*!",
-    "INSERT INTO ",
-    "CREATE TABLE ",
-    "CREATE DATABASE ",
-    "CREATE SCHEMA ",
-    "DROP TABLE ",
-    "LOCK TABLES ",
-    "BEGIN TRANSACTION;",
-    "PRAGMA foreign_keys",
-    "SET ",
-    "SELECT pg_catalog.",
-    "COPY ",
-    "\\restrict ",
-];
-
-const A_DUMP: &str = "a dump of an SQL database";
-const OF_INSERTS: &str = "load it there and write the table as CSV; if no name has a parenthesis, a comma or a quotation mark, `grep \
-                          -iE '^(INSERT|[(])' FILE | sed 's/^INSERT.* VALUES//' | grep -o '([^()]*)' | tr -d \"()'\" > \
-                          ratings.csv` does";
-const OF_COPIES: &str = "take the lines of its table, as with `awk '/^\\\\\\.\\r?$/ { is_row = 0 } is_row; /^COPY .* FROM stdin;/ { \
-                         is_row = 1 }' FILE > ratings.tsv`; of several tables name yours, as in `/^COPY public.ratings /`; \
-                         with INSERT in place of COPY, load it and write the table as CSV";
-
-/// Returns what a text is whose lines are those of a dump, or that begins with comments of SQL.
-fn dump(lines: &[&[u8]]) -> Option<Refusal> {
-    let is_comment = |line: &[u8]| line.starts_with(b"--");
-    let first = *lines.first()?;
-    let is_statement = |line: &&&[u8]| SQL.iter().any(|word| begins(line, word));
-    let Some(place) = lines.iter().position(|line| !is_comment(line)) else {
-        // A rule begins a table with a frame.
-        return first.starts_with(b"-- ").then_some((A_DUMP, OF_INSERTS));
-    };
-    let next = lines[place..]
-        .iter()
-        .find(is_statement)
-        .filter(|_| place > 0);
-    let is_dump = is_statement(&&first) && !begins(first, "SET ") && !begins(first, "COPY ")
-        || next.is_some()
-        || begins(first, "SET ") && first.ends_with(b";")
-        || is_copy(first);
-    if !is_dump {
-        let has_comment = first == b"--" || first.starts_with(b"-- ");
-        return has_comment.then_some((
-            "a table below comments of SQL",
-            "leave these out, as with `awk '!/^--/ { is_row = 1 } is_row' FILE > mended.csv`",
-        ));
-    }
-    let has_inserts = lines.iter().any(|line| begins(line, "INSERT INTO "));
-    let is_of_postgres = |line: &&[u8]| {
-        is_copy(line) || line.starts_with(b"-- PostgreSQL") || begins(line, "SELECT pg_")
-    };
-    match !has_inserts && lines.iter().any(is_of_postgres) {
-        true => Some((A_DUMP, OF_COPIES)),
-        false => Some((A_DUMP, OF_INSERTS)),
-    }
-}
-
-/// Returns whether a line is a statement of PostgreSQL before the rows of a table.
-fn is_copy(line: &[u8]) -> bool {
-    begins(line, "COPY ") && line.ends_with(b"FROM stdin;")
-}
 
 /// What JSON has no object in each line, by its beginning: without blanks, with `0` for numbers in
 /// quotation marks and `k` for texts.
@@ -332,8 +276,10 @@ pub(crate) fn form_of<'h>(
              default=str)) for row in yaml.safe_load(sys.stdin)]' < FILE > mended.jsonl` (with PyYAML)",
         ));
     }
-    match TEXTS.iter().find(|(_, is)| is(first, second)) {
-        Some((refusal, _)) => refused(*refusal),
+    let of_two = TEXTS.iter().find(|(_, is)| is(first, second));
+    let refusal = of_two.map(|(refusal, _)| *refusal);
+    match refusal.or_else(|| several_lines::refusal(&lines)) {
+        Some(refusal) => refused(refusal),
         None => Ok(Form::Delimited),
     }
 }
@@ -366,7 +312,7 @@ fn skeleton(text: &[u8]) -> String {
 }
 
 /// Returns whether a line begins with `text`, in capital letters or small ones.
-fn begins(line: &[u8], text: &str) -> bool {
+pub(super) fn begins(line: &[u8], text: &str) -> bool {
     let head = line.get(..text.len());
     head.is_some_and(|head| head.eq_ignore_ascii_case(text.as_bytes()))
 }
@@ -380,7 +326,14 @@ fn is_list(line: &[u8]) -> bool {
         && words.all(is_number)
 }
 
-/// Returns whether a line is a number, and numbers behind it that have a value each, as in `1 3:1 7:0.5`.
+/// Returns whether a line stands in parentheses, with commas between its fields.
+fn is_tuple(line: &[u8]) -> bool {
+    let line = line.strip_suffix(b",").unwrap_or(line);
+    line.starts_with(b"(") && line.ends_with(b")") && line.contains(&b',')
+}
+
+/// Returns whether a line is a number or a name, and numbers behind it that have a value each, as in
+/// `1 3:1 7:0.5`. One pair behind a name may be a time.
 fn is_libsvm(line: &[u8]) -> bool {
     let is_number = |word: &str| word.parse::<f64>().is_ok();
     let is_pair = |word: &str| {
@@ -391,7 +344,9 @@ fn is_libsvm(line: &[u8]) -> bool {
         return false;
     };
     let mut words = line.split_ascii_whitespace();
-    words.next().is_some_and(is_number) && words.clone().next().is_some() && words.all(is_pair)
+    let first = words.next().unwrap_or_default();
+    let least = if is_number(first) { 1 } else { 2 };
+    !first.contains(':') && words.clone().count() >= least && words.all(is_pair)
 }
 
 /// What to do with a list of items in each line.

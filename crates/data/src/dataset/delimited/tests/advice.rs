@@ -406,3 +406,94 @@ fn values_in_other_writings_have_a_remedy() {
         assert!(told.contains(remedy), "{told}");
     }
 }
+
+/// If this fails, a line that is no rating becomes a user.
+#[test]
+fn lines_that_only_look_like_ratings_are_told() {
+    let pairs = |header| DelimitedSpec {
+        header: Some(header),
+        rating: None,
+        timestamp: None,
+        ..four_columns(",")
+    };
+    let rows: String = (0..60)
+        .map(|row| format!("u{},i{}\n", row % 7, row % 11))
+        .collect();
+    for line in ["-----,-----", "int,varchar(20)", "\u{feff}user,item"] {
+        let text = format!("user,item\n{line}\n{rows}");
+        let told = fault(&text, &pairs(true));
+        assert!(told.contains("ratings:2: this line"), "{told}");
+    }
+    let named = format!("usuaria,pelicula\n{rows}");
+    let warnings = read_text(&named, &pairs(false)).unwrap().warnings.concat();
+    assert!(
+        warnings.contains("`dataset.columns.header = true`"),
+        "{warnings}"
+    );
+    let summed = format!("{rows}Total,60\n");
+    let warnings = read_text(&summed, &pairs(false)).unwrap().warnings.concat();
+    assert!(warnings.contains("if it sums the others up"), "{warnings}");
+    assert_eq!(read_text(&rows, &pairs(false)).unwrap().warnings, [""; 0]);
+}
+
+/// If this fails, a threshold counts ratings that are below it, and nobody is told.
+#[test]
+fn ratings_that_single_precision_does_not_hold_are_told() {
+    let told = warnings("a,x,100000010,1\nb,x,100000011,1\nc,x,16777216,1\nd,x,4.5,1\n").concat();
+    assert!(told.contains("16777216: 2, the first in line 1"), "{told}");
+    let range = DelimitedSpec {
+        rating_range: Some([1.0, 5.0]),
+        ..four_columns(",")
+    };
+    let told = fault("a,x,5.00000001,1\n", &range);
+    assert!(told.contains("a rating from 1 to 5"), "{told}");
+}
+
+/// If this fails, letters that an earlier program has lost make one name of several, and nobody is told.
+#[test]
+fn names_with_lost_letters_are_told() {
+    let told = warnings("M\u{fffd}ller,x,5,1\nann,x,5,2\n").concat();
+    assert!(told.contains("U+FFFD in place of a letter: 1"), "{told}");
+}
+
+/// If this fails, each list is an item.
+#[test]
+fn lists_within_a_field_are_refused_whatever_separates_them() {
+    for (one, other) in [
+        ("N12 N7 N30", "N7 N12"),
+        ("N4-0 N5-1", "N5-0 N9-0"),
+        ("12>7>30", "7>12"),
+        ("i1#i2", "i2#i3#i9"),
+        ("12:1300000000,13:1300000009", "13:1300000000,7:1300000000"),
+    ] {
+        let layout = DelimitedSpec {
+            rating: None,
+            timestamp: None,
+            ..four_columns(";")
+        };
+        let text = format!("a;{one}\na;{other}\nb;{other}\n");
+        let told = fault(&text, &layout);
+        assert!(told.contains("lists of items"), "{told}");
+        let titles = "a;Rocky 2\na;The Matrix\nb;12 Monkeys\nb;Apollo 13\n";
+        assert_eq!(read_text(titles, &layout).unwrap().warnings, [""; 0]);
+    }
+}
+
+/// If this fails, rows of another form are left out by the advice to leave out incomplete ones.
+#[test]
+fn leaving_out_is_advised_where_most_rows_are_complete() {
+    let few = "a,x,5,1\nb,,5,2\nb,y,1,3\nc,y,1,3\n";
+    assert!(fault(few, &four_columns(",")).contains("\"skip\""));
+    let most = "a,x,5,1\nb,5\nb,1\nc,1\nd,4\n";
+    let told = fault(most, &four_columns(","));
+    assert!(
+        !told.contains("skip") && told.contains("few of the rows"),
+        "{told}"
+    );
+    let doubled = "a\t\tx\t\t5\nb\t\ty\t\t1\n";
+    let layout = DelimitedSpec {
+        timestamp: None,
+        ..four_columns("\t")
+    };
+    assert!(fault(doubled, &layout).contains("two separators"));
+}

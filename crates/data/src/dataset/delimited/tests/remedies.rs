@@ -255,6 +255,29 @@ fn a_file_in_another_form_reads_after_the_command_that_its_refusal_names() {
             "Ratings, from the shop;;\r\n\"user\"; item;rating\r\na;x;5\r\nb;y;3.5\r\na;y;1\r\n",
         ),
         ("libsvm", false, "1 7:5\n2 8:3.5\n1 8:1\n"),
+        ("a tuple", false, "(1,7,5)\n(2,8,3.5)\n(1,8,1)\n"),
+        (
+            "records of a key",
+            false,
+            "review/userId: a\nproduct/id: x\nscore: 5\n\nreview/userId: b\nproduct/id: y\nscore: 3.5\n\n\
+             review/userId: a\nproduct/id: y\nscore: 1\n",
+        ),
+        (
+            "SQL database",
+            false,
+            "INSERT INTO ratings (user, item, rating)\nVALUES\n('a', 'x', 5),\n('b', 'y', 3.5),\n('a', 'y', 1);\n",
+        ),
+        (
+            "SQL database",
+            false,
+            "INSERT [dbo].[r] ([user], [item]) VALUES (1, 7, 5)\nGO\nINSERT [dbo].[r] ([user], [item]) VALUES (2, 8, 3.5)\n\
+             GO\nINSERT [dbo].[r] ([user], [item]) VALUES (1, 8, 1)\n",
+        ),
+        (
+            "SQL database",
+            false,
+            "REPLACE INTO ratings VALUES (1,7,5),(2,8,3.5),(1,8,1);\n",
+        ),
         (
             "Netflix",
             false,
@@ -850,4 +873,57 @@ fn a_key_twice_in_an_object_is_refused() {
             "{told}"
         );
     }
+}
+
+/// If this fails, the number in front of a list is a user or an item.
+#[test]
+fn lists_with_their_lengths_read_after_the_command() {
+    let pairs = DelimitedSpec {
+        rating: None,
+        ..three(false)
+    };
+    for (text, users) in [
+        ("2 7 8\n1 8\n3 9 7 8\n2 9 7\n", ["0", "1", "2", "3"]),
+        ("a 2 7 8\nb 1 8\nc 3 9 7 8\nd 2 9 7\n", ["a", "b", "c", "d"]),
+    ] {
+        let told = fault(text, &pairs);
+        assert!(told.contains("with their number"), "{told}");
+        let Some(written) = applied(&told, text.as_bytes()) else {
+            continue;
+        };
+        let read = read_text(&written, &pairs).unwrap();
+        assert_eq!(read.users, [0, 0, 1, 2, 2, 2, 3, 3]);
+        assert_eq!(
+            read.user_names
+                .iter()
+                .map(|name| &**name)
+                .collect::<Vec<_>>(),
+            users
+        );
+        assert_eq!(read.item_names.len(), 3);
+    }
+}
+
+/// If this fails, the sign of no rating in a matrix is a rating.
+#[test]
+fn a_matrix_reads_without_what_stands_for_no_rating() {
+    let cells = |row: usize| {
+        let cells = (0..25).map(move |item| match (item + row) % 2 {
+            0 => "99".to_owned(),
+            _ => format!("{}.5", (item * 7 + row) % 9),
+        });
+        let rated = (0..25).filter(|item| (item + row) % 2 == 1).count();
+        std::iter::once(rated.to_string())
+            .chain(cells)
+            .collect::<Vec<_>>()
+    };
+    let text: String = (0..6).map(|row| cells(row).join(",") + "\n").collect();
+    let told = fault(&text, &three(false));
+    assert!(told.contains("0 and 99 for no rating"), "{told}");
+    let Some(written) = applied(&told, text.as_bytes()) else {
+        return;
+    };
+    let read = read_text(&written, &three(false)).unwrap();
+    assert_eq!((read.user_names.len(), read.item_names.len()), (6, 25));
+    assert_eq!(read.interactions.len(), 3 * 12 + 3 * 13);
 }
