@@ -137,7 +137,8 @@ pub(super) fn again(columns: &Columns, header: &ByteRecord, row: &ByteRecord) ->
         may_be && (is_like(row) || names_without_types(row).is_some_and(|row| is_like(&row)));
     is_again.then(|| {
         "this line says what the first one says, which names the columns: if files with headers were put together, \
-         leave out all but the first, as with `awk 'NR == 1 { first = $0; print } $0 != first' FILE > mended.csv`; if \
+         leave out all but the first, as with `awk '{ sub(/^\\357\\273\\277/, \"\") } NR == 1 { first = $0; print } $0 != first' \
+         FILE > mended.csv`; if \
          both are ratings, say `header = false`"
             .to_owned()
     })
