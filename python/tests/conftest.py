@@ -10,6 +10,9 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent
 REPOSITORY = PACKAGE.parent
 
+#: How long a test waits for what has to come, in seconds. A busy machine is no fault, and a test that waits for ever ends.
+PATIENCE = 900
+
 sys.path.insert(0, str(PACKAGE / "examples"))
 
 import numpy_fedmf  # noqa: E402

@@ -408,7 +408,7 @@ def test_methods_in_python_work_at_once_in_several_threads(in_python) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=120)
+        thread.join(timeout=PATIENCE)
     assert len(digests) == 3 and set(digests) == {fedrecsim.run(in_python, progress=False).digest}
 
 

@@ -10,7 +10,7 @@ import fedrecsim
 import fedrecsim.traces
 import fedrecsim.method
 import pytest
-from conftest import PACKAGE, REPOSITORY
+from conftest import PACKAGE, PATIENCE, REPOSITORY
 
 NOTEBOOKS = sorted((PACKAGE / "notebooks").glob("*.ipynb"))
 
@@ -29,7 +29,7 @@ def test_a_notebook_runs_from_beginning_to_end(notebook: Path, tmp_path: Path, m
     (tmp_path / "scenarios").symlink_to(REPOSITORY / "scenarios")
     cells = nbformat.read(notebook, as_version=4)
     assert not any(cell.get("outputs") for cell in cells.cells), "outputs are not kept in the repository"
-    nbclient.NotebookClient(cells, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    nbclient.NotebookClient(cells, timeout=PATIENCE, resources={"metadata": {"path": str(tmp_path)}}).execute()
     shown = [output for cell in cells.cells for output in cell.get("outputs", [])]
     assert shown, "the notebook shows nothing"
 

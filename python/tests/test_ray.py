@@ -61,7 +61,7 @@ def test_a_node_that_is_lost_changes_no_digest(cluster, long, tmp_path: Path) ->
 
     def kill() -> None:
         # As soon as a run has left a checkpoint, the node that carries it out is killed.
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline and not killed:
             for run in {path.parent for path in folder.glob("runs/*/*/checkpoint-*.bin")}:
                 node = next((node for node in nodes if raylet(node) in parents_of_holders(run)), None)
@@ -98,7 +98,7 @@ def test_a_new_driver_goes_on(cluster, long, tmp_path: Path) -> None:
     address = ray.get_runtime_context().gcs_address
     driver = context.Process(target=_drive, args=(address, long, str(tmp_path / "ray")))
     driver.start()
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + PATIENCE
     while not list((tmp_path / "ray").glob("runs/*/*/run.json")) and time.monotonic() < deadline:
         time.sleep(0.1)
     driver.kill()

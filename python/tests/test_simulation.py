@@ -14,7 +14,7 @@ import time
 import fedrecsim
 import numpy as np
 import pytest
-from conftest import PACKAGE
+from conftest import PACKAGE, PATIENCE
 
 
 def test_steps_come_to_the_result_of_a_run(small) -> None:
@@ -118,15 +118,15 @@ LONG = """
 import fedrecsim, sys
 scenario = {scenario!r} | {{"training": {{"rounds": 1000000}}}}
 simulation = fedrecsim.Simulation(scenario)
-print("ready", flush=True)
+simulation.step()
 try:
+    print("ready", flush=True)
     simulation.step_until(round=1000000)
 except KeyboardInterrupt:
     run = simulation.finish()
     print("interrupted", run.stopped_by, run.record["rounds"] > 0, flush=True)
 try:
-    print("ready", flush=True)
-    fedrecsim.run(scenario, progress=False)
+    fedrecsim.run(scenario, progress=False, on_round=lambda r: r["round"] == 1 and print("ready", flush=True))
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
@@ -142,10 +142,8 @@ def test_ctrl_c_ends_a_step_and_a_run(small) -> None:
     for line in process.stdout:
         told.append(line.strip())
         if line.startswith("ready"):
-            # The interpreter has to be within the call by the time the signal comes.
-            time.sleep(0.5)
             process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=PATIENCE) == 0
     assert told == ["ready", "interrupted interrupted True", "ready", "interrupted"]
 
 
@@ -162,7 +160,7 @@ print("ends", flush=True)
 def test_a_program_may_end_while_a_simulation_is_there(in_python) -> None:
     """If this fails, a script whose simulation is a global variable never ends."""
     script = LEFT.format(examples=str(PACKAGE / "examples"), scenario=in_python)
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (ended.returncode, ended.stdout) == (0, "ends\n"), ended.stderr
 
 
@@ -190,7 +188,7 @@ print("ends", flush=True)
 def test_a_program_may_end_while_a_thread_is_at_work(in_python, work) -> None:
     """If this fails, a notebook that is shut down while a run goes on in a thread is aborted by the system."""
     script = AT_WORK.format(examples=str(PACKAGE / "examples"), scenario=in_python, work=work)
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (ended.returncode, ended.stdout) == (0, "ends\n"), ended.stderr
 
 
@@ -228,7 +226,7 @@ def test_ctrl_c_in_a_method_in_python_is_no_mistake_of_the_method(in_python) -> 
         told.append(line.strip())
         if line.startswith("ready"):
             process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=PATIENCE) == 0
     assert told == ["ready", "interrupted", "ready", "interrupted"]
 
 
@@ -252,9 +250,9 @@ def test_a_fork_is_told_that_it_has_no_threads(small) -> None:
     told = context.Queue()
     child = context.Process(target=_step_in_a_fork, args=(simulation, small, told))
     child.start()
-    assert "a fork has not brought its threads along" in told.get(timeout=60)
-    assert told.get(timeout=60) == fedrecsim.run(small, progress=False).digest
-    child.join(timeout=60)
+    assert "a fork has not brought its threads along" in told.get(timeout=PATIENCE)
+    assert told.get(timeout=PATIENCE) == fedrecsim.run(small, progress=False).digest
+    child.join(timeout=PATIENCE)
     assert child.exitcode == 0
     list(simulation)
     assert simulation.finish().digest == fedrecsim.run(small, progress=False).digest

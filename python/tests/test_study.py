@@ -179,11 +179,11 @@ except KeyboardInterrupt:
     print("interrupted")
 """
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while not list(tmp_path.glob("study/runs/*/*/checkpoint-*.bin")) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=60)[0] == "interrupted\n" and process.returncode == 0
+    assert process.communicate(timeout=PATIENCE)[0] == "interrupted\n" and process.returncode == 0
     assert list(tmp_path.glob("study/runs/*/*/checkpoint-*.bin")), "no checkpoint is left"
 
 

@@ -133,7 +133,7 @@ def test_a_round_comes_as_it_ends(small, monkeypatch) -> None:
         """Begins a round when the tracker has the one before it."""
         before = simulation.rounds
         with kept.came:
-            assert kept.came.wait_for(lambda: before == 0 or before in kept.curves[-1], timeout=60), before
+            assert kept.came.wait_for(lambda: before == 0 or before in kept.curves[-1], timeout=PATIENCE), before
         return step(simulation)
 
     monkeypatch.setattr(fedrecsim.Simulation, "step", waiting)
