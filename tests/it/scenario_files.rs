@@ -85,6 +85,29 @@ fn every_scenario_file_is_valid_and_runs() {
     }
 }
 
+/// If this fails, somebody who reads a scenario or a study has to scroll to the right.
+#[test]
+fn no_line_of_a_scenario_or_a_study_is_too_long() {
+    let mut folders: Vec<PathBuf> = ["scenarios", "studies", "board"].map(repository).into();
+    let (mut long, mut read_files) = (Vec::new(), 0);
+    while let Some(folder) = folders.pop() {
+        for entry in folder.read_dir().unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "toml") {
+                let text = read(&path);
+                let lines = text.lines().zip(1..);
+                let lines = lines.filter(|(line, _)| line.chars().count() > 120);
+                long.extend(lines.map(|(_, at)| format!("{}:{at}", path.display())));
+                read_files += 1;
+            }
+        }
+    }
+    assert!(long.is_empty(), "more than 120 characters: {long:#?}");
+    assert!(read_files > 80, "only {read_files} files were found");
+}
+
 /// Returns the fenced blocks of a Markdown text in `language`, each with the line (from 1) that it
 /// starts after.
 fn blocks(text: &str, language: &str) -> Vec<(usize, String)> {
