@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::connection::{self, ConnectionId, Reader, Writer};
+use super::doors::{Door, Doors};
 use super::message::{Digest, Head, LARGEST_GREETING, Message, PROTOCOL};
+use super::room::{Place, of_users};
 use super::tls::Keys;
 
 /// Where what comes from connections goes, with the instant at which it came.
@@ -19,8 +21,8 @@ pub(crate) type Heard = UnboundedSender<(Instant, Incoming)>;
 
 /// What comes from connections and clocks.
 pub(crate) enum Incoming {
-    Joined(Coming, ConnectionId, Writer),
-    Said(ConnectionId, Message),
+    Joined(Coming, ConnectionId, Writer, Door),
+    Said(ConnectionId, Message, Place),
     /// A connection that has joined has ended, for this reason.
     Gone(ConnectionId, String),
     /// A peer was refused before it joined, for this reason.
@@ -42,7 +44,9 @@ pub(crate) struct Greeting {
     pub token: Digest,
     pub build: Digest,
     pub data: Digest,
+    /// The longest message from a process, and the longest to one.
     pub largest: u32,
+    pub longest: u32,
     pub pace: bool,
     pub keeps: bool,
     pub silence: Duration,
@@ -91,17 +95,21 @@ pub(crate) fn accept(
     listener: &TcpListener,
     greeting: &Arc<Greeting>,
     heard: &Heard,
-    over: &AtomicBool,
+    (users, over): (usize, &AtomicBool),
 ) {
     let mut id = 0;
+    let doors = Doors::new(users);
     each(listener, over, |stream| {
         id += 1;
         let (id, greeting, heard) = (id, Arc::clone(greeting), heard.clone());
+        let Ok(door) = doors.open(id, &stream) else {
+            return;
+        };
         // A system that gives no thread refuses the peer, whose connection closes.
         let _ = thread::Builder::new()
             .name("greeting".to_owned())
             .spawn(move || {
-                let ended = match listen(stream, &greeting, id, &heard) {
+                let ended = match listen(stream, &greeting, (id, door), &heard) {
                     Ok(reason) => Incoming::Gone(id, reason),
                     Err(reason) => Incoming::Refused(reason),
                 };
@@ -117,30 +125,42 @@ pub(crate) fn accept(
 fn listen(
     stream: TcpStream,
     greeting: &Greeting,
-    id: ConnectionId,
+    (id, door): (ConnectionId, Door),
     heard: &Heard,
 ) -> std::result::Result<String, String> {
     let in_words = |error: io::Error| error.to_string();
     let keys = greeting.keys.as_ref();
     let opened = connection::open(stream, keys, LARGEST_GREETING, greeting.silence);
     let (mut reader, writer) = opened.map_err(in_words)?;
-    let coming = greet(&mut reader, &writer, greeting).inspect_err(|reason| {
+    let coming = greet(&mut reader, &writer, greeting, &door).inspect_err(|reason| {
         writer.send(Message::with(Head::Refusal, reason.clone().into_bytes()));
     })?;
     reader.allow(greeting.largest);
-    let joined = Incoming::Joined(coming, id, writer.clone());
+    let users = coming.users.len();
+    writer.room().allow(of_users(users, greeting.largest));
+    writer.allow(of_users(users, greeting.longest));
+    let room = Arc::clone(writer.room());
+    let joined = Incoming::Joined(coming, id, writer.clone(), door);
     let _ = heard.send((Instant::now(), joined));
+    let mut next = || {
+        let message = reader.next()?;
+        let at = Instant::now();
+        let place = room.take(message.payload.len())?;
+        Ok((at, message, place))
+    };
     let ended = loop {
-        match reader.next() {
-            Ok(message) if message.head == Head::Bye => {
+        match next() {
+            Ok((_, message, _)) if message.head == Head::Bye => {
                 break "the connection has ended".to_owned();
             }
-            Ok(message) => drop(heard.send((Instant::now(), Incoming::Said(id, message)))),
+            Ok((at, message, place)) => {
+                drop(heard.send((at, Incoming::Said(id, message, place))));
+            }
             Err(error) => break in_words(error),
         }
     };
     writer.cut();
-    Ok(ended)
+    Ok(writer.reason().unwrap_or(ended))
 }
 
 /// Greets a peer, and returns who it is, or why it may not take part.
@@ -148,6 +168,7 @@ fn greet(
     reader: &mut Reader,
     writer: &Writer,
     greeting: &Greeting,
+    door: &Door,
 ) -> std::result::Result<Coming, String> {
     let next = |reader: &mut Reader| reader.next().map_err(|error| error.to_string());
     match next(reader)?.head {
@@ -176,6 +197,7 @@ fn greet(
         }
         _ => return Err("it did not begin with a greeting".to_owned()),
     }
+    door.is_known();
     reader.is_known().map_err(|error| error.to_string())?;
     let Greeting {
         largest,

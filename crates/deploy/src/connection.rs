@@ -4,20 +4,18 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
 use super::message::{Head, LENGTH_BYTES, Message};
+use super::room::{OF_A_MESSAGE, ROOM, Room};
 use super::tls::{Keys, Sealed};
 
 /// The number of a connection.
 pub(crate) type ConnectionId = u64;
-
-/// The messages that wait for a peer at most. One that takes so few is cut off.
-const QUEUED: usize = 1 << 17;
 
 /// A peer that is silent for longer is cut off, and so is one that has not said who it is by then. Both
 /// sides have to take the same.
@@ -33,12 +31,25 @@ const TAKEN_AT_ONCE: usize = 1 << 16;
 #[derive(Clone)]
 pub(crate) struct Writer {
     /// A queue with a bound would have memory for all that may wait.
-    queue: Sender<Message>,
-    waiting: Arc<AtomicUsize>,
+    queue: Sender<Queued>,
+    waiting: Arc<Waiting>,
+    room: Arc<Room>,
+    /// Why this side has cut the peer off, if it has said why.
+    reason: Arc<OnceLock<String>>,
     stream: Arc<TcpStream>,
     silence: Duration,
     /// Says that nothing is written any more: the thread that writes has the other side of it.
     ended: Arc<Mutex<Receiver<()>>>,
+}
+
+/// A message that waits for its peer, with the bytes that it takes.
+type Queued = (Message, usize);
+
+/// The bytes that wait for a peer.
+struct Waiting {
+    now: AtomicUsize,
+    /// A peer that has more of them is cut off.
+    most: AtomicUsize,
 }
 
 /// The side of a connection that messages come from.
@@ -127,7 +138,10 @@ pub(crate) fn open(
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(silence))?;
     let (queue, queued) = channel();
-    let waiting = Arc::<AtomicUsize>::default();
+    let waiting = Arc::new(Waiting {
+        now: AtomicUsize::new(0),
+        most: AtomicUsize::new(ROOM),
+    });
     let timed = stream.try_clone()?;
     let deadline = Some((Instant::now() + silence, silence));
     let (mut timed, mut to) = (
@@ -153,6 +167,8 @@ pub(crate) fn open(
     let writer = Writer {
         queue,
         waiting,
+        room: Room::new(),
+        reason: Arc::default(),
         stream,
         silence,
         ended,
@@ -164,10 +180,30 @@ impl Writer {
     /// Has a message sent, and does not wait for it. A peer that does not take its messages is cut
     /// off, and so is one that is gone.
     pub(crate) fn send(&self, message: Message) {
-        let is_full = self.waiting.fetch_add(1, Ordering::Relaxed) >= QUEUED;
-        if is_full || self.queue.send(message).is_err() {
+        // A payload that others have too, such as a download for all, takes no memory of its own.
+        let own = match message.payload.is_unique() {
+            true => message.payload.len(),
+            false => 0,
+        };
+        let bytes = own + OF_A_MESSAGE;
+        let before = self.waiting.now.fetch_add(bytes, Ordering::Relaxed);
+        let is_full = before >= self.waiting.most.load(Ordering::Relaxed);
+        if is_full {
+            self.cut_for("it does not take what it is sent");
+        } else if self.queue.send((message, bytes)).is_err() {
             self.cut();
         }
+    }
+
+    /// Lets so many bytes more wait for the peer.
+    pub(crate) fn allow(&self, more: usize) {
+        let most = ROOM.saturating_add(more);
+        self.waiting.most.store(most, Ordering::Relaxed);
+    }
+
+    /// Returns the room for what comes from the peer.
+    pub(crate) fn room(&self) -> &Arc<Room> {
+        &self.room
     }
 
     /// Says that the run is over, and returns until when to wait for that to be written.
@@ -185,10 +221,22 @@ impl Writer {
         }
     }
 
+    /// Ends the connection for this reason, unless there was one before.
+    pub(crate) fn cut_for(&self, reason: &str) {
+        let _ = self.reason.set(reason.to_owned());
+        self.cut();
+    }
+
+    /// Returns why this side has cut the peer off, if it has said why.
+    pub(crate) fn reason(&self) -> Option<String> {
+        self.reason.get().cloned()
+    }
+
     /// Ends the connection in both directions.
     pub(crate) fn cut(&self) {
         // This fails for a connection that has ended already, and then there is nothing to do.
         let _ = self.stream.shutdown(Shutdown::Both);
+        self.room.close();
     }
 }
 
@@ -276,14 +324,14 @@ impl<S: Patient> Reader<S> {
 
 /// Writes what is queued until nobody can queue any more, or the peer is gone.
 fn write_all(
-    (mut stream, sealed, waiting): (TcpStream, Option<Sealed>, Arc<AtomicUsize>),
-    queued: &Receiver<Message>,
+    (mut stream, sealed, waiting): (TcpStream, Option<Sealed>, Arc<Waiting>),
+    queued: &Receiver<Queued>,
     heartbeat: Duration,
 ) {
     loop {
         let message = match queued.recv_timeout(heartbeat) {
-            Ok(message) => {
-                waiting.fetch_sub(1, Ordering::Relaxed);
+            Ok((message, bytes)) => {
+                waiting.now.fetch_sub(bytes, Ordering::Relaxed);
                 message
             }
             Err(RecvTimeoutError::Timeout) => Message::new(Head::Heartbeat),
@@ -298,10 +346,15 @@ fn write_all(
         if beginning.is_empty() || written.is_err() {
             break;
         }
-        if message.head == Head::Bye {
+        match message.head {
             // The reader of the other side ends the connection when it has read this.
-            let _ = stream.shutdown(Shutdown::Write);
-            return;
+            Head::Bye => {
+                let _ = stream.shutdown(Shutdown::Write);
+                return;
+            }
+            // A peer that was refused has no more to say.
+            Head::Refusal => break,
+            _ => {}
         }
     }
     let _ = stream.shutdown(Shutdown::Both);

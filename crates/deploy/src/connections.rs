@@ -1,19 +1,18 @@
 //! The processes that have devices, as the server knows them.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::Range;
-use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 
 use super::accept::Coming;
 use super::connection::{ConnectionId, Writer};
 use super::message::{Head, Message, To};
-use fedrecsim_core::{Error, InvitationId, UserId};
-use fedrecsim_sim::deployment::Hosts;
-use fedrecsim_sim::workers::Working;
+use super::questions::Questions;
+use fedrecsim_core::{InvitationId, UserId};
 
 /// A user, and the number of its invitation.
 pub(crate) type Participant = (UserId, InvitationId);
@@ -51,10 +50,14 @@ pub(crate) struct Connections {
     /// The number of the run.
     run: u64,
     hosts: RefCell<BTreeMap<u32, Host>>,
+    /// How long a process may take for an answer.
+    answer_within: Duration,
     /// The users of those that have come, until the run has said so.
     came: RefCell<Vec<Range<u32>>>,
     /// Those that have come without what they had learned, until the run takes note.
     anew: RefCell<Vec<Anew>>,
+    /// Why peers were refused, until the run has said so.
+    refused: RefCell<Vec<String>>,
     /// How many have come so.
     begun_anew: Cell<u64>,
     /// Whether the processes are settled, since the run has begun. Before that, one that goes away
@@ -64,13 +67,15 @@ pub(crate) struct Connections {
     pub changed: Notify,
 }
 
+/// The reasons that are kept until they are told. A server that computes for long tells only of so many.
+const REFUSED: usize = 1000;
+
 struct Host {
     users: Range<u32>,
     /// The connection that it has now; `None` while it is away.
     connection: Option<(ConnectionId, Writer)>,
-    /// The questions that have no answer yet, in their order. One is asked again if its process
-    /// goes away and comes back.
-    questions: VecDeque<(Bytes, oneshot::Sender<Bytes>)>,
+    /// The questions that have no answer yet.
+    questions: Questions,
     /// What it was asked as the run began, and what a process is asked that comes later and has not
     /// been in the run.
     first_questions: Option<(Bytes, Bytes)>,
@@ -95,10 +100,7 @@ impl Host {
     /// for them, since they have never answered the first question.
     fn asked_anew(&self) -> Option<Bytes> {
         let (first, anew) = self.first_questions.as_ref()?;
-        let waits = self
-            .questions
-            .front()
-            .is_some_and(|(asked, _)| asked == first);
+        let waits = self.questions.is_asked(first);
         // Where nothing was restored, both questions are the same.
         (!waits || first == anew).then(|| anew.clone())
     }
@@ -108,6 +110,7 @@ impl Host {
         if let Some((_, writer)) = self.connection.take() {
             writer.cut();
         }
+        self.questions.connection_ended();
         Lost {
             users: self.users.clone(),
             invited: std::mem::take(&mut self.invited).into_iter().collect(),
@@ -124,11 +127,12 @@ pub(crate) fn to((user, invitation): Participant) -> To {
 }
 
 impl Connections {
-    /// Makes the processes of a run with this many users and this number.
-    pub(crate) fn new(users: u32, run: u64) -> Self {
+    /// Makes the processes of a run with this many users and this number, which answer in this time.
+    pub(crate) fn new(users: u32, run: u64, answer_within: Duration) -> Self {
         Self {
             users,
             run,
+            answer_within,
             ..Self::default()
         }
     }
@@ -170,7 +174,7 @@ impl Connections {
         let host = hosts.entry(first).or_insert_with(|| Host {
             users,
             connection: None,
-            questions: VecDeque::new(),
+            questions: Questions::default(),
             first_questions: None,
             invited: BTreeMap::new(),
             waiting: BTreeMap::new(),
@@ -185,19 +189,17 @@ impl Connections {
         if let Some(anew) = anew {
             // What has waited was made for devices that knew more.
             host.waiting.clear();
-            if host
-                .questions
-                .front()
-                .is_none_or(|(asked, _)| *asked != anew)
-            {
+            if !host.questions.is_asked(&anew) {
                 // The answer is not waited for. A process whose devices cannot begin ends by itself.
-                host.questions.push_front((anew, oneshot::channel().0));
+                host.questions.ask_before_others(anew);
             }
             self.begun_anew.set(self.begun_anew.get() + 1);
-            self.anew.borrow_mut().push(Anew {
-                users: coming.users.clone(),
-                scored: true,
-            });
+            let (users, scored) = (coming.users.clone(), true);
+            let mut all = self.anew.borrow_mut();
+            // Devices that begin anew twice before the run takes note have begun anew.
+            if !all.iter().any(|anew| anew.scored && anew.users == users) {
+                all.push(Anew { users, scored });
+            }
         }
         writer.send(Message::new(Head::Welcome));
         // What is taken comes first, as scores depend on it.
@@ -205,15 +207,16 @@ impl Connections {
             let to = to((*taken.0, *taken.1));
             writer.send(Message::new(Head::Taken { to }));
         }
-        for (question, _) in &host.questions {
-            writer.send(Message::with(Head::Question, question.clone()));
-        }
+        host.questions.ask_again(&host.users, &writer);
         for (user, (invitation, message)) in std::mem::take(&mut host.waiting) {
             host.invited.insert(user, invitation);
             writer.send(message);
         }
         host.connection = Some((id, writer));
-        self.came.borrow_mut().push(coming.users.clone());
+        let mut came = self.came.borrow_mut();
+        if !came.contains(&coming.users) {
+            came.push(coming.users.clone());
+        }
         self.changed.notify_one();
         Ok(Joined { lost, begins_anew })
     }
@@ -234,13 +237,34 @@ impl Connections {
         Some(lost)
     }
 
-    /// Gives an answer to whoever has asked. An answer that nobody waits for is nonsense.
+    /// Gives an answer to whoever has asked, and returns whether anybody has. An answer to nothing is
+    /// nonsense.
     pub(crate) fn answered(&self, id: ConnectionId, answer: Bytes) -> bool {
         let mut hosts = self.hosts.borrow_mut();
         let mut hosts = hosts.values_mut();
-        let host = hosts.find(|host| matches!(&host.connection, Some((own, _)) if *own == id));
-        let asked = host.and_then(|host| host.questions.pop_front());
-        asked.is_some_and(|(_, asker)| asker.send(answer).is_ok())
+        let answered = hosts.find_map(|host| match &host.connection {
+            Some((own, writer)) if *own == id => Some((&mut host.questions, writer)),
+            _ => None,
+        });
+        answered.is_some_and(|(questions, writer)| questions.answered(answer, writer))
+    }
+
+    /// Takes note of a peer that was refused, for this reason, and returns whether nothing was to be
+    /// told before.
+    pub(crate) fn refused(&self, reason: String) -> bool {
+        let mut refused = self.refused.borrow_mut();
+        let is_first = refused.is_empty();
+        if refused.len() < REFUSED {
+            refused.push(reason);
+        }
+        // A server that waits is to say so now.
+        self.changed.notify_one();
+        is_first
+    }
+
+    /// Returns why peers were refused, once.
+    pub(crate) fn were_refused(&self) -> Vec<String> {
+        self.refused.take()
     }
 
     /// Returns the users of the processes that have come, once.
@@ -262,8 +286,72 @@ impl Connections {
     pub(crate) fn stop_asking(&self) {
         for host in self.hosts.borrow_mut().values_mut() {
             if host.connection.is_none() {
-                host.questions.clear();
+                host.questions = Questions::default();
             }
+        }
+    }
+
+    /// Returns the users of all processes, in ascending order.
+    pub(crate) fn users(&self) -> Vec<Range<u32>> {
+        let hosts = self.hosts.borrow();
+        hosts.values().map(|host| host.users.clone()).collect()
+    }
+
+    /// Returns the number of the run.
+    pub(crate) fn run(&self) -> u64 {
+        self.run
+    }
+
+    /// Acts on the questions of the process at this place of the list, with its connection if it has
+    /// one.
+    pub(crate) fn of_place<T>(
+        &self,
+        place: usize,
+        act: impl FnOnce(&mut Questions, Option<&Writer>) -> T,
+    ) -> Option<T> {
+        let mut hosts = self.hosts.borrow_mut();
+        let host = hosts.values_mut().nth(place)?;
+        let writer = host.connection.as_ref().map(|(_, writer)| writer);
+        Some(act(&mut host.questions, writer))
+    }
+
+    /// Notes what the process at this place is asked as the run begins, and what one that has not been
+    /// in the run.
+    pub(crate) fn begins_with(&self, place: usize, first: Bytes, anew: Bytes) {
+        if let Some(host) = self.hosts.borrow_mut().values_mut().nth(place) {
+            host.first_questions = Some((first, anew));
+        }
+    }
+
+    /// Cuts off the process at this place if its connection has owed an answer for too long, and
+    /// returns when to look again.
+    pub(crate) fn end_if_silent(&self, place: usize) -> Instant {
+        let (now, most) = (Instant::now(), self.answer_within);
+        let owed = self.of_place(place, |questions, _| questions.owed_since());
+        let ends = owed.flatten().unwrap_or(now) + most;
+        if ends <= now {
+            self.cut_off(place, &format!("it has owed an answer for {most:?}"));
+            return now + most;
+        }
+        ends
+    }
+
+    /// Cuts off the process at this place, for this reason.
+    pub(crate) fn cut_off(&self, place: usize, reason: &str) {
+        self.of_place(place, |_, writer| {
+            writer.iter().for_each(|writer| writer.cut_for(reason));
+        });
+    }
+
+    /// Returns how many times a process has come whose devices begin anew.
+    pub(crate) fn how_often_begun_anew(&self) -> u64 {
+        self.begun_anew.get()
+    }
+
+    /// Takes note that all are scored, as they are now.
+    pub(crate) fn scored(&self) {
+        for anew in self.anew.borrow_mut().iter_mut() {
+            anew.scored = false;
         }
     }
 
@@ -345,47 +433,5 @@ impl Connections {
         }
         miss(self.users, next);
         (!missing.is_empty()).then(|| missing.join(", "))
-    }
-}
-
-/// The processes, for the workers that ask them.
-pub(crate) struct Processes(pub Rc<Connections>);
-
-impl Hosts for Processes {
-    fn users(&self) -> Vec<Range<u32>> {
-        let hosts = self.0.hosts.borrow();
-        hosts.values().map(|host| host.users.clone()).collect()
-    }
-
-    fn ask(&self, place: usize, question: Bytes) -> Working<'_, Bytes> {
-        let (answer, answered) = oneshot::channel();
-        if let Some(host) = self.0.hosts.borrow_mut().values_mut().nth(place) {
-            if let Some((_, writer)) = &host.connection {
-                writer.send(Message::with(Head::Question, question.clone()));
-            }
-            host.questions.push_back((question, answer));
-        }
-        Box::pin(async { answered.await.map_err(|_| Error::Interrupted) })
-    }
-
-    fn ask_first(&self, place: usize, question: Bytes, anew: Bytes) -> Working<'_, Bytes> {
-        if let Some(host) = self.0.hosts.borrow_mut().values_mut().nth(place) {
-            host.first_questions = Some((question.clone(), anew));
-        }
-        self.ask(place, question)
-    }
-
-    fn begun_anew(&self) -> u64 {
-        self.0.begun_anew.get()
-    }
-
-    fn scored(&self) {
-        for anew in self.0.anew.borrow_mut().iter_mut() {
-            anew.scored = false;
-        }
-    }
-
-    fn run(&self) -> u64 {
-        self.0.run
     }
 }

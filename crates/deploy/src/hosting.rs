@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use super::connection::{Reader, Writer};
 use super::connections::to;
 use super::message::{Head, Made, Message, To};
+use super::room::Place;
 use fedrecsim_core::legs::Peer;
 use fedrecsim_core::{Error, InvitationId, Result, Step, UserId};
 use fedrecsim_methods::Phase;
@@ -97,6 +98,8 @@ impl Up {
         let is_over = matches!(waiting.get(&to), Some(None));
         if !is_over {
             waiting.insert(to, Some(reply));
+            // Its reply may come behind much else.
+            self.writer.room().needs_peer(true);
         }
         !is_over
     }
@@ -105,7 +108,22 @@ impl Up {
     fn way_to(&self, to: To) -> Option<Sender<Bytes>> {
         let mut waiting = self.waiting();
         waiting.get(&to)?.as_ref()?;
-        waiting.remove(&to)?
+        let way = waiting.remove(&to)?;
+        self.note_who_waits(&waiting);
+        way
+    }
+
+    /// Has a participation not wait, and not begin to.
+    fn is_over(&self, to: To) {
+        let mut waiting = self.waiting();
+        waiting.insert(to, None);
+        self.note_who_waits(&waiting);
+    }
+
+    /// Notes whether the server is needed, since a training waits for it.
+    fn note_who_waits(&self, waiting: &Waiting) {
+        let waits = waiting.values().any(Option::is_some);
+        self.writer.room().needs_peer(waits);
     }
 
     /// Has no training wait any more, since the connection has ended.
@@ -183,8 +201,11 @@ pub(crate) async fn take_part(
     obeyed.map_or_else(Ended::Refused, |()| ended)
 }
 
+/// What the server has said, with the place that it takes until it is done.
+type Heard = (Message, Place);
+
 /// Passes on what the server says until nothing comes any more, and returns why.
-fn listen(reader: &mut Reader, up: &Up, heard: &UnboundedSender<Message>) -> Ended {
+fn listen(reader: &mut Reader, up: &Up, heard: &UnboundedSender<Heard>) -> Ended {
     loop {
         let message = match reader.next() {
             Ok(message) => message,
@@ -201,9 +222,13 @@ fn listen(reader: &mut Reader, up: &Up, heard: &UnboundedSender<Message>) -> End
             head => {
                 if let Head::Cancel { to } = head {
                     // A training that has not asked yet is not to wait later: a question waits for it.
-                    up.waiting().insert(to, None);
+                    up.is_over(to);
                 }
-                if heard.send(message).is_err() || head == Head::Bye {
+                let place = match up.writer.room().take(message.payload.len()) {
+                    Ok(place) => place,
+                    Err(error) => return Ended::Broken(error),
+                };
+                if heard.send((message, place)).is_err() || head == Head::Bye {
                     return Ended::Over;
                 }
             }
@@ -219,11 +244,11 @@ type Trainings = BTreeMap<To, tokio::task::JoinHandle<()>>;
 /// Devices that cannot begin as the server wants, and defects of the simulator.
 async fn obey(
     devices: &Rc<Devices>,
-    inbox: &mut UnboundedReceiver<Message>,
+    inbox: &mut UnboundedReceiver<Heard>,
     up: &Arc<Up>,
     trainings: &mut Trainings,
 ) -> Result<()> {
-    while let Some(message) = inbox.recv().await {
+    while let Some((message, place)) = inbox.recv().await {
         trainings.retain(|_, training| !training.is_finished());
         match message.head {
             Head::Invite {
@@ -249,6 +274,7 @@ async fn obey(
                 let training = async move {
                     training.await;
                     up.waiting().remove(&to);
+                    drop(place);
                 };
                 trainings.insert(to, tokio::task::spawn_local(training));
             }

@@ -15,10 +15,12 @@ use tokio::task::LocalSet;
 use super::connection::{self, Reader, Writer};
 use super::hosting::{Ended, take_part};
 use super::message::{Digest, Head, LARGEST_GREETING, Message, PROTOCOL};
+use super::room::of_users;
+use super::serve::longest_message;
 use super::tls::Keys;
 use fedrecsim_core::{Error, Result};
 use fedrecsim_sim::World;
-use fedrecsim_sim::deployment::{Devices, longest_frame, longest_question};
+use fedrecsim_sim::deployment::{Devices, longest_frame};
 
 /// Makes the world of the text of a scenario, and the digest of its ratings.
 pub type MakeWorld<'m> = dyn Fn(&str) -> Result<(Arc<World>, Digest)> + 'm;
@@ -193,6 +195,9 @@ fn greet(
         return Err(refused(&answer));
     }
     reader.allow(hosted.longest);
+    let users = joining.users.len();
+    writer.room().allow(of_users(users, hosted.longest));
+    writer.allow(of_users(users, largest));
     Ok((Rc::clone(&hosted.devices), pace))
 }
 
@@ -200,7 +205,7 @@ fn greet(
 fn made_of(joining: &Joining<'_>, offer: &Message) -> Result<Hosted> {
     let text = String::from_utf8_lossy(&offer.payload);
     let (world, data) = (joining.world)(&text)?;
-    let longest = u64::from(LARGEST_GREETING) + longest_question(&world);
+    let longest = longest_message(&world);
     let largest_upload = u32::try_from(longest_frame(&world)).unwrap_or(u32::MAX);
     let flag = Arc::clone(&joining.interrupted);
     if let Some(folder) = &joining.keep {
@@ -210,7 +215,7 @@ fn made_of(joining: &Joining<'_>, offer: &Message) -> Result<Hosted> {
     let devices = devices.keeping(joining.keep.clone());
     Ok(Hosted {
         devices: Rc::new(devices),
-        longest: u32::try_from(longest).unwrap_or(u32::MAX),
+        longest,
         largest_upload,
         scenario: *blake3::hash(&offer.payload).as_bytes(),
         data,

@@ -15,11 +15,14 @@ mod accept;
 mod alarm;
 mod connection;
 mod connections;
+mod doors;
 mod hosting;
 mod join;
 mod message;
 mod news;
 mod probe;
+mod questions;
+mod room;
 mod run;
 mod serve;
 mod sorting;
@@ -35,7 +38,7 @@ pub use self::{
     news::News,
     probe::{MOST_TIME, Way, answer, probe},
     run::OpenArrivals,
-    serve::{Serving, serve},
+    serve::{ANSWER_WITHIN, Serving, serve},
     sorting::read_all,
     status::{Published, Status, publish},
     tls::Keys,

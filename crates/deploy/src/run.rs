@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::connections::{Connections, Participant, Processes, to};
+use super::connections::{Connections, Lost, Participant, to};
 use super::message::{Head, Message};
 use super::news::News;
+use super::questions::Processes;
 use super::sorting::Happened;
 use fedrecsim_core::{Error, Result, SimTime};
 use fedrecsim_model::ArchiveReader;
@@ -41,8 +42,8 @@ pub(crate) struct Starting {
 pub(crate) struct Run<'t> {
     connections: Rc<Connections>,
     happened: UnboundedReceiver<Happened>,
-    /// What has happened and is handled next, once it is known which devices begin anew.
-    put_off: Option<Happened>,
+    /// What has happened and is handled next.
+    put_off: VecDeque<Happened>,
     store: Box<dyn CheckpointStore>,
     /// When this process began with its rounds, and what time of the run that was.
     began: Instant,
@@ -67,7 +68,7 @@ impl<'t> Run<'t> {
         Self {
             connections,
             happened,
-            put_off: None,
+            put_off: VecDeque::new(),
             store,
             began: Instant::now(),
             began_at: SimTime::ZERO,
@@ -154,13 +155,41 @@ impl<'t> Run<'t> {
 
     /// Forgets what came before the run, when nobody was invited to anything.
     fn forget_what_came(&mut self) {
+        self.put_off_what_happened();
+        self.put_off.clear();
+    }
+
+    /// Takes in what has happened while the run waits, and tells of it. What the coordinator has to
+    /// hear is put off, and nothing else stays: peers may come and go for hours.
+    fn put_off_what_happened(&mut self) {
         while let Ok(happened) = self.happened.try_recv() {
             match happened {
-                Happened::Gone(lost, reason) => (self.tell)(News::Left(lost.users, &reason)),
-                Happened::CutOff(reason) => (self.tell)(News::CutOff(&reason)),
-                _ => {}
+                Happened::Event(..) => self.put_off.push_back(happened),
+                Happened::Gone(lost, reason) => {
+                    (self.tell)(News::Left(lost.users.clone(), &reason));
+                    if !self.is_lost_already(&lost) {
+                        self.put_off.push_back(Happened::Lost(lost));
+                    }
+                }
+                Happened::Lost(lost) => self.put_off.push_back(Happened::Lost(lost)),
+                Happened::BeginsAnew(users) => (self.tell)(News::BeginsAnew(users)),
+                // Both are said wherever the run waits.
+                Happened::Joined | Happened::CutOff => {}
             }
         }
+    }
+
+    /// Returns whether a loss changes nothing: one of the same process waits to be handled, and no
+    /// message came between the two.
+    fn is_lost_already(&self, lost: &Lost) -> bool {
+        let last = self.put_off.iter().rev().find(|happened| match happened {
+            Happened::Event(_, Event::Of(participant, _), _) => {
+                lost.users.contains(&participant.0.0)
+            }
+            Happened::Lost(other) => other.users == lost.users,
+            _ => false,
+        });
+        lost.invited.is_empty() && matches!(last, Some(Happened::Lost(_)))
     }
 
     fn now(&self) -> SimTime {
@@ -175,9 +204,9 @@ impl<'t> Run<'t> {
     /// Waits until the processes of all users are there.
     async fn wait_for_all(&mut self, interrupted: &AtomicBool) -> Result<()> {
         while self.say_who_is_missing() {
-            if !self.connections.is_settled() {
-                // Peers may come and go for hours before all are there.
-                self.forget_what_came();
+            match self.connections.is_settled() {
+                true => self.put_off_what_happened(),
+                false => self.forget_what_came(),
             }
             if interrupted.load(Ordering::Relaxed) {
                 return Err(Error::Interrupted);
@@ -187,9 +216,12 @@ impl<'t> Run<'t> {
         Ok(())
     }
 
-    /// Says whose processes have come, and whose are away, unless that was said. Returns whether some
-    /// are.
+    /// Says who was refused, whose processes have come, and whose are away, unless that was said.
+    /// Returns whether some are away.
     fn say_who_is_missing(&mut self) -> bool {
+        for reason in self.connections.were_refused() {
+            (self.tell)(News::CutOff(&reason));
+        }
         for users in self.connections.came() {
             (self.tell)(News::Joined(users));
         }
@@ -217,6 +249,7 @@ impl<'t> Run<'t> {
             if self.say_who_is_missing() && interrupted.load(Ordering::Relaxed) {
                 self.connections.stop_asking();
             }
+            self.put_off_what_happened();
             let connections = Rc::clone(&self.connections);
             let mut changed = pin!(connections.changed.notified());
             let done = poll_fn(|context| match work.as_mut().poll(context) {
@@ -234,26 +267,28 @@ impl<'t> Run<'t> {
         let mut orders = coordinator.begin_round(self.now())?;
         while !self.obey(std::mem::take(&mut orders)) {
             self.take_note_of_new_devices(coordinator)?;
-            let (at, event) = match self.losses.pop_front() {
+            // The place of a message is free once it is handled.
+            let (at, event, _place) = match self.losses.pop_front() {
                 Some(lost) if !coordinator.is_under_way(lost) => continue,
-                Some(lost) => (Instant::now(), Event::Of(lost, Told::Lost)),
+                Some(lost) => (Instant::now(), Event::Of(lost, Told::Lost), None),
                 None => match self.next_happened().await {
-                    happened if self.connections.have_begun_anew() => {
-                        self.put_off = happened;
+                    // What has happened is handled once it is known which devices begin anew.
+                    Some(happened) if self.connections.have_begun_anew() => {
+                        self.put_off.push_front(happened);
                         continue;
                     }
-                    Some(Happened::Event(at, event)) => (at, event),
+                    Some(Happened::Event(at, event, place)) => (at, event, place),
                     Some(Happened::Gone(lost, reason)) => {
                         (self.tell)(News::Left(lost.users.clone(), &reason));
+                        self.put_off.push_front(Happened::Lost(lost));
+                        continue;
+                    }
+                    Some(Happened::Lost(lost)) => {
                         self.losses.extend(lost.invited);
                         self.losses.extend(coordinator.on_links_of(lost.users));
                         continue;
                     }
-                    Some(Happened::CutOff(reason)) => {
-                        (self.tell)(News::CutOff(&reason));
-                        continue;
-                    }
-                    Some(Happened::Joined) => {
+                    Some(Happened::CutOff | Happened::Joined) => {
                         self.say_who_is_missing();
                         continue;
                     }
@@ -274,7 +309,7 @@ impl<'t> Run<'t> {
 
     /// Returns what has happened next.
     async fn next_happened(&mut self) -> Option<Happened> {
-        match self.put_off.take() {
+        match self.put_off.pop_front() {
             None => self.happened.recv().await,
             happened => happened,
         }

@@ -21,8 +21,12 @@ use super::run::{OpenArrivals, Run, Starting};
 use super::sorting::sort;
 use super::tls::Keys;
 use fedrecsim_core::{Error, Result};
-use fedrecsim_sim::deployment::longest_frame;
+use fedrecsim_sim::deployment::{longest_frame, longest_question};
 use fedrecsim_sim::{Checkpoints, Outcome, World};
+
+/// The time after which a process is cut off that gives signs of life and does not answer. An answer
+/// waits for the trainings of its devices, which may be paced.
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(3600);
 
 /// What the server's process is given.
 pub struct Serving {
@@ -51,6 +55,8 @@ pub struct Serving {
     pub pace: bool,
     /// The time after which a silent peer is cut off, [`SILENCE`](crate::SILENCE).
     pub silence: Duration,
+    /// The time after which a process is cut off that owes an answer, [`ANSWER_WITHIN`].
+    pub answer_within: Duration,
     /// What connections are sealed with; `None` for connections in the clear.
     pub keys: Option<Keys>,
 }
@@ -83,29 +89,34 @@ pub fn serve(
         build: serving.build,
         data: serving.data,
         largest: largest_message(&serving.world),
+        longest: longest_message(&serving.world),
         pace: serving.pace,
         silence: serving.silence,
         keys: serving.keys,
         keeps: keeps(&serving.checkpoints, &serving.world),
     });
     let (accepting, heard) = (Arc::clone(&over), incoming.clone());
+    let users = serving.world.dataset.users();
     let acceptor = thread::Builder::new()
         .name("listener".to_owned())
-        .spawn(move || accept(&listener, &greeting, &heard, &accepting))
+        .spawn(move || accept(&listener, &greeting, &heard, (users, &accepting)))
         .map_err(refused)?;
     let rung = incoming.clone();
     let flag = Arc::clone(&serving.interrupted);
     let ring = move || drop(rung.send((Instant::now(), Incoming::Alarm)));
     let alarm = alarm::start(flag, ring).map_err(refused)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
         .build()
         .map_err(refused)?;
     let (world, threads, interrupted) = (serving.world, serving.threads, serving.interrupted);
+    let answer_within = serving.answer_within;
     let (arrivals, shape, checkpoints) = (serving.arrivals, serving.shape, serving.checkpoints);
     let outcome = System::with_tokio_rt(move || runtime).block_on(async {
         let connections = Rc::new(Connections::new(
             world.dataset.users() as u32,
             number_of_run(),
+            answer_within,
         ));
         let (events, happened) = unbounded_channel();
         let sorted = sort(Rc::clone(&connections), inbox, events);
@@ -159,4 +170,10 @@ fn largest_message(world: &World) -> u32 {
     let users = world.dataset.users() as u64;
     let answers = u64::from(LARGEST_GREETING) + OF_A_USER * users;
     u32::try_from(longest_frame(world).max(answers)).unwrap_or(u32::MAX)
+}
+
+/// Returns the length of the longest message to a process.
+pub(crate) fn longest_message(world: &World) -> u32 {
+    let longest = u64::from(LARGEST_GREETING) + longest_question(world);
+    u32::try_from(longest).unwrap_or(u32::MAX)
 }

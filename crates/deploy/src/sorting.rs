@@ -11,6 +11,7 @@ use super::accept::Incoming;
 use super::connection::Reader;
 use super::connections::{Connections, Joined, Lost};
 use super::message::{Head, Made, Message};
+use super::room::Place;
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{Error, InvitationId, UserId};
 use fedrecsim_model::codec::{Frame, FrameParts};
@@ -18,14 +19,17 @@ use fedrecsim_sim::deployment::{Event, Sent, Told};
 
 /// What the run is told.
 pub(crate) enum Happened {
-    /// The run hears of an event, which happened at this instant.
-    Event(Instant, Event),
+    /// The run hears of an event, which happened at this instant. Where a peer has said it, it takes a
+    /// place until it is handled.
+    Event(Instant, Event, Option<Place>),
     /// A connection has ended, for this reason, and this is lost with it.
     Gone(Lost, String),
+    /// This was lost with a connection, and the owner of the server knows it.
+    Lost(Lost),
     /// A process has come.
     Joined,
-    /// A peer was cut off, for this reason.
-    CutOff(String),
+    /// Peers were cut off.
+    CutOff,
     /// The devices of these users begin anew, since their process has not kept them.
     BeginsAnew(Range<u32>),
 }
@@ -42,9 +46,9 @@ pub(crate) async fn sort(
                 // The server may be waiting for a process. Once it is woken, it sees whether the run is
                 // interrupted.
                 connections.changed.notify_one();
-                Happened::Event(at, Event::AlarmRings)
+                Happened::Event(at, Event::AlarmRings, None)
             }
-            Incoming::Joined(coming, id, writer) => {
+            Incoming::Joined(coming, id, writer, _door) => {
                 let answer = writer.clone();
                 match connections.join(&coming, id, writer) {
                     Ok(Joined { lost, begins_anew }) => {
@@ -61,23 +65,36 @@ pub(crate) async fn sort(
                     Err(reason) => {
                         let refusal = reason.clone().into_bytes();
                         answer.send(Message::with(Head::Refusal, refusal));
-                        cut_off(&connections, reason)
+                        match connections.refused(reason) {
+                            true => Happened::CutOff,
+                            false => continue,
+                        }
                     }
                 }
             }
-            Incoming::Refused(reason) => cut_off(&connections, reason),
+            Incoming::Refused(reason) => match connections.refused(reason) {
+                true => Happened::CutOff,
+                false => continue,
+            },
             Incoming::Gone(id, reason) => match connections.gone(id) {
                 Some(lost) => Happened::Gone(lost, reason),
                 // The connection was refused, replaced or lost before, and the log has it already.
                 None => continue,
             },
-            Incoming::Said(id, message) if message.head == Head::Answer => {
-                connections.answered(id, message.payload);
-                continue;
+            Incoming::Said(id, message, _) if message.head == Head::Answer => {
+                if connections.answered(id, message.payload) {
+                    continue;
+                }
+                match connections.gone(id) {
+                    Some(lost) => {
+                        Happened::Gone(lost, "it answers what nobody has asked".to_owned())
+                    }
+                    None => continue,
+                }
             }
-            Incoming::Said(id, message) => match event_of(message) {
+            Incoming::Said(id, message, place) => match event_of(message) {
                 Some(Event::Of(participant, told)) if connections.has(id, participant.0.0) => {
-                    Happened::Event(at, Event::Of(participant, told))
+                    Happened::Event(at, Event::Of(participant, told), Some(place))
                 }
                 // The peer says what no device says, or speaks for a user that another process has.
                 _ => match connections.gone(id) {
@@ -90,12 +107,6 @@ pub(crate) async fn sort(
             return;
         }
     }
-}
-
-/// Returns that a peer was cut off. A server that waits is to say so now.
-fn cut_off(connections: &Connections, reason: String) -> Happened {
-    connections.changed.notify_one();
-    Happened::CutOff(reason)
 }
 
 /// Reads what a peer has sent, messages of `largest` bytes at most, as both ends read it and as the

@@ -77,11 +77,21 @@ fn world(text: &str) -> Result<(Arc<World>, Digest)> {
 /// What the server said of its run.
 #[derive(Default)]
 struct Heard {
+    /// The first reasons why peers were cut off, and how many were.
     cut_off: Vec<String>,
+    cut_offs: usize,
     waited_for: Vec<String>,
     begun_anew: Vec<Range<u32>>,
     /// The file of arrivals.
     arrivals: String,
+}
+
+/// Keeps what was said, up to as much as a test looks at. A test that measures memory is not to keep
+/// more the longer it runs.
+fn note(list: &mut Vec<String>, said: &str) {
+    if list.len() < 1000 {
+        list.push(said.to_owned());
+    }
 }
 
 /// What was written to a file, and after how many bytes there is no more room.
@@ -125,6 +135,8 @@ struct Kept {
     waited_for: Arc<Mutex<Vec<String>>>,
     /// How long a peer may be silent, if not as long as usual.
     silence: Option<Duration>,
+    /// How long a process may owe an answer, if not as long as usual.
+    answer_within: Option<Duration>,
     /// What connections are sealed with, if they are.
     keys: Option<Keys>,
     /// The bytes that fit into a checkpoint, if not all do.
@@ -214,16 +226,20 @@ fn served_keeping(
             shape: false,
             pace: false,
             silence: kept.silence(),
+            answer_within: kept.answer_within.unwrap_or(ANSWER_WITHIN),
             keys: kept.keys.clone(),
         };
         let mut heard = Heard::default();
         let outcome = serve(serving, listener, &mut |news| match news {
-            News::CutOff(reason) | News::Left(_, reason) => heard.cut_off.push(reason.to_owned()),
+            News::CutOff(reason) | News::Left(_, reason) => {
+                note(&mut heard.cut_off, reason);
+                heard.cut_offs += 1;
+            }
             News::WaitsFor(users) => {
                 let mut waited_for = waited_for.lock().unwrap();
                 // Before the run begins, they may be those who have not come yet.
                 let were_there = waited_for.iter().any(String::is_empty);
-                waited_for.push(users.to_owned());
+                note(&mut waited_for, users);
                 if were_there && users == stops_without {
                     interrupted.store(true, Ordering::Relaxed);
                 }
@@ -232,7 +248,7 @@ fn served_keeping(
             News::Round(record, _) if record.round == stops_after => {
                 interrupted.store(true, Ordering::Relaxed);
             }
-            News::Complete => waited_for.lock().unwrap().push(String::new()),
+            News::Complete => note(&mut waited_for.lock().unwrap(), ""),
             News::Round(..) | News::Joined(_) | News::Checkpoint(_) => {}
         });
         let arrivals = written.0.lock().unwrap().clone();

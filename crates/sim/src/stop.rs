@@ -103,6 +103,21 @@ pub enum Stop {
         /// What to do, if there is a checkpoint.
         way_on: Option<String>,
     },
+    /// A process with devices never answered what it was asked, however often it came back.
+    #[error(
+        "the process of the users {first}..{last} was asked {times} times without an answer: {reason}; look at its own output and its memory, \
+         start it again, and go on from the last checkpoint with `serve --resume`"
+    )]
+    Unanswered {
+        /// The first user of the process.
+        first: u32,
+        /// The last one.
+        last: u32,
+        /// How often it was asked.
+        times: u32,
+        /// What became of the last time.
+        reason: String,
+    },
     /// The wall-clock time that the run was given is over.
     #[error(
         "stopped after round {rounds}, as the wall-clock time of --max-wall-time was over; `resume` goes on from there"

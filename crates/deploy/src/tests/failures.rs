@@ -301,7 +301,7 @@ fn all_are_told_of_the_end_before_one_is_waited_for() {
     first.send(Message::with(Head::Question, vec![0; 1 << 26]));
     thread::scope(|scope| {
         scope.spawn(move || {
-            let connections = Connections::new(2, 1);
+            let connections = Connections::new(2, 1, ANSWER_WITHIN);
             for (user, writer) in (0..).zip([first, second]) {
                 let (users, run) = (user..user + 1, 1);
                 let coming = Coming { users, run };

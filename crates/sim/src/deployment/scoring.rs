@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::Devices;
@@ -19,7 +20,7 @@ use crate::resident::unanswered;
 use crate::upload::Upload;
 use crate::workers::{Flush, Pool, SavedPart, Scoring, Workers, Working, own_downloads, put_end};
 use crate::world::World;
-use fedrecsim_core::{Error, Result, UserId};
+use fedrecsim_core::{Error, ErrorKind, Result, UserId};
 use fedrecsim_model::archive::damaged;
 use fedrecsim_model::{Archive, ArchiveReader, Model};
 
@@ -72,6 +73,15 @@ pub trait Hosts {
     /// Takes note that all are scored, as they are now.
     fn scored(&self) {}
 
+    /// Takes note that one of them has answered a question with what is no answer to it, for so many
+    /// times and for this reason. It may be asked again then.
+    ///
+    /// # Errors
+    /// An error that ends the run, if it is not to be asked again.
+    fn distrust(&self, _place: usize, _times: u32, reason: Error) -> Result<()> {
+        Err(reason)
+    }
+
     /// Returns a number that no other run has, which devices are told.
     fn run(&self) -> u64 {
         1
@@ -92,27 +102,56 @@ struct Remote<H> {
 }
 
 impl<H: Hosts> Remote<H> {
-    /// Asks all processes, each with what `put` appends for it, and reads the answers in the order
-    /// of users.
-    async fn ask_all(
+    /// Asks all processes, each with what `put` appends for it, and returns what `read` makes of their
+    /// answers, in the order of users.
+    async fn ask_all<T>(
         &self,
         question: Question,
         put: impl Fn(&mut Archive) -> Result<()>,
-    ) -> Result<Vec<ArchiveReader>> {
+        read: impl Fn(&mut ArchiveReader, &Range<u32>) -> Result<T>,
+    ) -> Result<Vec<T>> {
         let mut archive = Archive::default();
         archive.put(&question);
         put(&mut archive)?;
         let question = Bytes::from(archive.take()?);
+        let all = self.hosts.users();
         // All are asked before the first answer is waited for.
-        let places = 0..self.hosts.users().len();
+        let places = 0..all.len();
         let asked: Vec<_> = places
             .map(|place| self.hosts.ask(place, question.clone()))
             .collect();
         let mut answers = Vec::new();
-        for answer in asked {
-            answers.push(opened(answer.await?)?);
+        for (place, (answer, users)) in asked.into_iter().zip(&all).enumerate() {
+            let read = |answer: &mut ArchiveReader| read(answer, users);
+            let answered = self.answered((place, question.clone()), answer, read);
+            answers.push(answered.await?);
         }
         Ok(answers)
+    }
+
+    /// Waits for the answer of the process at a place to what it was asked, and returns what `read`
+    /// makes of it. A process whose answer is none is asked again.
+    async fn answered<T>(
+        &self,
+        (place, question): (usize, Bytes),
+        mut answer: Working<'_, Bytes>,
+        read: impl Fn(&mut ArchiveReader) -> Result<T>,
+    ) -> Result<T> {
+        for times in 1.. {
+            let mut archive = ArchiveReader::of_bytes(answer.await?, Vec::new());
+            let of_device = match archive.take::<Option<(ErrorKind, String)>>() {
+                // The devices say what went wrong with them, and would say it again.
+                Ok(Some((kind, message))) => return Err(Error::Told { kind, message }),
+                Ok(None) => read(&mut archive),
+                Err(error) => Err(error),
+            };
+            match of_device {
+                Err(error) => self.hosts.distrust(place, times, error)?,
+                read => return read,
+            }
+            answer = self.hosts.ask(place, question.clone());
+        }
+        Err(Error::Interrupted)
     }
 
     /// Asks until no devices have begun anew meanwhile. So all that is answered is of the devices as
@@ -139,8 +178,10 @@ impl<H: Hosts> Remote<H> {
         let asked: Vec<_> = places
             .map(|place| self.hosts.ask_first(place, question.clone(), anew.clone()))
             .collect();
-        for answer in asked {
-            opened(answer.await?)?;
+        for (place, answer) in asked.into_iter().enumerate() {
+            let nothing = |_: &mut ArchiveReader| Ok(());
+            self.answered((place, question.clone()), answer, nothing)
+                .await?;
         }
         Ok(())
     }
@@ -155,12 +196,13 @@ impl<H: Hosts> Remote<H> {
                 rounds,
                 (place as u32 + 1, all.len() as u32 + 1),
             ));
-            let answer = self.hosts.ask(place, archive.take()?.into());
-            asked.push((users, answer));
+            let question = Bytes::from(archive.take()?);
+            let answer = self.hosts.ask(place, question.clone());
+            asked.push((users, (place, question), answer));
         }
         let mut parts = Vec::new();
-        for (users, answer) in asked {
-            let part = opened(answer.await?).and_then(|mut answer| answer.take());
+        for (users, asked, answer) in asked {
+            let part = self.answered(asked, answer, ArchiveReader::take).await;
             parts.push(part.map_err(|reason| {
                 let part = format!("the part of the users {}..{}", users.start, users.end - 1);
                 Error::write(part, io::Error::other(reason.to_string()))
@@ -179,14 +221,19 @@ impl<H: Hosts> Remote<H> {
                 for first in places.clone().step_by(SCORED_AT_ONCE) {
                     let end = places.end.min(first + SCORED_AT_ONCE);
                     let question = self.personal(download, first..end).await?;
-                    let answer = self.hosts.ask(place, question).await?;
-                    accuracies.append(&mut opened(answer)?.take()?);
+                    let answer = self.hosts.ask(place, question.clone());
+                    let read = |answer: &mut ArchiveReader| so_many(answer, end - first);
+                    let answered = self.answered((place, question), answer, read);
+                    accuracies.append(&mut answered.await?);
                 }
             }
         } else {
             let put = |archive: &mut Archive| download.send(UserId::default(), archive);
-            for mut answer in self.ask_all(Question::Evaluate, put).await? {
-                accuracies.append(&mut answer.take()?);
+            let read = |answer: &mut ArchiveReader, users: &Range<u32>| {
+                so_many(answer, self.world.places_of(users).len())
+            };
+            for mut of_process in self.ask_all(Question::Evaluate, put, read).await? {
+                accuracies.append(&mut of_process);
             }
         }
         Ok(accuracies)
@@ -227,12 +274,12 @@ impl<H: Hosts> Remote<H> {
     }
 }
 
-/// Opens an answer, which begins with whether there is one.
-fn opened(answer: Bytes) -> Result<ArchiveReader> {
-    let mut archive = ArchiveReader::of_bytes(answer, Vec::new());
-    match archive.take()? {
-        None => Ok(archive),
-        Some((kind, message)) => Err(Error::Told { kind, message }),
+/// Reads a list of so many values.
+fn so_many<T: DeserializeOwned>(answer: &mut ArchiveReader, count: usize) -> Result<Vec<T>> {
+    let values: Vec<T> = answer.take()?;
+    match values.len() == count {
+        true => Ok(values),
+        false => Err(damaged(format!("{} values, not {count}", values.len()))),
     }
 }
 
@@ -291,8 +338,17 @@ impl<H: Hosts> Workers for Remote<H> {
     fn baselines(&self) -> Working<'_, UserAccuracies> {
         Box::pin(async move {
             let mut all = UserAccuracies::new();
-            for mut answer in self.ask_all(Question::Baselines, |_| Ok(())).await? {
-                for (name, mut accuracies) in answer.take::<UserAccuracies>()? {
+            let read = |answer: &mut ArchiveReader, users: &Range<u32>| {
+                let baselines: UserAccuracies = answer.take()?;
+                let places = self.world.places_of(users).len();
+                match baselines.iter().all(|(_, all)| all.len() == places) {
+                    true => Ok(baselines),
+                    false => Err(damaged("the accuracy of other users")),
+                }
+            };
+            let asked = self.ask_all(Question::Baselines, |_| Ok(()), read);
+            for of_process in asked.await? {
+                for (name, mut accuracies) in of_process {
                     match all.iter_mut().find(|(known, _)| *known == name) {
                         Some((_, known)) => known.append(&mut accuracies),
                         None => all.extend([(name, accuracies)]),
@@ -305,10 +361,12 @@ impl<H: Hosts> Workers for Remote<H> {
 
     fn digests(&self) -> Working<'_, Vec<blake3::Hash>> {
         Box::pin(async move {
-            let ask = async || self.ask_all(Question::Digests, |_| Ok(())).await;
+            let read = |answer: &mut ArchiveReader, users: &Range<u32>| {
+                so_many::<[u8; blake3::OUT_LEN]>(answer, users.len())
+            };
+            let ask = async || self.ask_all(Question::Digests, |_| Ok(()), read).await;
             let mut digests = Vec::new();
-            for mut answer in self.of_devices_as_they_are(ask).await? {
-                let of_process: Vec<[u8; blake3::OUT_LEN]> = answer.take()?;
+            for of_process in self.of_devices_as_they_are(ask).await? {
                 digests.extend(of_process.into_iter().map(blake3::Hash::from_bytes));
             }
             match digests.len() == self.world.dataset.users() {
@@ -328,7 +386,7 @@ impl Devices {
     pub async fn answer(&self, question: Bytes) -> Bytes {
         let _scoring = self.trains_or_scores.write().await;
         let mut answer = Archive::default();
-        answer.put(&None::<(fedrecsim_core::ErrorKind, String)>);
+        answer.put(&None::<(ErrorKind, String)>);
         let answered = match self.answer_into(question, &mut answer).await {
             Ok(()) => answer.take(),
             Err(error) => Err(error),

@@ -1,0 +1,191 @@
+//! What a process is asked beside its trainings, and how long and how often it may owe the answer.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::rc::Rc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+use tokio::time::timeout_at;
+
+use super::connection::Writer;
+use super::connections::Connections;
+use super::message::{Head, Message};
+use fedrecsim_core::{Error, Result};
+use fedrecsim_sim::Stop;
+use fedrecsim_sim::deployment::Hosts;
+use fedrecsim_sim::workers::Working;
+
+/// How often a process is asked the same, each time over another connection. One that goes away from
+/// a question so often goes away because of it.
+const MOST_ASKED: u32 = 10;
+
+/// Where an answer comes.
+type Answered = oneshot::Receiver<Result<Bytes>>;
+
+/// The questions to a process that have no answer yet, in their order. They are asked again when the
+/// process comes back.
+#[derive(Default)]
+pub(crate) struct Questions {
+    open: VecDeque<Open>,
+    /// Since when the present connection has owed the first answer; `None` while there is no
+    /// connection, or no question.
+    owed_since: Option<Instant>,
+}
+
+struct Open {
+    question: Bytes,
+    asker: oneshot::Sender<Result<Bytes>>,
+    /// How often it was the first one that a connection owed an answer to.
+    times: u32,
+}
+
+impl Questions {
+    /// Asks a process, over its connection if it has one.
+    fn ask(&mut self, question: Bytes, writer: Option<&Writer>) -> Answered {
+        let (asker, answered) = oneshot::channel();
+        self.open.push_back(Open {
+            question: question.clone(),
+            asker,
+            times: 0,
+        });
+        if let Some(writer) = writer {
+            if self.open.len() == 1 {
+                self.owes();
+            }
+            writer.room().needs_peer(true);
+            writer.send(Message::with(Head::Question, question));
+        }
+        answered
+    }
+
+    /// Has a question be the first one, whose answer nobody waits for.
+    pub(crate) fn ask_before_others(&mut self, question: Bytes) {
+        let (asker, _) = oneshot::channel();
+        self.open.push_front(Open {
+            question,
+            asker,
+            times: 0,
+        });
+    }
+
+    /// Returns whether this is the first question.
+    pub(crate) fn is_asked(&self, question: &Bytes) -> bool {
+        let first = self.open.front();
+        first.is_some_and(|first| first.question == *question)
+    }
+
+    /// Asks all of them over a new connection. One that was asked too often has an error for an answer.
+    pub(crate) fn ask_again(&mut self, users: &Range<u32>, writer: &Writer) {
+        let is_enough = |first: &Open| first.times >= MOST_ASKED;
+        while self.open.front().is_some_and(is_enough)
+            && let Some(given_up) = self.open.pop_front()
+        {
+            // If this fails, nobody waits for it.
+            let _ = given_up.asker.send(Err(unanswered(users, GOES_AWAY)));
+        }
+        for open in &self.open {
+            writer.send(Message::with(Head::Question, open.question.clone()));
+        }
+        writer.room().needs_peer(!self.open.is_empty());
+        self.owes();
+    }
+
+    /// Gives the answer to the first question to its asker. Returns whether there was one.
+    pub(crate) fn answered(&mut self, answer: Bytes, writer: &Writer) -> bool {
+        let first = self.open.pop_front();
+        writer.room().needs_peer(!self.open.is_empty());
+        self.owes();
+        let was_asked = first.is_some();
+        if let Some(first) = first {
+            // Nobody waits for the answer to some questions.
+            let _ = first.asker.send(Ok(answer));
+        }
+        was_asked
+    }
+
+    /// Notes that the connection has ended.
+    pub(crate) fn connection_ended(&mut self) {
+        self.owed_since = None;
+    }
+
+    /// Returns since when the present connection has owed an answer.
+    pub(crate) fn owed_since(&self) -> Option<Instant> {
+        self.owed_since
+    }
+
+    /// Notes that the connection owes an answer to the first question from now on, if there is one.
+    fn owes(&mut self) {
+        self.owed_since = self.open.front_mut().map(|first| {
+            first.times += 1;
+            Instant::now()
+        });
+    }
+}
+
+const GOES_AWAY: &str = "it went away each time";
+
+fn unanswered(users: &Range<u32>, reason: &str) -> Error {
+    let (first, last) = (users.start, users.end - 1);
+    let (times, reason) = (MOST_ASKED, reason.to_owned());
+    Error::from(Stop::Unanswered {
+        first,
+        last,
+        times,
+        reason,
+    })
+}
+
+/// The processes, for the workers that ask them.
+pub(crate) struct Processes(pub Rc<Connections>);
+
+impl Hosts for Processes {
+    fn users(&self) -> Vec<Range<u32>> {
+        self.0.users()
+    }
+
+    fn ask(&self, place: usize, question: Bytes) -> Working<'_, Bytes> {
+        let ask =
+            |questions: &mut Questions, writer: Option<&Writer>| questions.ask(question, writer);
+        let answered = self.0.of_place(place, ask);
+        Box::pin(async move {
+            let mut answered = answered.ok_or(Error::Interrupted)?;
+            loop {
+                let looks_at = self.0.end_if_silent(place);
+                match timeout_at(looks_at.into(), &mut answered).await {
+                    Ok(answer) => return answer.map_err(|_| Error::Interrupted)?,
+                    // It has taken too long, or was away for a while.
+                    Err(_) => {}
+                }
+            }
+        })
+    }
+
+    fn ask_first(&self, place: usize, question: Bytes, anew: Bytes) -> Working<'_, Bytes> {
+        self.0.begins_with(place, question.clone(), anew);
+        self.ask(place, question)
+    }
+
+    fn begun_anew(&self) -> u64 {
+        self.0.how_often_begun_anew()
+    }
+
+    fn scored(&self) {
+        self.0.scored();
+    }
+
+    fn run(&self) -> u64 {
+        self.0.run()
+    }
+
+    fn distrust(&self, place: usize, times: u32, reason: Error) -> Result<()> {
+        let users = self.0.users().into_iter().nth(place).unwrap_or(0..1);
+        if times >= MOST_ASKED {
+            return Err(unanswered(&users, &reason.to_string()));
+        }
+        self.0
+            .cut_off(place, &format!("its answer cannot be used: {reason}"));
+        Ok(())
+    }
+}
