@@ -45,6 +45,7 @@ pub(crate) fn serve(arguments: ServeArgs, session: &Session) -> Result<Finished>
         (None, _) => Some(UNSEALED),
     };
     let lack = lack.filter(|_| !arguments.insecure);
+    let answer_within = arguments.answer_within;
     let listener = bind_unless(lack, "--listen", arguments.listen)?;
     let token = token(arguments.token_file.as_deref())?;
     let shown = arguments.metrics;
@@ -92,6 +93,7 @@ pub(crate) fn serve(arguments: ServeArgs, session: &Session) -> Result<Finished>
         shape,
         pace,
         silence: deploy::SILENCE,
+        answer_within,
         keys,
     };
     let mut watch = Watch::new(&task.scenario, arguments.options.progress, session);

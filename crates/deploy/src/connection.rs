@@ -24,6 +24,9 @@ pub const SILENCE: Duration = Duration::from_secs(30);
 /// The number of heartbeats in that time, if there is nothing else to send.
 const HEARTBEATS: u32 = 6;
 
+/// A peer that is slower than this for a whole message is cut off, too.
+const SLOWEST_BYTES_PER_S: u32 = 1 << 10;
+
 /// The bytes that are taken at a time for a message, so that a length alone takes no memory.
 const TAKEN_AT_ONCE: usize = 1 << 16;
 
@@ -56,6 +59,30 @@ struct Waiting {
 pub(crate) struct Reader<S: Patient = TcpStream> {
     stream: BufReader<Way<S>>,
     largest: Arc<AtomicU32>,
+    /// How long the peer may be silent, if that has an end.
+    silence: Option<Duration>,
+}
+
+/// Returns the time in which a message of so many bytes has to be over.
+fn time_for(silence: Duration, bytes: usize) -> Duration {
+    silence + Duration::from_secs_f64(bytes as f64 / f64::from(SLOWEST_BYTES_PER_S))
+}
+
+/// A stream that takes nothing after its deadline, however little its peer takes at a time.
+struct Until<'s>(&'s mut TcpStream, Instant);
+
+impl Write for Until<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match Instant::now() < self.1 {
+            // This takes as long as the silence at most.
+            true => self.0.write(bytes),
+            false => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// What bytes are read from, and how long a read waits for them.
@@ -98,33 +125,33 @@ impl<S: Patient> Read for Way<S> {
 /// A stream that gives nothing after its deadline, however little its peer sends at a time.
 pub(crate) struct Timed<S> {
     stream: S,
-    /// The deadline, and how long a read waits once there is none.
+    /// The deadline, and how long a read waits at most, also once there is no deadline.
     deadline: Option<(Instant, Duration)>,
 }
 
 impl<S: Patient> Timed<S> {
     /// Gives nothing after this instant.
     pub(crate) fn until(stream: S, deadline: Instant) -> Self {
-        let deadline = Some((deadline, Duration::ZERO));
+        let deadline = Some((deadline, Duration::MAX));
         Self { stream, deadline }
     }
 }
 
 impl<S: Patient> Read for Timed<S> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Some((deadline, _)) = self.deadline {
+        if let Some((deadline, silence)) = self.deadline {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            self.stream.wait_at_most(left)?;
+            self.stream.wait_at_most(left.min(silence))?;
         }
         self.stream.read(buffer)
     }
 }
 
-/// Opens both sides of a connection, sealed with `keys` if there are some. No message that comes may be longer than `largest`. A peer that
-/// is silent for `silence` is cut off.
+/// Opens both sides of a connection, sealed with `keys` if there are some. No message that comes may be
+/// longer than `largest`. A peer that is silent for `silence` is cut off.
 ///
 /// # Errors
 /// Those of the system, and [`io::ErrorKind::InvalidData`] for a peer that does not seal what it says
@@ -159,7 +186,7 @@ pub(crate) fn open(
         .name("connection".to_owned())
         .spawn(move || {
             let _ends = ends;
-            write_all(written, &queued, silence / HEARTBEATS);
+            write_all(written, &queued, silence);
         })?;
     let reader = Reader::over(Way { timed, sealed }, largest);
     let stream = Arc::new(stream);
@@ -251,13 +278,14 @@ impl<S: Patient> Reader<S> {
 
     fn over(way: Way<S>, largest: u32) -> Self {
         Self {
+            silence: way.timed.deadline.map(|(_, silence)| silence),
             stream: BufReader::new(way),
             largest: Arc::new(AtomicU32::new(largest)),
         }
     }
 
-    /// Lets the peer take its time from now on, since it has said who it is. It may have ratings to
-    /// read before it goes on, and gives signs of life meanwhile.
+    /// Lets the peer take its time for its next message, since it has said who it is. It may have
+    /// ratings to read before it goes on, and gives signs of life meanwhile.
     ///
     /// # Errors
     /// Those of the system.
@@ -300,7 +328,7 @@ impl<S: Patient> Reader<S> {
                 let reason = format!("a message of {length} bytes, where {largest} are allowed");
                 return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
             }
-            let bytes = self.take(length as usize)?;
+            let bytes = self.take_in_time(length as usize)?;
             let message = Message::read(bytes);
             let message = message.map_err(|_| {
                 io::Error::new(io::ErrorKind::InvalidData, "something that is no message")
@@ -309,6 +337,21 @@ impl<S: Patient> Reader<S> {
                 return Ok(message);
             }
         }
+    }
+
+    /// Takes a message of this length, which has to come in its time.
+    fn take_in_time(&mut self, length: usize) -> io::Result<Bytes> {
+        let is_there = self.stream.buffer().len() >= length;
+        let timed = &mut self.stream.get_mut().timed;
+        let silence = match self.silence {
+            Some(silence) if !is_there && timed.deadline.is_none() => silence,
+            // It is there, or the whole greeting has a deadline.
+            _ => return self.take(length),
+        };
+        timed.deadline = Some((Instant::now() + time_for(silence, length), silence));
+        let taken = self.take(length);
+        self.is_known()?;
+        taken
     }
 
     fn take(&mut self, length: usize) -> io::Result<Bytes> {
@@ -326,10 +369,10 @@ impl<S: Patient> Reader<S> {
 fn write_all(
     (mut stream, sealed, waiting): (TcpStream, Option<Sealed>, Arc<Waiting>),
     queued: &Receiver<Queued>,
-    heartbeat: Duration,
+    silence: Duration,
 ) {
     loop {
-        let message = match queued.recv_timeout(heartbeat) {
+        let message = match queued.recv_timeout(silence / HEARTBEATS) {
             Ok((message, bytes)) => {
                 waiting.now.fetch_sub(bytes, Ordering::Relaxed);
                 message
@@ -338,9 +381,12 @@ fn write_all(
             Err(RecvTimeoutError::Disconnected) => break,
         };
         let beginning = message.beginning().unwrap_or_default();
+        let length = beginning.len() + message.payload.len();
+        let deadline = Instant::now() + time_for(silence, length);
+        let mut to = Until(&mut stream, deadline);
         let mut put = |bytes: &[u8]| match &sealed {
-            Some(sealed) => sealed.write(&mut stream, bytes),
-            None => stream.write_all(bytes),
+            Some(sealed) => sealed.write(&mut to, bytes),
+            None => to.write_all(bytes),
         };
         let written = put(&beginning).and_then(|()| put(&message.payload));
         if beginning.is_empty() || written.is_err() {

@@ -24,7 +24,8 @@ struct Greeted {
     is_known: bool,
 }
 
-/// A greeting that is under way until this is dropped.
+/// A greeting that is under way until this is dropped. Unless its peer has passed by then, nothing more
+/// is read from it: a server whose run is over hears nobody.
 pub(crate) struct Door {
     doors: Arc<Doors>,
     id: ConnectionId,
@@ -32,7 +33,9 @@ pub(crate) struct Door {
 
 impl Drop for Door {
     fn drop(&mut self) {
-        self.doors.greeted().remove(&self.id);
+        if let Some(greeted) = self.doors.greeted().remove(&self.id) {
+            let _ = greeted.stream.shutdown(Shutdown::Read);
+        }
     }
 }
 
@@ -66,6 +69,11 @@ impl Doors {
 }
 
 impl Door {
+    /// Lets the peer in.
+    pub(crate) fn pass(self) {
+        self.doors.greeted().remove(&self.id);
+    }
+
     /// Notes that the peer has said who it is, so that it may take its time.
     pub(crate) fn is_known(&self) {
         let (mut greeted, is_known) = (self.doors.greeted(), true);

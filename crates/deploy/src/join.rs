@@ -68,8 +68,8 @@ pub fn join(joining: &Joining<'_>, address: impl ToSocketAddrs) -> Result<()> {
     let is_secret = joining.token != Digest::default() && joining.keys.is_none();
     if is_secret && is_elsewhere && !joining.insecure {
         return Err(Error::Usage(
-            "the server is on another machine, and who reads the network could join with what is sent of the token; name \
-             the certificate of the server (--tls-trust), go over a tunnel to 127.0.0.1, or say --insecure"
+            "the server is on another machine, and who reads the network could join with what is sent of the token; \
+            name the certificate of the server (--tls-trust), go over a tunnel to 127.0.0.1, or say --insecure"
                 .to_owned(),
         ));
     }
@@ -178,8 +178,8 @@ fn greet(
     };
     if largest < hosted.largest_upload {
         return Err(Ended::Refused(Error::Usage(format!(
-            "the server takes messages of {largest} bytes at most, and an upload of this scenario may have {}; start it \
-             with the same build and scenario",
+            "the server takes messages of {largest} bytes at most, and an upload of this scenario may have {}; start \
+            it with the same build and scenario",
             hosted.largest_upload
         ))));
     }

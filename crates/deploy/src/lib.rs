@@ -38,7 +38,7 @@ pub use self::{
     news::News,
     probe::{MOST_TIME, Way, answer, probe},
     run::OpenArrivals,
-    serve::{ANSWER_WITHIN, Serving, serve},
+    serve::{Serving, serve},
     sorting::read_all,
     status::{Published, Status, publish},
     tls::Keys,

@@ -24,10 +24,6 @@ use fedrecsim_core::{Error, Result};
 use fedrecsim_sim::deployment::{longest_frame, longest_question};
 use fedrecsim_sim::{Checkpoints, Outcome, World};
 
-/// The time after which a process is cut off that gives signs of life and does not answer. An answer
-/// waits for the trainings of its devices, which may be paced.
-pub const ANSWER_WITHIN: Duration = Duration::from_secs(3600);
-
 /// What the server's process is given.
 pub struct Serving {
     /// The world, with the ratings that the server needs.
@@ -55,7 +51,8 @@ pub struct Serving {
     pub pace: bool,
     /// The time after which a silent peer is cut off, [`SILENCE`](crate::SILENCE).
     pub silence: Duration,
-    /// The time after which a process is cut off that owes an answer, [`ANSWER_WITHIN`].
+    /// The time after which a process is cut off that gives signs of life and owes an answer. An answer
+    /// waits for the trainings of its devices, which may be paced.
     pub answer_within: Duration,
     /// What connections are sealed with; `None` for connections in the clear.
     pub keys: Option<Keys>,
@@ -65,7 +62,8 @@ pub struct Serving {
 /// outcome. `tell` is told what happens.
 ///
 /// # Errors
-/// [`Error::Usage`] for a run that starts from another one, errors before the first round, and defects. What ends a run on the way is part of the outcome.
+/// [`Error::Usage`] for a run that starts from another one, errors before the first round, and
+/// defects. What ends a run on the way is part of the outcome.
 pub fn serve(
     serving: Serving,
     listener: TcpListener,

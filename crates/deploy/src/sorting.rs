@@ -48,7 +48,8 @@ pub(crate) async fn sort(
                 connections.changed.notify_one();
                 Happened::Event(at, Event::AlarmRings, None)
             }
-            Incoming::Joined(coming, id, writer, _door) => {
+            Incoming::Joined(coming, id, writer, door) => {
+                door.pass();
                 let answer = writer.clone();
                 match connections.join(&coming, id, writer) {
                     Ok(Joined { lost, begins_anew }) => {

@@ -7,6 +7,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -58,6 +59,7 @@ ranking.sampled.candidates = 20
 
 const BUILD: Digest = [7; 32];
 const DATA: Digest = [9; 32];
+const ANSWER_WITHIN: Duration = Duration::from_secs(3600);
 const RETRY: Duration = Duration::from_millis(1);
 
 /// The world of a scenario's text, in which each line of `overrides` replaces a key.
@@ -110,6 +112,25 @@ impl Write for Written {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// The time after which a test hangs. None takes a minute on a busy machine.
+const HANGS: Duration = Duration::from_secs(600);
+
+/// Ends the tests with a failure unless this is dropped in time. A thread that hangs cannot be ended
+/// alone.
+struct Deadline(#[allow(dead_code)] Sender<()>);
+
+fn deadline() -> Deadline {
+    let (ends, ended) = channel();
+    let test = thread::current().name().unwrap_or("a test").to_owned();
+    thread::spawn(move || {
+        if ended.recv_timeout(HANGS) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("{test} hangs: it is not over after {HANGS:?}");
+            std::process::exit(101);
+        }
+    });
+    Deadline(ends)
 }
 
 /// Serves the scenario on a port that `with` is told of.
@@ -195,6 +216,7 @@ fn served_keeping(
     kept: Kept,
     with: impl FnOnce(SocketAddr),
 ) -> (Result<Outcome>, Heard) {
+    let _deadline = deadline();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let text = text.to_owned();

@@ -46,7 +46,7 @@ use self::without::Side;
 #[cfg(not(feature = "tls"))]
 mod without {
     use std::convert::Infallible;
-    use std::io::{self, Read};
+    use std::io::{self, Read, Write};
     use std::net::TcpStream;
     use std::path::Path;
 
@@ -93,7 +93,7 @@ mod without {
             match self.0 {}
         }
 
-        pub(crate) fn write(&self, _: &mut TcpStream, _: &[u8]) -> io::Result<()> {
+        pub(crate) fn write(&self, _: &mut impl Write, _: &[u8]) -> io::Result<()> {
             match self.0 {}
         }
     }
@@ -246,7 +246,7 @@ mod with_rustls {
         }
 
         /// Seals bytes, and sends them.
-        pub(crate) fn write(&self, to: &mut TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+        pub(crate) fn write(&self, to: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
             while !bytes.is_empty() {
                 let mut sealed = Vec::new();
                 let mut state = self.state();

@@ -60,7 +60,7 @@ impl Upload {
         }
     }
 
-    /// Holds a frame of a checkpoint, whose bytes may have been changed on the disk.
+    /// Holds a frame of a checkpoint or of another process, whose bytes may have been changed.
     pub(crate) fn saved(frame: Frame, loss: f64) -> Self {
         let saved = Self::encoded(frame, loss);
         Self {
@@ -158,6 +158,11 @@ impl Upload {
     /// Returns whether the bytes of the frame may have changed since it was made.
     pub(crate) fn integrity(&self) -> Integrity {
         self.integrity
+    }
+
+    /// Notes that the frame was read, and was undamaged.
+    pub(crate) fn is_intact(&mut self) {
+        self.integrity = Integrity::Intact;
     }
 
     /// Returns the scalars of the frame, after checking that it is undamaged unless it is known to

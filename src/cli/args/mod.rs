@@ -337,6 +337,10 @@ pub(crate) struct ServeArgs {
     /// Private key of the certificate (PEM).
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     pub tls_key: Option<PathBuf>,
+    /// Time after which a process is cut off that gives signs of life and owes an answer. It answers when
+    /// the trainings of its devices are over.
+    #[arg(long, value_name = "DURATION", default_value = "1h", allow_hyphen_values = true, value_parser = time)]
+    pub answer_within: Duration,
     /// Show what the server does on this address: / for people, /metrics for Prometheus.
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<SocketAddr>,

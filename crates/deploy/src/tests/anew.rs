@@ -1,7 +1,5 @@
 //! Processes that lose what their devices learned, wherever the run is, and the replay of such runs.
 
-use std::sync::mpsc::channel;
-
 use super::ways::{carry_while, head, on_a_way, relay, unlucky};
 use super::*;
 

@@ -243,6 +243,7 @@ fn first_of(user: u32) -> To {
 /// trainings, and one of these for a reply.
 #[test]
 fn a_training_that_waits_for_a_reply_ends_with_the_connection() {
+    let _deadline = deadline();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::scope(|scope| {
@@ -259,6 +260,7 @@ fn a_training_that_waits_for_a_reply_ends_with_the_connection() {
 /// the next evaluation waits for the training.
 #[test]
 fn a_training_that_is_cancelled_before_it_asks_does_not_wait() {
+    let _deadline = deadline();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::scope(|scope| {
@@ -288,6 +290,7 @@ fn a_training_that_is_cancelled_before_it_asks_does_not_wait() {
 /// If this fails, a peer that takes nothing keeps the others from knowing that the run is over.
 #[test]
 fn all_are_told_of_the_end_before_one_is_waited_for() {
+    let _deadline = deadline();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let open = || {
         let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -387,41 +390,26 @@ fn a_server_that_waits_for_a_process_can_be_interrupted() {
 /// Is a process with these users. Its first connection ends where the first upload would go up, and
 /// the second one brings that twice.
 fn with_a_late_upload(address: SocketAddr, users: Range<u32>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let detour = listener.local_addr().unwrap();
-    let over = AtomicBool::default();
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut late = None;
-            for connection in 0.. {
-                let (mut device, _) = listener.accept().unwrap();
-                if over.load(Ordering::Relaxed) {
-                    return;
-                }
-                let mut server = TcpStream::connect(address).unwrap();
-                let (from, to) = (server.try_clone().unwrap(), device.try_clone().unwrap());
-                let down = thread::spawn(move || pass(from, to, usize::MAX));
-                while let Ok(message) = whole_message(&mut device) {
-                    let head = Message::read(message[LENGTH_BYTES..].to_vec().into()).unwrap();
-                    if connection == 0 && matches!(head.head, Head::Upload { .. }) {
-                        late = Some(message);
-                        break;
-                    }
-                    // The server may have hung up.
-                    let _ = server.write_all(&message);
-                    if matches!(head.head, Head::Join { .. }) {
-                        let late = late.take().unwrap_or_default().repeat(2);
-                        let _ = server.write_all(&late);
-                    }
-                }
-                let _ = server.shutdown(Shutdown::Both);
-                let _ = device.shutdown(Shutdown::Both);
-                down.join().unwrap();
+    let late = Mutex::new(None);
+    on_a_way(address, users, usual, |number, mut device, mut server| {
+        let (from, to) = (server.try_clone().unwrap(), device.try_clone().unwrap());
+        let down = thread::spawn(move || pass(from, to, usize::MAX));
+        while let Ok(message) = whole_message(&mut device) {
+            let head = head(&message);
+            if number == 0 && matches!(head, Head::Upload { .. }) {
+                *late.lock().unwrap() = Some(message);
+                break;
             }
-        });
-        device_process(detour, users).unwrap();
-        over.store(true, Ordering::Relaxed);
-        TcpStream::connect(detour).unwrap();
+            // The server may have hung up.
+            let _ = server.write_all(&message);
+            if matches!(head, Head::Join { .. }) {
+                let late = late.lock().unwrap().take().unwrap_or_default();
+                let _ = server.write_all(&late.repeat(2));
+            }
+        }
+        let _ = server.shutdown(Shutdown::Both);
+        let _ = device.shutdown(Shutdown::Both);
+        down.join().unwrap();
     });
 }
 
@@ -443,4 +431,86 @@ fn an_upload_of_a_participation_that_was_lost_changes_nothing() {
     let came = heard.arrivals.matches("\"uploaded\"").count();
     assert_eq!(came, aggregated as usize + 2, "the late one came twice");
     check_replay("training.rounds=4", &outcome, &heard);
+}
+
+/// Is a process with the users 10..30 that keeps what it knows, and never answers the question of this
+/// number.
+fn silent_at(question: usize, address: SocketAddr) {
+    let asked = AtomicUsize::default();
+    let process = |address, users| drop(device_process(address, users));
+    on_a_way(address, 10..30, process, |_, device, server| {
+        let was_asked = AtomicBool::default();
+        carry_while(&device, &server, |whole, to| {
+            let is_question = head(whole) == Head::Question;
+            // It is the first one of each later connection.
+            let is_again =
+                asked.load(Ordering::Relaxed) >= question && !was_asked.load(Ordering::Relaxed);
+            if is_question {
+                asked.fetch_add(1, Ordering::Relaxed);
+                was_asked.store(true, Ordering::Relaxed);
+            }
+            let is_it = asked.load(Ordering::Relaxed) == question || is_again;
+            is_question && is_it || to.write_all(whole).is_ok()
+        });
+    });
+}
+
+/// If this fails, a process that gives signs of life and does not answer holds the run up for ever, or
+/// nobody learns why it came to nothing.
+#[test]
+fn a_process_that_never_answers_is_cut_off_and_ends_the_run_at_last() {
+    let kept = Kept {
+        answer_within: Some(Duration::from_millis(500)),
+        ..Kept::default()
+    };
+    // The questions are: begin, the baselines, and an evaluation after each round.
+    let (outcome, heard) = served_keeping("training.rounds=3", kept, |address| {
+        thread::scope(|scope| {
+            scope.spawn(move || device_process(address, 0..10));
+            silent_at(3, address);
+        });
+    });
+    let stopped_by = outcome.unwrap().stopped_by.unwrap().to_string();
+    assert!(
+        stopped_by.contains("10..29 was asked 10 times") && stopped_by.contains("--resume"),
+        "{stopped_by}"
+    );
+    let owes = |reason: &String| reason == "it has owed an answer for 500ms";
+    assert!(heard.cut_off.iter().any(owes), "{:?}", heard.cut_off);
+}
+
+/// If this fails, a connection on which nothing happens for minutes is taken for a dead one.
+#[test]
+fn a_connection_that_is_idle_stays() {
+    // Ten times the silence that is allowed, in heartbeats.
+    const HEARTBEATS: u32 = 60;
+    let silence = Duration::from_millis(600);
+    let kept = Kept {
+        silence: Some(silence),
+        ..Kept::default()
+    };
+    let (outcome, heard) = served_keeping("training.rounds=1", kept, |address| {
+        let device = |address, users| {
+            let joining = joining(users, None);
+            join(&Joining { silence, ..joining }, address).unwrap();
+        };
+        let is_idle = AtomicBool::default();
+        thread::scope(|scope| {
+            on_a_way(address, 0..10, device, |_, device_end, server| {
+                let beats = AtomicUsize::default();
+                carry_while(&device_end, &server, |whole, to| {
+                    if head(whole) == Head::Heartbeat
+                        && beats.fetch_add(1, Ordering::Relaxed) + 1 == HEARTBEATS as usize
+                        && !is_idle.swap(true, Ordering::Relaxed)
+                    {
+                        // The others come, and the run begins.
+                        scope.spawn(move || device(address, 10..30));
+                    }
+                    to.write_all(whole).is_ok()
+                });
+            });
+        });
+    });
+    assert_eq!(outcome.unwrap().rounds[0].aggregated, 15);
+    assert_eq!(heard.cut_off, [""; 0]);
 }

@@ -109,6 +109,7 @@ fn a_process_that_does_not_fit_is_refused_with_the_reason() {
 /// address, after a minute.
 #[test]
 fn a_process_in_the_clear_is_told_that_the_server_speaks_tls() {
+    let _deadline = deadline();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::scope(|scope| {
@@ -146,6 +147,7 @@ fn a_token_is_not_sent_in_the_clear_to_another_machine() {
 /// If this fails, a peer that sends a byte now and then keeps a thread of the other side for ever.
 #[test]
 fn a_greeting_has_to_be_over_in_time() {
+    let _deadline = deadline();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut slow = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (stream, _) = listener.accept().unwrap();
@@ -169,6 +171,7 @@ fn a_greeting_has_to_be_over_in_time() {
 /// If this fails, a process that reads its ratings for longer than the greeting may take is cut off.
 #[test]
 fn a_peer_that_has_said_who_it_is_may_take_its_time() {
+    let _deadline = deadline();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (stream, _) = listener.accept().unwrap();
@@ -186,6 +189,7 @@ fn a_peer_that_has_said_who_it_is_may_take_its_time() {
 /// uploads.
 #[test]
 fn a_server_that_takes_too_short_messages_is_refused_at_the_greeting() {
+    let _deadline = deadline();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::scope(|scope| {

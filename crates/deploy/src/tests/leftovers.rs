@@ -47,7 +47,7 @@ fn a_thousand_connections_leave_no_descriptor_and_no_thread() {
 /// If this fails, the server keeps something of every process that was killed: memory, a descriptor or
 /// a thread. A run of months then ends by it.
 #[test]
-#[ignore = "has this process to itself: cargo test --release -p fedrecsim-deploy thousand_times -- --ignored --nocapture"]
+#[ignore = "alone: cargo test --release -p fedrecsim-deploy thousand_times -- --ignored --nocapture"]
 fn a_process_that_is_killed_a_thousand_times_leaves_nothing_behind() {
     const TIMES: usize = 1000;
     // The first ones take what is kept for later ones.

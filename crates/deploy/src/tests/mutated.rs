@@ -3,6 +3,7 @@
 use super::greeting::greeted;
 #[cfg(target_os = "linux")]
 use super::leftovers::resident_kib;
+use super::ways::{head, on_a_way, whole_message};
 use super::*;
 
 /// If this fails, a peer that sends nonsense ends the run, takes memory for a length that it only
@@ -75,7 +76,11 @@ impl Dice {
     /// Returns the bytes of one of `messages` with a few changes.
     fn mutated(&mut self, messages: &[Message]) -> Vec<u8> {
         let message = &messages[self.below(messages.len())];
-        let mut bytes = [&message.beginning().unwrap()[..], &message.payload].concat();
+        self.changed([&message.beginning().unwrap()[..], &message.payload].concat())
+    }
+
+    /// Makes a few changes to the bytes of a message.
+    fn changed(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
         for _ in 0..1 + self.below(3) {
             let at = self.below(bytes.len());
             match self.below(4) {
@@ -160,18 +165,132 @@ fn no_mutated_message_ends_a_process_with_devices() {
 #[test]
 #[ignore = "takes minutes: cargo test --release -p fedrecsim-deploy million -- --ignored --nocapture"]
 fn no_message_of_a_million_ends_an_end() {
-    for (end, send) in [
-        ("server", send_mutated_to_the_server as fn(usize)),
-        ("process", send_mutated_to_a_process),
+    for (end, send, in_runs) in [
+        (
+            "server",
+            send_mutated_to_the_server as fn(usize),
+            mutate_on_the_way_to_the_server as fn(usize),
+        ),
+        (
+            "process",
+            send_mutated_to_a_process,
+            mutate_on_the_way_to_a_process,
+        ),
     ] {
         // The first ones take what is kept for later ones.
         send(20_000);
+        in_runs(500);
         let before = resident_kib();
-        send(1_000_000);
+        for _ in 0..10 {
+            send(99_500);
+        }
+        in_runs(5_000);
         let after = resident_kib();
         println!("{end}: {before} KiB before 1,000,000 messages, {after} KiB after them");
         assert!(after < before + (32 << 10), "{end}");
     }
+}
+
+/// If this fails, a message that comes in a round or in an evaluation ends the server, although it is
+/// none; or a run is not over in the end.
+#[test]
+fn no_message_that_is_mutated_on_its_way_ends_a_run() {
+    mutate_on_the_way_to_the_server(150);
+}
+
+/// If this fails, a message of a round or an evaluation that is none ends a process with devices by a
+/// defect.
+#[test]
+fn no_message_that_is_mutated_on_its_way_ends_a_process_with_devices() {
+    mutate_on_the_way_to_a_process(150);
+}
+
+/// The runs whose messages are mutated: with and without requests, a third party, and changes.
+const MUTATED: [&str; 4] = [
+    "",
+    "codec.downlink={ select = \"needed-rows\" }",
+    "method=\"fedpergnn\"",
+    "codec.downlink={ delta = true, values = \"int8\" }",
+];
+
+fn mutate_on_the_way_to_the_server(messages: usize) {
+    for (run, stopped_by) in mutated_runs(messages, true) {
+        // What is sound as a frame may be any number, and what is sound as an answer may be a failure.
+        let is_said = |error: &Error| {
+            use Error::*;
+            matches!(error, Diverged { .. } | Unscorable { .. } | Told { .. })
+        };
+        assert!(stopped_by.iter().all(is_said), "{run}: {stopped_by:?}");
+    }
+}
+
+fn mutate_on_the_way_to_a_process(messages: usize) {
+    // The process says what was wrong with what it was told, which may end the run.
+    mutated_runs(messages, false);
+}
+
+/// Runs in which messages of one process are mutated, those from it or those to it, until there were so
+/// many. Returns what ended each of them early.
+fn mutated_runs(messages: usize, from_process: bool) -> Vec<(String, Option<Error>)> {
+    let mut ends = Vec::new();
+    let (dice, mutated) = (Mutex::new(Dice(13)), AtomicUsize::default());
+    while mutated.load(Ordering::Relaxed) < messages {
+        // A round without a deadline waits for everybody, and a message that names another user is lost.
+        let text = format!(
+            "training.rounds=20\ntraining.mode={{ over-selection = {{ factor = 1.2, deadline_s = 0.2 }} }}\n{}",
+            MUTATED[ends.len() % MUTATED.len()]
+        );
+        let kept = Kept {
+            answer_within: Some(Duration::from_millis(500)),
+            ..Kept::default()
+        };
+        let run = format!("run {} {text}", ends.len());
+        let way = |from: &mut TcpStream, to: &mut TcpStream, mutates: bool| {
+            let mut is_welcome = !mutates;
+            while let Ok(mut whole) = whole_message(from) {
+                let is_greeting =
+                    !is_welcome || matches!(head(&whole), Head::Join { .. } | Head::Welcome);
+                is_welcome |=
+                    is_greeting && matches!(head(&whole), Head::Join { .. } | Head::Welcome);
+                if mutates && !is_greeting && dice.lock().unwrap().below(8) == 0 {
+                    mutated.fetch_add(1, Ordering::Relaxed);
+                    whole = dice.lock().unwrap().changed(whole);
+                }
+                if to.write_all(&whole).is_err() {
+                    break;
+                }
+            }
+            let _ = from.shutdown(Shutdown::Both);
+            let _ = to.shutdown(Shutdown::Both);
+        };
+        let until_the_server_is_gone = |address, users: Range<u32>| loop {
+            match device_process(address, users.clone()) {
+                Err(error) if error.to_string().contains("no way to the server") => break,
+                // It may have been told that the run is over, or that it is refused.
+                _ => {}
+            }
+        };
+        let (outcome, _) = served_keeping(&text, kept, |address| {
+            thread::scope(|scope| {
+                scope.spawn(move || device_process(address, 0..20).unwrap());
+                on_a_way(
+                    address,
+                    20..30,
+                    until_the_server_is_gone,
+                    |_, mut device, mut server| {
+                        let (mut from, mut to) =
+                            (server.try_clone().unwrap(), device.try_clone().unwrap());
+                        thread::scope(|scope| {
+                            scope.spawn(|| way(&mut from, &mut to, !from_process));
+                            way(&mut device, &mut server, from_process);
+                        });
+                    },
+                );
+            });
+        });
+        ends.push((run, outcome.map_or_else(Some, |outcome| outcome.stopped_by)));
+    }
+    ends
 }
 
 fn send_mutated_to_the_server(messages: usize) {
@@ -203,6 +322,7 @@ fn send_mutated_to_the_server(messages: usize) {
 }
 
 fn send_mutated_to_a_process(messages: usize) {
+    let _deadline = deadline();
     let connections = messages / ON_A_CONNECTION;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

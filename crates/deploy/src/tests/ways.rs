@@ -4,29 +4,20 @@ use super::*;
 
 /// Is a process with these users, whose first connections break after so many bytes from it.
 pub(super) fn on_breaking_ways(address: SocketAddr, users: Range<u32>, after: [usize; 2]) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let detour = listener.local_addr().unwrap();
-    let over = AtomicBool::default();
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut after = after.into_iter();
-            loop {
-                let (device, _) = listener.accept().unwrap();
-                if over.load(Ordering::Relaxed) {
-                    return;
-                }
-                relay(device, address, after.next().unwrap_or(usize::MAX));
-            }
-        });
-        device_process(detour, users).unwrap();
-        over.store(true, Ordering::Relaxed);
-        TcpStream::connect(detour).unwrap();
+    let process = |address, users| device_process(address, users).unwrap();
+    on_a_way(address, users, process, |number, device, server| {
+        let most = after.get(number).copied().unwrap_or(usize::MAX);
+        between(device, server, most);
     });
 }
 
 /// Connects a device process with the server, until so many bytes have come from it.
 pub(super) fn relay(device: TcpStream, address: SocketAddr, most: usize) {
-    let server = TcpStream::connect(address).unwrap();
+    between(device, TcpStream::connect(address).unwrap(), most);
+}
+
+/// Carries everything in both directions, until so many bytes have come from the device.
+fn between(device: TcpStream, server: TcpStream, most: usize) {
     let (from, to) = (device.try_clone().unwrap(), server.try_clone().unwrap());
     let up = thread::spawn(move || pass(from, to, most));
     pass(server, device, usize::MAX);
@@ -100,10 +91,7 @@ pub(super) fn usual(address: SocketAddr, users: Range<u32>) {
 
 /// Carries everything in both directions.
 pub(super) fn carry(device: TcpStream, server: TcpStream) {
-    let (from, to) = (device.try_clone().unwrap(), server.try_clone().unwrap());
-    let up = thread::spawn(move || pass(from, to, usize::MAX));
-    pass(server, device, usize::MAX);
-    up.join().unwrap();
+    between(device, server, usize::MAX);
 }
 
 /// Carries messages until one of this kind has come from the server and been brought to the device.

@@ -27,6 +27,7 @@ use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::{Result, SimTime, Step, UserId};
 use fedrecsim_methods::Server;
 use fedrecsim_methods::server::StepReport;
+use fedrecsim_model::codec::Integrity;
 use fedrecsim_model::{Archive, Model};
 use fedrecsim_scenario::{LateUpdates, Stragglers};
 
@@ -207,7 +208,7 @@ impl Handler<UploadArrived> for ServerActor {
     fn handle(&mut self, arrival: UploadArrived, _context: &mut Self::Context) -> Result<Receipt> {
         let UploadArrived {
             participant,
-            upload,
+            mut upload,
             now,
         } = arrival;
         let user = participant.0;
@@ -218,11 +219,15 @@ impl Handler<UploadArrived> for ServerActor {
         let Invitation { step, download, .. } = &open.invitation;
         let layout = self.world.upload_layout(download.phase());
         let mut scalars = upload.scalars(layout).ok();
-        if self.world.checks_frames_on_arrival() {
+        // One that came over a network, from a process that may be anybody's, is no frame until it was read.
+        if self.world.checks_frames_on_arrival() || upload.integrity() == Integrity::Unknown {
             let received = download.base_of(open.asked.as_deref(), participant)?;
             let frame = upload.bytes(user, &open.invitation, &self.world)?;
             let decoded = self.world.uplink.decode(&frame, layout, &received.model);
-            scalars = scalars.filter(|_| decoded.is_ok());
+            match decoded {
+                Ok(_) => upload.is_intact(),
+                Err(_) => scalars = None,
+            }
         }
         let ending = match &scalars {
             Some(_) => self.ending(*step),
