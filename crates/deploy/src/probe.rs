@@ -5,8 +5,10 @@
 //! question has come.
 
 use std::io::{self, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -73,14 +75,16 @@ impl Line {
         }
     }
 
-    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        for piece in bytes.chunks(PIECE) {
+    fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
             let left = self.deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
+            // Each write has less time than the one before, however little the peer takes.
             self.to.set_write_timeout(Some(left))?;
-            self.to.write_all(piece)?;
+            let written = self.to.write(&bytes[..bytes.len().min(PIECE)])?;
+            bytes = &bytes[written..];
         }
         Ok(())
     }
@@ -135,32 +139,62 @@ impl Line {
 /// Those of the system.
 pub fn answer(listener: &TcpListener, most: Duration, interrupted: &AtomicBool) -> io::Result<()> {
     let here = listener.local_addr()?;
+    let answered = Mutex::new(None);
+    let answered = || answered.lock().unwrap_or_else(PoisonError::into_inner);
     thread::scope(|scope| {
         scope.spawn(|| {
             each(listener, interrupted, |stream| {
+                *answered() = stream.try_clone().ok();
                 // Somebody who goes away has measured all it wanted.
                 let _ = Line::open(stream, most).and_then(|mut line| line.answer());
+                *answered() = None;
             });
         });
         while !interrupted.load(Ordering::Relaxed) {
             thread::park_timeout(LOOK);
+        }
+        if let Some(stream) = answered().take() {
+            // One that has ended already needs no end.
+            let _ = stream.shutdown(Shutdown::Both);
         }
         let _ = wake(here);
     });
     Ok(())
 }
 
-/// Measures the way to a machine that answers at `address`.
+/// Measures the way to a machine that answers at `address`, until `interrupted` is true.
 ///
 /// # Errors
-/// [`Error::Usage`] if nobody answers, or somebody else does.
-pub fn probe(address: impl ToSocketAddrs) -> Result<Way> {
-    let measured = TcpStream::connect(address)
-        .and_then(|stream| Line::open(stream, MOST_TIME))
-        .and_then(|mut line| measure(&mut line));
-    measured.map_err(|reason| {
+/// [`Error::Usage`] if nobody answers, or somebody else does, and [`Error::Interrupted`].
+pub fn probe(
+    address: impl ToSocketAddrs + Send + 'static,
+    interrupted: &AtomicBool,
+) -> Result<Way> {
+    let (measured, measures) = channel();
+    // To look up a name, to connect and to read may each take long. So a thread does that, which ends
+    // with this process if nobody waits for it any more.
+    thread::spawn(move || {
+        let way = TcpStream::connect(address)
+            .and_then(|stream| Line::open(stream, MOST_TIME))
+            .and_then(|mut line| measure(&mut line));
+        measured.send(way)
+    });
+    let way = loop {
+        match measures.recv_timeout(LOOK) {
+            Ok(way) => break way,
+            Err(RecvTimeoutError::Timeout) if interrupted.load(Ordering::Relaxed) => {
+                return Err(Error::Interrupted);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                break Err(io::Error::other("the thread that measured it ended"));
+            }
+        }
+    };
+    way.map_err(|reason| {
         Error::Usage(format!(
-            "cannot measure the way there: {reason}; check the address, and that `fedrecsim calibrate --answer` runs there"
+            "cannot measure the way there: {reason}; check the address, and that `fedrecsim calibrate --answer` runs \
+            there"
         ))
     })
 }
@@ -214,7 +248,7 @@ mod tests {
     fn a_way_is_measured_in_both_directions_and_again() {
         answered(MOST_TIME, |address| {
             for _ in 0..2 {
-                let way = probe(address).unwrap();
+                let way = probe(address, &AtomicBool::default()).unwrap();
                 assert!(way.round_trip > Duration::ZERO, "{way:?}");
                 // A loopback has a rate between that of a modem and a petabit per second.
                 for rate in [way.up_bits_per_s, way.down_bits_per_s] {
@@ -258,8 +292,26 @@ mod tests {
                 let (mut stream, _) = listener.accept().unwrap();
                 stream.write_all(&[b'x'; GREETING.len()]).unwrap();
             });
-            let refusal = probe(address).unwrap_err().to_string();
+            let refusal = probe(address, &AtomicBool::default())
+                .unwrap_err()
+                .to_string();
             assert!(refusal.contains("calibrate --answer"), "{refusal}");
+        });
+    }
+
+    /// If this fails, a peer that takes or sends nothing keeps a command from ending that is interrupted.
+    #[test]
+    fn both_sides_end_when_they_are_interrupted() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        // Nobody accepts this one, and nothing comes.
+        let ended = probe(address, &AtomicBool::new(true));
+        assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
+        let hour = Duration::from_secs(3600);
+        let mut held = None;
+        answered(hour, |address| {
+            let silent = held.insert(TcpStream::connect(address).unwrap());
+            silent.read_exact(&mut [0; GREETING.len()]).unwrap();
         });
     }
 }

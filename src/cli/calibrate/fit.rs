@@ -40,7 +40,8 @@ impl Size {
 }
 
 impl Fit {
-    fn took_ns(&self, size: &Size) -> f64 {
+    /// Returns what it tells for a size.
+    pub(super) fn took_ns(&self, size: &Size) -> f64 {
         let times = self.0.iter().zip(size.amounts);
         times.map(|(each, amount)| each * amount).sum()
     }

@@ -32,7 +32,8 @@ const LEAST_NS: f64 = 0.001;
 pub(crate) fn calibrate(arguments: CalibrateArgs, session: &Session) -> Result<Finished> {
     session.listen()?;
     if let Some(address) = arguments.probe {
-        return Ok(way(&address, &deploy::probe(address.as_str())?).into());
+        let measured = deploy::probe(address.clone(), &session.interrupted)?;
+        return Ok(way(&address, &measured).into());
     }
     if let Some(address) = arguments.answer {
         return answer(address, arguments.insecure, session);
@@ -91,7 +92,8 @@ fn trainings(mut input: InputArgs, length: Duration, session: &Session) -> Resul
 fn told(scenario: &str, measured: Vec<Measured>) -> Option<String> {
     let trainings = measured.len();
     let sizes = sizes_of(measured);
-    let Fit([row_visit, multiply_add, fixed]) = fit(&sizes)?;
+    let fitted = fit(&sizes)?;
+    let Fit([row_visit, multiply_add, fixed]) = fitted;
     let errors = held_out_errors(&sizes);
     let percent = |error: f64| 100.0 * error;
     let worst = errors.iter().copied().fold(0.0, f64::max);
@@ -109,6 +111,14 @@ fn told(scenario: &str, measured: Vec<Measured>) -> Option<String> {
             percent(worst)
         ),
     };
+    for size in &sizes {
+        let [visits, adds, _] = size.amounts;
+        let [took, told] = [size.took_ns, fitted.took_ns(size)].map(|ns| rounded(ns / 1e6));
+        let _ = writeln!(
+            text,
+            "# {visits:.0} row visits, {adds:.0} multiply-adds: {took:?} ms measured, {told:?} ms by this fit."
+        );
+    }
     let _ = write!(
         text,
         "[devices]\n\
