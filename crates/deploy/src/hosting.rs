@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use super::connection::{Reader, Writer};
 use super::connections::to;
@@ -236,7 +237,10 @@ fn listen(reader: &mut Reader, up: &Up, heard: &UnboundedSender<Heard>) -> Ended
     }
 }
 
-type Trainings = BTreeMap<To, tokio::task::JoinHandle<()>>;
+type Trainings = BTreeMap<To, JoinHandle<()>>;
+
+/// So many trainings are kept before those that are over are looked for.
+const SOME: usize = 64;
 
 /// Obeys the server until nothing comes any more. Then some trainings may be under way.
 ///
@@ -248,8 +252,13 @@ async fn obey(
     up: &Arc<Up>,
     trainings: &mut Trainings,
 ) -> Result<()> {
+    let mut most = SOME;
     while let Some((message, place)) = inbox.recv().await {
-        trainings.retain(|_, training| !training.is_finished());
+        if trainings.len() >= most {
+            // To look through all of them for each message would take longer than they do.
+            trainings.retain(|_, training| !training.is_finished());
+            most = 2 * trainings.len() + SOME;
+        }
         match message.head {
             Head::Invite {
                 to,
@@ -280,7 +289,8 @@ async fn obey(
             }
             Head::Taken { to } => devices.taken(participant(to))?,
             Head::Cancel { to } => {
-                if !trainings.contains_key(&to) {
+                let training = trainings.get(&to);
+                if training.is_none_or(JoinHandle::is_finished) {
                     // The end of a training takes its entry away. Where none is under way, nothing else would.
                     up.waiting().remove(&to);
                 }
