@@ -16,7 +16,7 @@ use fedrecsim_sim::deployment::{Measured, measure};
 
 mod fit;
 
-use fit::{Fit, fit, held_out_errors, median, sizes_of};
+use fit::{Fit, fit_to, held_out_errors, median, put_together};
 
 /// More rounds than anybody waits for. The time decides.
 const ROUNDS: &str = "training.rounds=1000000";
@@ -91,10 +91,10 @@ fn trainings(mut input: InputArgs, length: Duration, session: &Session) -> Resul
 /// Returns the device class as a part of a scenario; `None` if nothing was measured.
 fn told(scenario: &str, measured: Vec<Measured>) -> Option<String> {
     let trainings = measured.len();
-    let sizes = sizes_of(measured);
-    let fitted = fit(&sizes)?;
+    let all = put_together(measured);
+    let (fitted, sizes) = fit_to(all.iter())?;
     let Fit([row_visit, multiply_add, fixed]) = fitted;
-    let errors = held_out_errors(&sizes);
+    let errors = held_out_errors(&all);
     let percent = |error: f64| 100.0 * error;
     let worst = errors.iter().copied().fold(0.0, f64::max);
     let mut text = format!(
