@@ -213,9 +213,10 @@ fn a_thousand_rounds_leave_the_memory_as_it_was() {
     let [before, after] = &held[..] else {
         panic!("{held:?}");
     };
-    for (before, after) in before.iter().zip(after) {
-        // The record of a round has its place in the report.
-        assert!(*after < before + (4 << 10), "{held:?}");
+    // The server keeps the record of each round for its report, and devices keep nothing.
+    for (place, (before, after)) in before.iter().zip(after).enumerate() {
+        let more = if place == 0 { 6 << 10 } else { 2 << 10 };
+        assert!(*after < before + more, "{held:?}");
     }
 }
 

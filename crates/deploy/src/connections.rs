@@ -10,21 +10,10 @@ use tokio::sync::Notify;
 
 use super::accept::Coming;
 use super::connection::{ConnectionId, Writer};
-use super::message::{Head, Message, To};
+use super::host::{Host, Lost};
+use super::message::{Head, Message, Participant, to};
 use super::questions::Questions;
-use fedrecsim_core::{InvitationId, UserId};
-
-/// A user, and the number of its invitation.
-pub(crate) type Participant = (UserId, InvitationId);
-
-/// What a process loses with its connection.
-#[derive(Debug)]
-pub(crate) struct Lost {
-    /// The users of the process.
-    pub users: Range<u32>,
-    /// The invitations that went over the connection.
-    pub invited: Vec<Participant>,
-}
+use fedrecsim_core::UserId;
 
 /// What a process that comes means for the run.
 #[derive(Debug)]
@@ -69,62 +58,6 @@ pub(crate) struct Connections {
 
 /// The reasons that are kept until they are told. A server that computes for long tells only of so many.
 const REFUSED: usize = 1000;
-
-struct Host {
-    users: Range<u32>,
-    /// The connection that it has now; `None` while it is away.
-    connection: Option<(ConnectionId, Writer)>,
-    /// The questions that have no answer yet.
-    questions: Questions,
-    /// What it was asked as the run began, and what a process is asked that comes later and has not
-    /// been in the run.
-    first_questions: Option<(Bytes, Bytes)>,
-    /// The last invitation of each user that went over this connection.
-    invited: BTreeMap<UserId, InvitationId>,
-    /// The invitations that wait for the process to come back.
-    waiting: BTreeMap<UserId, (InvitationId, Message)>,
-    /// The last upload of each user that the server has. A process that comes back may not have
-    /// been told.
-    taken: BTreeMap<UserId, InvitationId>,
-}
-
-impl Host {
-    /// Sends a message about a participation, if the process is there.
-    fn send(&self, message: Message) {
-        if let Some((_, writer)) = &self.connection {
-            writer.send(message);
-        }
-    }
-
-    /// Returns what its devices are asked if they have not been in the run; `None` if it has not begun
-    /// for them, since they have never answered the first question.
-    fn asked_anew(&self) -> Option<Bytes> {
-        let (first, anew) = self.first_questions.as_ref()?;
-        let waits = self.questions.is_asked(first);
-        // Where nothing was restored, both questions are the same.
-        (!waits || first == anew).then(|| anew.clone())
-    }
-
-    /// Forgets the connection, and returns what is lost with it.
-    fn lost(&mut self) -> Lost {
-        if let Some((_, writer)) = self.connection.take() {
-            writer.cut();
-        }
-        self.questions.connection_ended();
-        Lost {
-            users: self.users.clone(),
-            invited: std::mem::take(&mut self.invited).into_iter().collect(),
-        }
-    }
-}
-
-/// Names a participation in a message.
-pub(crate) fn to((user, invitation): Participant) -> To {
-    To {
-        user: user.0,
-        invitation: invitation.0,
-    }
-}
 
 impl Connections {
     /// Makes the processes of a run with this many users and this number, which answer in this time.
@@ -171,15 +104,7 @@ impl Connections {
                 other.users.end - 1
             ));
         }
-        let host = hosts.entry(first).or_insert_with(|| Host {
-            users,
-            connection: None,
-            questions: Questions::default(),
-            first_questions: None,
-            invited: BTreeMap::new(),
-            waiting: BTreeMap::new(),
-            taken: BTreeMap::new(),
-        });
+        let host = hosts.entry(first).or_insert_with(|| Host::of(users));
         let lost = host.connection.is_some().then(|| host.lost());
         let anew = match coming.run == self.run {
             true => None,

@@ -14,8 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::connection::{Reader, Writer};
-use super::connections::to;
-use super::message::{Head, Made, Message, To};
+use super::message::{Head, Made, Message, To, to};
 use super::room::Place;
 use fedrecsim_core::legs::Peer;
 use fedrecsim_core::{Error, InvitationId, Result, Step, UserId};

@@ -16,11 +16,13 @@ mod alarm;
 mod connection;
 mod connections;
 mod doors;
+mod host;
 mod hosting;
 mod join;
 mod message;
 mod news;
 mod probe;
+mod processes;
 mod questions;
 mod room;
 mod run;
@@ -29,6 +31,7 @@ mod sorting;
 mod status;
 #[cfg(test)]
 mod tests;
+mod timed;
 mod tls;
 
 pub use self::{

@@ -6,8 +6,8 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use fedrecsim_core::ErrorKind;
 use fedrecsim_core::legs::Peer;
+use fedrecsim_core::{ErrorKind, InvitationId, UserId};
 
 /// The version of the protocol.
 pub const PROTOCOL: u32 = 5;
@@ -93,6 +93,17 @@ pub(crate) enum Head {
 pub(crate) struct To {
     pub user: u32,
     pub invitation: u32,
+}
+
+/// A user, and the number of its invitation.
+pub(crate) type Participant = (UserId, InvitationId);
+
+/// Names a participation in a message.
+pub(crate) fn to((user, invitation): Participant) -> To {
+    To {
+        user: user.0,
+        invitation: invitation.0,
+    }
 }
 
 /// What it took to make a frame.

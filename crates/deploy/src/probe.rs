@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::accept::{each, wake};
-use super::connection::Timed;
+use super::timed::Timed;
 use fedrecsim_core::{Error, Result};
 
 /// What both sides say first.

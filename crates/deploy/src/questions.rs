@@ -2,27 +2,22 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::rc::Rc;
 use std::time::Instant;
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
-use tokio::time::timeout_at;
 
 use super::connection::Writer;
-use super::connections::Connections;
 use super::message::{Head, Message};
 use fedrecsim_core::{Error, Result};
 use fedrecsim_sim::Stop;
-use fedrecsim_sim::deployment::Hosts;
-use fedrecsim_sim::workers::Working;
 
 /// How often a process is asked the same, each time over another connection. One that goes away from
 /// a question so often goes away because of it.
-const MOST_ASKED: u32 = 10;
+pub(crate) const MOST_ASKED: u32 = 10;
 
 /// Where an answer comes.
-type Answered = oneshot::Receiver<Result<Bytes>>;
+pub(crate) type Answered = oneshot::Receiver<Result<Bytes>>;
 
 /// The questions to a process that have no answer yet, in their order. They are asked again when the
 /// process comes back.
@@ -43,7 +38,7 @@ struct Open {
 
 impl Questions {
     /// Asks a process, over its connection if it has one.
-    fn ask(&mut self, question: Bytes, writer: Option<&Writer>) -> Answered {
+    pub(crate) fn ask(&mut self, question: Bytes, writer: Option<&Writer>) -> Answered {
         let (asker, answered) = oneshot::channel();
         self.open.push_back(Open {
             question: question.clone(),
@@ -126,7 +121,8 @@ impl Questions {
 
 const GOES_AWAY: &str = "it went away each time";
 
-fn unanswered(users: &Range<u32>, reason: &str) -> Error {
+/// Returns the error of a process that was asked too often.
+pub(crate) fn unanswered(users: &Range<u32>, reason: &str) -> Error {
     let (first, last) = (users.start, users.end - 1);
     let (times, reason) = (MOST_ASKED, reason.to_owned());
     Error::from(Stop::Unanswered {
@@ -135,57 +131,4 @@ fn unanswered(users: &Range<u32>, reason: &str) -> Error {
         times,
         reason,
     })
-}
-
-/// The processes, for the workers that ask them.
-pub(crate) struct Processes(pub Rc<Connections>);
-
-impl Hosts for Processes {
-    fn users(&self) -> Vec<Range<u32>> {
-        self.0.users()
-    }
-
-    fn ask(&self, place: usize, question: Bytes) -> Working<'_, Bytes> {
-        let ask =
-            |questions: &mut Questions, writer: Option<&Writer>| questions.ask(question, writer);
-        let answered = self.0.of_place(place, ask);
-        Box::pin(async move {
-            let mut answered = answered.ok_or(Error::Interrupted)?;
-            loop {
-                let looks_at = self.0.end_if_silent(place);
-                match timeout_at(looks_at.into(), &mut answered).await {
-                    Ok(answer) => return answer.map_err(|_| Error::Interrupted)?,
-                    // It has taken too long, or was away for a while.
-                    Err(_) => {}
-                }
-            }
-        })
-    }
-
-    fn ask_first(&self, place: usize, question: Bytes, anew: Bytes) -> Working<'_, Bytes> {
-        self.0.begins_with(place, question.clone(), anew);
-        self.ask(place, question)
-    }
-
-    fn begun_anew(&self) -> u64 {
-        self.0.how_often_begun_anew()
-    }
-
-    fn scored(&self) {
-        self.0.scored();
-    }
-
-    fn run(&self) -> u64 {
-        self.0.run()
-    }
-
-    fn distrust(&self, place: usize, times: u32, reason: Error) -> Result<()> {
-        let users = self.0.users().into_iter().nth(place).unwrap_or(0..1);
-        if times >= MOST_ASKED {
-            return Err(unanswered(&users, &reason.to_string()));
-        }
-        self.0
-            .cut_off(place, &format!("its answer cannot be used: {reason}"));
-        Ok(())
-    }
 }

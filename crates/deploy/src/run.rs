@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::connections::{Connections, Lost, Participant, to};
-use super::message::{Head, Message};
+use super::connections::Connections;
+use super::host::Lost;
+use super::message::{Head, Message, Participant, to};
 use super::news::News;
-use super::questions::Processes;
+use super::processes::Processes;
 use super::sorting::Happened;
 use fedrecsim_core::{Error, Result, SimTime};
 use fedrecsim_model::ArchiveReader;

@@ -9,7 +9,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::accept::Incoming;
 use super::connection::Reader;
-use super::connections::{Connections, Joined, Lost};
+use super::connections::{Connections, Joined};
+use super::host::Lost;
 use super::message::{Head, Made, Message};
 use super::room::Place;
 use fedrecsim_core::work::Work;

@@ -33,6 +33,7 @@ mod mutated;
 mod restart;
 mod runs;
 mod sealed;
+mod waiting;
 mod ways;
 
 const SMALL: &str = r#"
