@@ -36,6 +36,10 @@ mod sealed;
 mod waiting;
 mod ways;
 
+/// As in the program. Tests count the memory that is not given back.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const SMALL: &str = r#"
 method = "fedmf"
 
