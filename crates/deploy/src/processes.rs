@@ -29,10 +29,9 @@ impl Hosts for Processes {
             let mut answered = answered.ok_or(Error::Interrupted)?;
             loop {
                 let looks_at = self.0.end_if_silent(place);
-                match timeout_at(looks_at.into(), &mut answered).await {
-                    Ok(answer) => return answer.map_err(|_| Error::Interrupted)?,
-                    // It has taken too long, or was away for a while.
-                    Err(_) => {}
+                // If this fails, it has taken too long, or was away for a while.
+                if let Ok(answer) = timeout_at(looks_at.into(), &mut answered).await {
+                    return answer.map_err(|_| Error::Interrupted)?;
                 }
             }
         })

@@ -105,6 +105,28 @@ fn a_process_that_does_not_fit_is_refused_with_the_reason() {
     assert_eq!(told, 7, "{:?}", heard.cut_off);
 }
 
+/// If this fails, a peer that was refused keeps its connection, and with it threads of the server.
+#[test]
+fn a_peer_that_is_refused_is_hung_up_on() {
+    served("training.rounds=1", |address| {
+        let open = || {
+            let stream = TcpStream::connect(address).unwrap();
+            connection::open(stream, None, LARGEST_GREETING, SILENCE).unwrap()
+        };
+        let ((mut first, to_first), (mut other, to_other)) = (open(), open());
+        assert_eq!(greeted(&mut first, &to_first, 0..10).head, Head::Welcome);
+        let refusal = greeted(&mut other, &to_other, 5..15);
+        assert_eq!(refusal.head, Head::Refusal);
+        // Otherwise the server would go on with signs of life.
+        assert!(other.next().is_err());
+        thread::scope(|scope| {
+            for users in [0..10, 10..30] {
+                scope.spawn(move || device_process(address, users).unwrap());
+            }
+        });
+    });
+}
+
 /// If this fails, somebody who has not named the certificate of the server looks for the fault in the
 /// address, after a minute.
 #[test]
