@@ -25,6 +25,7 @@ use fedrecsim_sim::deployment::{Arrivals, Recorded, replay};
 use fedrecsim_sim::{self as sim, CheckpointStore, Checkpoints, Outcome, RunControl, Stop, World};
 
 mod anew;
+mod counted;
 mod failures;
 mod greeting;
 #[cfg(target_os = "linux")]
@@ -35,10 +36,6 @@ mod runs;
 mod sealed;
 mod waiting;
 mod ways;
-
-/// As in the program. Tests count the memory that is not given back.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const SMALL: &str = r#"
 method = "fedmf"

@@ -4,7 +4,7 @@ use super::ways::*;
 use super::*;
 
 /// Returns the memory of this process that is in the machine's, in KiB.
-pub(super) fn resident_kib() -> usize {
+fn resident_kib() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
     let figure = line.unwrap().split_whitespace().nth(1);
