@@ -84,6 +84,7 @@ pub mod declare;
 mod entry;
 mod fcf;
 mod fedca;
+mod fedcia;
 mod fedem;
 mod fedgram;
 pub mod fedmf;

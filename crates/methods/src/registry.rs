@@ -23,6 +23,8 @@ pub static METHODS: &[Entry] = &[
     super::fedca::ENTRY,
     super::fedem::ENTRY,
     super::fedem::FED_EA,
+    super::fedcia::ENTRY,
+    super::fedcia::gsp::ENTRY,
     super::fedmf::ENTRY,
     super::fedncf::ENTRY,
     super::fedrecon::ENTRY,

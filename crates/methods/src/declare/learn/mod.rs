@@ -19,6 +19,7 @@ use fedrecsim_model::{Table, TableUpdate};
 pub(crate) mod adapter;
 pub(crate) mod contrast;
 mod groups;
+pub(crate) mod moments;
 mod network;
 mod product;
 mod pull;
