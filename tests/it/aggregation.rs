@@ -15,9 +15,9 @@ const NONE: &str = "training.aggregation=\"none\"";
 const MEAN: &str = "training.aggregation=\"mean\"";
 
 /// The methods that can be run under both controls.
-const WITH_CONTROLS: [&str; 12] = [
+const WITH_CONTROLS: [&str; 13] = [
     "fedrap", "feddad", "pfedrec", "gpfedrec", "fedca", "fedem", "fedea", "cofedrec", "fedmf",
-    "fedncf", "fedrecon", "fedbpr",
+    "fedncf", "fedrecon", "fedcia", "fedbpr",
 ];
 
 /// Returns user 0's scores of all items after this many participations of three users who train
@@ -41,7 +41,7 @@ fn scores_alone(method: &str, others: [u32; 3], rounds: u32) -> Vec<f32> {
             "fedrap" => serde_json::json!({ "learning_rate_tables": 1.0 }),
             "pfedrec" => serde_json::json!({ "item_learning_rate_multiplier": 0.1 }),
             "gpfedrec" => serde_json::json!({ "learning_rate_multiplier": 2.0 }),
-            "fedca" | "fedem" | "fedea" => serde_json::json!({}),
+            "fedca" | "fedem" | "fedea" | "fedcia" => serde_json::json!({}),
             "cofedrec" => serde_json::json!({ "item_learning_rate_multiplier": 0.1 }),
             "fedmf" => {
                 serde_json::json!({ "learning_rate_items": 50.0, "learning_rate_user": 5.0 })

@@ -62,8 +62,25 @@ fn compositions_run_in_every_mode_and_repeat_their_digest() {
 #[test]
 fn fewer_bits_are_fewer_bytes_for_every_method() {
     for method in [
-        "fedrap", "feddad", "pfedrec", "fedmf", "fedncf", "fedrecon", "fcf", "fedgram", "fedspec",
-        "privirec", "fedtide", "gpfedrec", "fedca", "fedem", "fedea", "cofedrec",
+        "fedrap",
+        "feddad",
+        "pfedrec",
+        "fedmf",
+        "fedncf",
+        "fedrecon",
+        "fcf",
+        "fedgram",
+        "fedspec",
+        "privirec",
+        "fedtide",
+        "gpfedrec",
+        "fedca",
+        "fedem",
+        "fedea",
+        "cofedrec",
+        "fedcia",
+        "fedcia-gsp",
+        "lightfr",
     ] {
         let sent = |overrides: &[&str]| {
             let outcome = run(small_with(method, overrides), 2);

@@ -135,7 +135,7 @@ fn an_explosion_in_the_first_round_leaves_a_report_without_rounds() {
 }
 
 /// For every method that moves along gradients, parameters that make it explode.
-const EXPLODING_RATES: [(&str, &str); 25] = [
+const EXPLODING_RATES: [(&str, &str); 26] = [
     ("fedrap", "{ learning_rate_network = 1e30 }"),
     ("feddad", "{ learning_rate_users = 1e30 }"),
     ("pfedrec", "{ learning_rate = 1e20 }"),
@@ -144,6 +144,7 @@ const EXPLODING_RATES: [(&str, &str); 25] = [
     ("fedem", "{ learning_rate = 1e30 }"),
     ("fedea", "{ learning_rate_adapter = 1e30, mixed_share = 1 }"),
     ("cofedrec", "{ learning_rate = 1e20 }"),
+    ("fedcia", "{ learning_rate = 1e30 }"),
     ("fedmf", "{ learning_rate_items = 1e30 }"),
     ("fedncf", "{ learning_rate_user = 1e30 }"),
     ("fedrecon", "{ learning_rate_items = 1e30 }"),
@@ -169,10 +170,12 @@ const EXPLODING_RATES: [(&str, &str); 25] = [
 
 /// Methods that cannot explode, since they solve for what they are looking for and no rate is above
 /// 1. What they do where there is no solution is tested with the other bad input.
-const WITHOUT_RATES: [&str; 8] = [
+const WITHOUT_RATES: [&str; 10] = [
     "fedgram",
     "fedspec",
     "privirec",
+    "fedcia-gsp",
+    "lightfr",
     "fedtide",
     "ease",
     "itemknn",

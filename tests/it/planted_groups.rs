@@ -163,6 +163,14 @@ const ARMS: &[(&str, &str, Data, Expected)] = &[
     ("fedspec", "{}", Positives, WellAbove),
     ("privirec", "{}", Positives, WellAbove),
     (
+        "fedcia",
+        "{ learning_rate = 0.05, local_epochs = 5, alignment_steps = 20 }",
+        Positives,
+        WellAbove,
+    ),
+    ("fedcia-gsp", "{}", Positives, WellAbove),
+    ("lightfr", "{}", Positives, WellAbove),
+    (
         "fedtide",
         "{ period_days = 2, periods = 1 }",
         Positives,

@@ -99,6 +99,7 @@ mod gpfedrec;
 mod ials;
 mod item_to_item;
 mod keys;
+mod lightfr;
 mod lightgcn;
 mod metamf;
 mod mf;

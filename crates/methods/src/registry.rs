@@ -25,6 +25,7 @@ pub static METHODS: &[Entry] = &[
     super::fedem::FED_EA,
     super::fedcia::ENTRY,
     super::fedcia::gsp::ENTRY,
+    super::lightfr::ENTRY,
     super::fedmf::ENTRY,
     super::fedncf::ENTRY,
     super::fedrecon::ENTRY,

@@ -67,6 +67,8 @@ pub enum Optimizer {
         #[schemars(extend("exclusiveMinimum" = 0.0))]
         epsilon: f64,
     },
+    /// The signs of v + rate d, for codes of bits; a bit stays where that is 0.
+    Sign,
 }
 
 impl Optimizer {
@@ -171,6 +173,15 @@ impl ServerRule {
                     *value = (f64::from(*value) + rate * decayed(*value, *d)) as f32;
                 }
             }
+            Optimizer::Sign => {
+                for (value, d) in values.iter_mut().zip(direction) {
+                    let moved = f64::from(*value) + rate * decayed(*value, *d);
+                    // A pull that is not a number stays one, so that a divergence is noticed.
+                    if moved != 0.0 {
+                        *value = moved.signum() as f32;
+                    }
+                }
+            }
             Optimizer::Momentum { beta } => {
                 let memory = &mut moments.first[place];
                 for ((value, d), first) in values.iter_mut().zip(direction).zip(memory) {
@@ -217,7 +228,7 @@ impl Moments {
     /// Returns the memory that `rule` needs for a block of this shape, before the first step.
     pub(crate) fn of(rule: &ServerRule, shape: TableShape) -> Self {
         let (first, second, steps) = match rule.optimizer {
-            Optimizer::Plain => (0, 0, 0),
+            Optimizer::Plain | Optimizer::Sign => (0, 0, 0),
             Optimizer::Momentum { .. } => (shape.values(), 0, 0),
             Optimizer::Adam { .. } => (shape.values(), shape.values(), shape.rows),
         };
@@ -293,6 +304,20 @@ mod tests {
             &after_three_steps(rule),
             [1.0 + 0.425 * 0.5, -1.0 - 0.425 * 2.0],
         );
+    }
+
+    /// If this fails, codes get other values than bits, or a bit that nothing pulls at moves.
+    #[test]
+    fn bits_follow_the_sign_of_what_pulls_harder() {
+        let rule = ServerRule {
+            optimizer: Optimizer::Sign,
+            ..ServerRule::MEAN
+        };
+        let mut bits = [1.0f32, 1.0, 1.0, -1.0, 1.0];
+        let pulls = [-0.5, -1.0, -1.5, 2.0, f64::NAN];
+        rule.apply(1.0, &pulls, &mut Moments::default(), (0, &mut bits));
+        assert_eq!(bits[..4], [1.0, 1.0, -1.0, 1.0]);
+        assert!(bits[4].is_nan());
     }
 
     #[test]

@@ -118,6 +118,9 @@ fn no_upload_moves_a_sum_by_more_than_the_clip() {
         ("fedrap", None),
         ("colr", None),
         ("fcf", None),
+        ("fedcia", None),
+        ("fedcia-gsp", None),
+        ("lightfr", None),
         ("fedncf", None),
     ] {
         let option = option.map(|option| format!("method.{method}.{option}=true"));

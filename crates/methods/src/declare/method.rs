@@ -320,7 +320,7 @@ impl<M: Declare> Client for DeclaredClient<M> {
         let table = |((at, start), rows): (&(usize, SharedTable), &RowTable)| PersonalTable {
             name: own.plan.blocks[*at].layout.name.clone(),
             values: rows.whole(start),
-            is_added: true,
+            is_added: own.plan.shares_a_table_like(start),
         };
         let first = starts
             .next()

@@ -229,6 +229,15 @@ impl Plan {
         found.unwrap_or_else(|| panic!("the method has no private item table {name}"))
     }
 
+    /// Returns whether an item table of this shape is shared, which a private one can be added to.
+    pub(super) fn shares_a_table_like(&self, private: &Table) -> bool {
+        let mut blocks = self.blocks.iter();
+        blocks.any(|block| {
+            let layout = &block.layout;
+            block.place.in_model && block.is_item_table() && layout.shape == private.shape()
+        })
+    }
+
     pub(super) fn kept(&self) -> impl Iterator<Item = &Block> {
         self.blocks.iter().filter(|block| block.is_kept)
     }

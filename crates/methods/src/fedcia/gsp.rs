@@ -11,6 +11,11 @@ use crate::user_vector::DistinctPositives;
 /// Describes the method to the registry.
 pub(crate) const ENTRY: Entry = Entry::of::<FedCiaGsp>();
 
+/// The source of both forms of the method.
+pub(super) const SOURCE: &str = "Han et al., FedCIA: Federated Collaborative Information Aggregation for \
+                      Privacy-Preserving Recommendation, SIGIR 2025, arXiv 2504.14208; code \
+                      Mingzhe-Han/FedCIA bbc4224";
+
 parameters! {
     /// Parameters of FedCIA without parameters; the defaults are the published ones for MovieLens
     /// 100K.
@@ -36,7 +41,7 @@ impl Declare for FedCiaGsp {
     const NAME: &str = "fedcia-gsp";
     const SUMMARY: &str = "the mean of the item filters (GF-CF) that devices make of their own rows; \
                            nothing is trained";
-    const SOURCE: &str = super::SOURCE;
+    const SOURCE: &str = SOURCE;
     const FORMULA: &[&str] = &[
         "s_i = Σ_{p∈I_u} (a F_pi + (F_u)_pi),  F = mean over u of F_u",
         "F_u = NᵀN + w D^(−1/2) V Vᵀ D^(1/2) of the device's own rows;  with one user (1 + w)/n_u between its items",

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use self::align::{align, similarity};
 pub(crate) use self::objective::Objective;
-use self::objective::slopes;
+use self::objective::{pairs_of, slopes};
+use super::declare::learn::draw_rows;
 use super::declare::learn::moments::{self, KeptMoments};
-use super::declare::learn::{draw_rows, groups_of};
 use super::prelude::*;
 use fedrecsim_core::InvitationId;
 use fedrecsim_model::neural::optimizer::AdamSettings;
@@ -26,10 +26,6 @@ mod tests;
 
 /// Describes the method to the registry.
 pub(crate) const ENTRY: Entry = Entry::of::<FedCia>();
-
-const SOURCE: &str = "Han et al., FedCIA: Federated Collaborative Information Aggregation for \
-                      Privacy-Preserving Recommendation, SIGIR 2025, arXiv 2504.14208; code \
-                      Mingzhe-Han/FedCIA bbc4224";
 
 parameters! {
     /// Parameters of FedCIA with embeddings; the defaults are those that the code has for MovieLens
@@ -74,7 +70,7 @@ impl Declare for FedCia {
     const NAME: &str = "fedcia";
     const SUMMARY: &str = "private vectors and item tables; devices move their tables towards the \
                            mean of all similarities of items";
-    const SOURCE: &str = SOURCE;
+    const SOURCE: &str = gsp::SOURCE;
     const FORMULA: &[&str] = &[
         "s_i = u · V_i",
         "L = ½ [mean over d of (u_d V_pd − 1)² + mean over d of (u_d V_qd)²] + decay,  for a positive p and a negative q",
@@ -88,9 +84,8 @@ impl Declare for FedCia {
                            once with the negatives that the scenario says (1 in the code), once for \
                            all rounds too. The code adds Laplace noise of .001 to each value that is \
                            sent, which is `privacy.laplace.scale = 0.001` here. Its LightGCN, its \
-                           mixture of models and its upload of singular vectors are left out. Its \
-                           MRR and NDCG go by the numbers of items and not by ranks. No figure of \
-                           the paper is at hand.";
+                           mixture of models and its upload of singular vectors are left out. No \
+                           figure of the paper is at hand.";
 
     fn new(parameters: Self, _problem: &Problem) -> Self {
         parameters
@@ -98,17 +93,13 @@ impl Declare for FedCia {
 
     fn blocks(&self, size: ProblemSize) -> Vec<Block> {
         let (m, k) = (size.items, self.latent_dimension);
-        let start = normal(0.1);
-        let own = [
-            item_table("V", m, k).alike().start(start.clone()),
-            vector("u", k).start(start),
+        let mut blocks = vec![
+            item_table("V", m, k).private().alike().start(normal(0.1)),
+            vector("u", k).private().start(normal(0.1)),
+            item_table("S", m, m as u32),
         ];
-        let shared = item_table("S", m, m as u32);
-        let own = own
-            .map(Block::private)
-            .into_iter()
-            .chain(moments::blocks(m, k));
-        own.chain([shared]).collect()
+        blocks.extend(moments::blocks(m, k));
+        blocks
     }
 
     fn train(&self, own: &mut Own, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<Trained> {
@@ -117,11 +108,7 @@ impl Declare for FedCia {
         once.invitation_id = InvitationId(u32::MAX);
         let rows = draw_rows(&once, &table, scratch)?;
         let (items, samples) = (&scratch.round_rows.rows, &scratch.round_rows.samples);
-        let mut pairs = Vec::new();
-        for group in groups_of(samples) {
-            let negatives = samples[group.clone()].iter().skip(1);
-            pairs.extend(negatives.map(|negative| (samples[group.start].0, negative.0)));
-        }
+        let mut pairs = pairs_of(samples);
         let k = self.latent_dimension as usize;
         let mut parameters = [own.get("u"), &rows].concat();
         let mut adam = KeptMoments::of(own, items, AdamSettings::with_rate(self.learning_rate));
@@ -156,9 +143,7 @@ impl Declare for FedCia {
 
     fn scorer<'a>(&'a self, own: &'a Own, context: ScoringContext<'a>) -> Scoring<'a> {
         let table = self.aligned(own, context.model).0;
-        Ok(Box::new(Products::new(
-            own.get("u").to_vec(),
-            &Arc::new(table),
-        )))
+        let user = own.get("u").to_vec();
+        Ok(Box::new(Products::new(user, &Arc::new(table))))
     }
 }

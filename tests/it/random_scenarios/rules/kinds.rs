@@ -71,7 +71,7 @@ impl Draft {
         };
         if !keeps_tuned_one
             && !keeps_d
-            && !self.is_one_of(&["pfedrec", "feddad"])
+            && !self.is_one_of(&["pfedrec", "feddad", "fedcia"])
             && !self.is_one_of(&SINGLE_UPLOADS)
         {
             self.0.remove("evaluation.item_table");
