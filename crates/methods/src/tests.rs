@@ -310,6 +310,7 @@ fn the_personal_table_is_the_one_that_scores() {
         ("fedmf", &dual),
         ("fedncf", &slow),
         ("fedrecon", &few),
+        ("fedcia", &small),
     ] {
         let (mut client, model, _) = train(name, parameters);
         let expected = scores(&*client, &model);
