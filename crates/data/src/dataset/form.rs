@@ -2,6 +2,8 @@
 //! the way to make one of it.
 
 mod dump;
+mod json;
+mod office;
 mod several_lines;
 mod text;
 
@@ -16,15 +18,15 @@ pub(super) enum Form {
     JsonLines,
 }
 
-const SAVE_AS_TEXT: &str = "save the sheet with the ratings as CSV";
-const UNPACK: &str = "unpack it, or compress the ratings with gzip or zstd";
+const SAVE_AS_TEXT: &str = "save the sheet with the rows as CSV";
+const UNPACK: &str = "unpack it, or compress what is in it with gzip or zstd";
 const UNPACK_ONCE: &str = "unpack it once";
-const NO_RATINGS: &str = "take the file with the ratings themselves";
+const NO_ROWS: &str = "take the file with the rows themselves";
 const WRITE_AS_TEXT: &str =
-    "write its rows as text, as with `frame.to_csv(\"ratings.csv\", index=False)` of pandas";
+    "write its rows as text, as with `frame.to_csv(\"mended.csv\", index=False)` of pandas";
 
 /// What is no text: its name, its first bytes, and what to do.
-const BINARIES: [(&str, &[u8], &str); 37] = [
+const BINARIES: [(&str, &[u8], &str); 36] = [
     ("a zip archive", b"PK\x03\x04", UNPACK),
     (
         "a gzip file within another file",
@@ -42,7 +44,6 @@ const BINARIES: [(&str, &[u8], &str); 37] = [
     ("a rar archive", b"Rar!\x1a\x07", UNPACK),
     ("an lz4 archive", b"\x04\x22\x4d\x18", UNPACK),
     ("an archive of `compress`", b"\x1f\x9d", UNPACK),
-    ("an Excel workbook", b"\xd0\xcf\x11\xe0", SAVE_AS_TEXT),
     ("a Parquet file", b"PAR1", WRITE_AS_TEXT),
     ("an Arrow file", b"ARROW1", WRITE_AS_TEXT),
     ("a Feather file", b"FEA1", WRITE_AS_TEXT),
@@ -64,11 +65,11 @@ const BINARIES: [(&str, &[u8], &str); 37] = [
     ("a pickle of Python", b"ccopy_reg\n", WRITE_AS_TEXT),
     ("a pickle of Python", b"(lp0\n", WRITE_AS_TEXT),
     ("a pickle of Python", b"(dp0\n", WRITE_AS_TEXT),
-    ("a picture", b"\x89PNG\r\n", NO_RATINGS),
-    ("a picture", b"\xff\xd8\xff", NO_RATINGS),
-    ("a picture", b"GIF89a", NO_RATINGS),
+    ("a picture", b"\x89PNG\r\n", NO_ROWS),
+    ("a picture", b"\xff\xd8\xff", NO_ROWS),
+    ("a picture", b"GIF89a", NO_ROWS),
     ("an SQLite database", b"SQLite format 3\0", WRITE_AS_TEXT),
-    ("a PDF", b"%PDF-1.", NO_RATINGS),
+    ("a PDF", b"%PDF-1.", NO_ROWS),
     (
         "a pointer of Git LFS, and not the file",
         b"version https://git-lfs",
@@ -79,15 +80,8 @@ const BINARIES: [(&str, &[u8], &str); 37] = [
 /// Returns what is wrong with a file that begins with `head` and is no text, and what to do.
 pub(super) fn refusal_of_binary(head: &[u8]) -> Option<String> {
     let is = |name: &str, remedy: &str| Some(format!("it is {name}: {remedy}"));
-    let has = |part: &[u8]| head.windows(part.len()).any(|window| window == part);
-    if head.starts_with(b"PK\x03\x04") && (has(b"[Content_Types].xml") || has(b"xl/")) {
-        return is("an Excel workbook", SAVE_AS_TEXT);
-    }
-    if head.starts_with(b"PK\x03\x04") && has(b"application/vnd.oasis.opendocument") {
-        return is("an OpenDocument sheet", SAVE_AS_TEXT);
-    }
-    if head.starts_with(b"PK\x03\x04") && has(b".npy") {
-        return is("an archive of NumPy", WRITE_AS_TEXT);
+    if let Some((name, remedy)) = office::document(head) {
+        return is(name, remedy);
     }
     let mut binaries = BINARIES.iter();
     if let Some((name, magic, remedy)) = binaries.find(|(_, magic, _)| head.starts_with(magic)) {
@@ -113,8 +107,8 @@ pub(super) fn refusal_of_binary(head: &[u8]) -> Option<String> {
     }
     if let Some(encoding) = wide_encoding(head) {
         return Some(format!(
-            "it is text in {encoding}: save it as UTF-8, as with `iconv -f {encoding} -t UTF-8 ratings.csv \
-             > utf8.csv`"
+            "it is text in {encoding}: save it as UTF-8, as with `iconv -f {encoding} -t UTF-8 FILE > \
+             mended.csv`"
         ));
     }
     if head.contains(&0) {

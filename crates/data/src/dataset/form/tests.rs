@@ -27,14 +27,7 @@ fn what_is_no_table_is_refused_by_name_with_a_remedy() {
     let mut tar = vec![b'x'; 600];
     tar[257..262].copy_from_slice(b"ustar");
     for (head, name, remedy) in [
-        (&b"PK\x03\x04....ratings.csv"[..], "a zip archive", "unpack"),
-        (
-            b"PK\x03\x04....[Content_Types].xml",
-            "an Excel workbook",
-            "CSV",
-        ),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1", "an Excel workbook", "CSV"),
-        (b"PAR1\x15\x04", "a Parquet file", "to_csv"),
+        (&b"PAR1\x15\x04"[..], "a Parquet file", "to_csv"),
         (b"ORC (of a few lines)\x0a\x0b\x12", "an ORC file", "to_csv"),
         (b"FEA1 plain names,\xff\xfd", "a Feather file", "to_csv"),
         (b"(lp0\n(dp1\nVuser\n", "a pickle of Python", "to_csv"),
@@ -81,12 +74,6 @@ fn what_is_no_table_is_refused_by_name_with_a_remedy() {
         (b"[1, 2]\n[1, 3]\n", "a JSON array in each line", "'@csv'"),
         (b"<ratings>\n<r u='1'/>\n", "XML", "to_csv"),
         (b"\x1f\x8b\x08\0", "a gzip file within another", "once"),
-        (
-            b"PK\x03\x04....mimetypeapplication/vnd.oasis.opendocument.spreadsheet",
-            "an OpenDocument sheet",
-            "CSV",
-        ),
-        (b"PK\x03\x04....users.npy", "an archive of NumPy", "to_csv"),
         (b"{\n \"u\": 1\n}", "over several lines", "jq -c"),
         (
             b"{'reviewerID': 'A'}\n",
@@ -108,6 +95,32 @@ fn what_is_no_table_is_refused_by_name_with_a_remedy() {
         (b"1: 10, 20\n", "an adjacency list", "awk"),
         (b"# all\n[{\"u\": 1}]", "a JSON array", "jq -c"),
         (b"<!DOCTYPE html>\n", "a web page", "fetch the file itself"),
+        (b"<head><title>Ratings</title>\n", "a web page", "read_html"),
+        (b"<table class=\"r\"><tr>\n", "a web page", "read_html"),
+        (b"<ratings>\n<head>\n", "XML", "to_csv"),
+        (
+            b"['a', 'b', 3]\n['a', 'c', 4]\n",
+            "a Python list",
+            "literal_eval",
+        ),
+        (b"[0 2]\n[0 9]\n", "NumPy", "leave out the brackets"),
+        (b"[0]\nuser=a\nitem=x\n[1]\n", "settings", "themselves"),
+        (b"[{\"u\": 0},\n{\"u\": 1},\n]\n", "in each line", "sed"),
+        (
+            b"[\n  {\"u\": 0},\n  {\"u\": 1}\n]\n",
+            "in each line",
+            "sed",
+        ),
+        (
+            b"[{\"u\": {\"id\": 0},\n\"i\": 1}]\n",
+            "a JSON array",
+            "jq -c",
+        ),
+        (
+            b"%%MatrixMarket matrix array real general\n2 2\n0\n1\n5\n3\n",
+            "a dense Matrix Market file",
+            "column by column",
+        ),
         (b"sep=;\nuser;item\n", "a table for Excel", "tail -n +2"),
         (
             b"%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 5\n",
@@ -126,6 +139,118 @@ fn what_is_no_table_is_refused_by_name_with_a_remedy() {
             "{fault}"
         );
     }
+}
+
+/// Returns the beginning of a zip archive with files of these names.
+fn zip(names: &[&str], content: &str) -> Vec<u8> {
+    let file = |name: &&str| {
+        let mut file = b"PK\x03\x04".to_vec();
+        file.resize(26, 0);
+        file.extend((name.len() as u16).to_le_bytes());
+        file.extend([0; 2]);
+        file.extend(name.as_bytes());
+        file.extend(content.as_bytes());
+        file
+    };
+    names.iter().flat_map(file).collect()
+}
+
+/// If this fails, a letter is named a workbook, whose sheet nobody finds, or a folder of files a document.
+#[test]
+fn documents_of_offices_are_named_for_what_they_are() {
+    let office = |name| zip(&["[Content_Types].xml", "_rels/.rels", name], "");
+    let open = |kind| {
+        zip(
+            &["mimetype"],
+            &format!("application/vnd.oasis.opendocument.{kind}"),
+        )
+    };
+    let old = |stream: &str| {
+        let name = stream.encode_utf16().flat_map(u16::to_le_bytes);
+        b"\xd0\xcf\x11\xe0\xa1\xb1"
+            .iter()
+            .copied()
+            .chain(name)
+            .collect()
+    };
+    for (head, name, remedy) in [
+        (office("xl/workbook.xml"), "an Excel workbook", "as CSV"),
+        (
+            zip(&["docProps/app.xml", "xl/a.bin"], ""),
+            "an Excel workbook",
+            "as CSV",
+        ),
+        (
+            office("word/document.xml"),
+            "a Word document",
+            "the table in it",
+        ),
+        (
+            office("ppt/slides.xml"),
+            "a PowerPoint presentation",
+            "the file with the rows",
+        ),
+        (
+            office("customXml/item.xml"),
+            "an Office document",
+            "the table in it",
+        ),
+        (open("spreadsheet"), "an OpenDocument sheet", "as CSV"),
+        (open("text"), "an OpenDocument text", "the table in it"),
+        (
+            open("graphics"),
+            "an OpenDocument file",
+            "the file with the rows",
+        ),
+        (old("Workbook"), "an Excel workbook", "as CSV"),
+        (old("WordDocument"), "a Word document", "the table in it"),
+        (
+            old("PowerPoint Document"),
+            "a PowerPoint presentation",
+            "the file with the rows",
+        ),
+        (
+            old(""),
+            "an Office document, such as `.xls` or `.doc`",
+            "the table in it",
+        ),
+        (zip(&["users.npy"], ""), "an archive of NumPy", "to_csv"),
+        (zip(&["ratings.csv"], ""), "a zip archive", "unpack"),
+        (
+            zip(&["xl/ratings.csv"], "a,xl/,word/\n"),
+            "a zip archive",
+            "unpack",
+        ),
+    ] {
+        let fault = told(&head).unwrap_err();
+        assert!(
+            fault.starts_with(&format!("it is {name}: ")) && fault.contains(remedy),
+            "{name}: {fault}"
+        );
+    }
+}
+
+/// If this fails, the remedy for a trace speaks of ratings that are not there.
+#[test]
+fn what_is_no_text_is_refused_without_a_word_on_ratings() {
+    let wide: Vec<u8> = "1,2\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    for head in [
+        &wide[..],
+        b"BZh91AY&SY\xd3\x17",
+        b"PAR1\x15\x04",
+        b"\x89PNG\r\n\x1a\n",
+        b"1,2\0,3\n",
+        &zip(&["xl/workbook.xml", "[Content_Types].xml"], ""),
+        &zip(&["trace.csv"], ""),
+    ] {
+        let fault = refusal_of_binary(head).unwrap();
+        assert!(!fault.contains("ratings"), "{fault}");
+    }
+    assert!(
+        refusal_of_binary(&wide)
+            .unwrap()
+            .contains("-t UTF-8 FILE > mended.csv")
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Tells what a text is by its first lines.
 
 use super::dump::dump;
-use super::{Form, WRITE_AS_TEXT, is_comment, refusal_of_binary, several_lines};
+use super::{Form, WRITE_AS_TEXT, is_comment, json, refusal_of_binary, several_lines};
 
 /// What a text is that cannot be read, and what to do.
 pub(super) type Refusal = (&'static str, &'static str);
@@ -14,9 +14,10 @@ const TEXTS: [(Refusal, Test); 10] = [
     (
         (
             "a web page",
-            "the download went to a page of its provider; fetch the file itself",
+            "if the download went to a page of its provider, fetch the file itself; if the page has the table, \
+             `pandas.read_html` reads it",
         ),
-        |first, _| begins(first, "<!doctype") || begins(first, "<html"),
+        |first, _| is_of_web(first),
     ),
     (("XML", WRITE_AS_TEXT), |first, _| {
         begins(first, "<?xml") || first.starts_with(b"<") && first.ends_with(b">")
@@ -84,122 +85,6 @@ const TEXTS: [(Refusal, Test); 10] = [
     ),
 ];
 
-/// What JSON has no object in each line, by its beginning: without blanks, with `0` for numbers in
-/// quotation marks and `k` for texts.
-const JSON: [(&str, Refusal); 12] = [
-    (
-        "{\"k\":{\"0\":",
-        (
-            "a JSON document of columns, as `frame.to_json()` of pandas writes it",
-            OF_COLUMNS,
-        ),
-    ),
-    (
-        "{\"0\":{\"k\":",
-        (
-            "a JSON document of numbered rows",
-            "write one object in a line, as with `jq -c '.[]' FILE > mended.jsonl`",
-        ),
-    ),
-    (
-        "{\"columns\":[",
-        ("a JSON document with columns and data", OF_DATA),
-    ),
-    (
-        "{\"schema\":{\"fields\":",
-        (
-            "a JSON document with a table",
-            "write one object in a line, as with `jq -c '.data[]' FILE > mended.jsonl`",
-        ),
-    ),
-    ("[{'", PYTHON_LIST),
-    ("[{u'", PYTHON_LIST),
-    ("{'", PYTHON),
-    ("{u'", PYTHON),
-    ("{u\"", PYTHON),
-    (
-        "[[",
-        (
-            "a JSON array of arrays",
-            "write them as CSV, as with `jq -r '.[] | @csv' FILE > mended.csv`",
-        ),
-    ),
-    ("[{", JSON_ARRAY),
-    ("[\"", JSON_ARRAY),
-];
-
-/// What a single JSON object is that has the table within it.
-fn within(beginning: &str) -> Option<Refusal> {
-    let is_map = |start: &&str| {
-        let inner = beginning.strip_prefix(*start);
-        inner.is_some_and(|inner| inner.starts_with(|c: char| c == '-' || c.is_ascii_digit()))
-    };
-    if ["{\"k\":{\"k\":", "{\"0\":{\"0\":"].iter().any(is_map) {
-        return Some((
-            "a JSON document with an object of ratings for each user",
-            "write one object in a line, as with `jq -c 'to_entries[] | .key as $user | .value | to_entries[] | {user: \
-             $user, item: .key, rating: .value}' FILE > mended.jsonl`",
-        ));
-    }
-    let mut kinds = WITHIN.iter();
-    let (_, refusal) = kinds.find(|(part, _)| beginning.contains(part))?;
-    beginning.starts_with('{').then_some(*refusal)
-}
-
-/// What a single JSON object has within it, where that is the table, as [`JSON`] has it.
-const WITHIN: [(&str, Refusal); 3] = [
-    (
-        "{\"0\":[",
-        (
-            "a JSON document with an array of items for each user",
-            "write one object in a line, as with `jq -c 'to_entries[] | .key as $user | .value[] | {user: $user} + \
-             (objects // {item: .})' FILE > mended.jsonl`",
-        ),
-    ),
-    (
-        "\"k\":[{\"",
-        (
-            "a JSON document with an array of objects in it",
-            "write one object in a line, as with `jq -c 'first(.. | arrays | select(.[0] | type == \"object\"))[]' FILE > \
-             mended.jsonl`",
-        ),
-    ),
-    (
-        "\"k\":[[",
-        (
-            "a JSON document with an array of arrays in it",
-            "write them as CSV, as with `jq -r 'first(.. | arrays | select(.[0] | type == \"array\"))[] | @csv' FILE > \
-             mended.csv`",
-        ),
-    ),
-];
-
-/// What begins each object of a JSON text sequence.
-const RECORD_SEPARATOR: u8 = 0x1e;
-
-const JSON_SEQUENCE: Refusal = (
-    "a JSON text sequence, as `jq --seq` writes it",
-    "write one object in a line, as with `tr -d '\\036' < FILE | jq -c . > mended.jsonl`",
-);
-const JSON_ARRAY: Refusal = (
-    "a JSON array",
-    "write one object in a line, as with `jq -c '.[]' FILE > mended.jsonl`",
-);
-const OF_COLUMNS: &str = "write one object in a line, as with `jq -c '. as $all | .[keys_unsorted[0]] | keys_unsorted[] as $row | $all | \
-                          map_values(.[$row])' FILE > mended.jsonl`";
-const OF_DATA: &str =
-    "write it as CSV, as with `jq -r '.columns, .data[] | @csv' FILE > mended.csv`";
-const PYTHON: Refusal = (
-    "a list of Python dictionaries, and not JSON",
-    "write each as JSON, as with `python3 -c 'import ast, json, sys; [print(json.dumps(ast.literal_eval(line))) for line \
-     in sys.stdin]' < FILE > mended.jsonl`",
-);
-const PYTHON_LIST: Refusal = (
-    "a list of Python dictionaries, and not JSON",
-    "write each as JSON, as with `python3 -c 'import ast, json, sys; [print(json.dumps(row)) for row in \
-     ast.literal_eval(sys.stdin.read())]' < FILE > mended.jsonl`",
-);
-
 /// Returns the form of a text that begins with `head`, whose first lines are `lines`.
 ///
 /// # Errors
@@ -213,11 +98,8 @@ pub(crate) fn form_of<'h>(
     }
     let refused = |(name, remedy): Refusal| Err(format!("it is {name}: {remedy}"));
     let mut lines = lines.filter(|line| !line.is_empty()).peekable();
-    if (lines.peek()).is_some_and(|line| begins(line, "%%MatrixMarket")) {
-        return refused((
-            "a Matrix Market file, whose first line of numbers has the sizes",
-            "leave out that line and those with `%`, as with `grep -v % FILE | tail -n +2 > ratings.txt`",
-        ));
+    if let Some(line) = lines.peek().filter(|line| begins(line, "%%MatrixMarket")) {
+        return refused(matrix_market(line));
     }
     let lines: Vec<&[u8]> = lines
         .filter(|line| !is_comment(line, b""))
@@ -225,46 +107,8 @@ pub(crate) fn form_of<'h>(
         .collect();
     let line = |place: usize| *lines.get(place).unwrap_or(&&b""[..]);
     let (first, second) = (line(0), line(1));
-    if first.first() == Some(&RECORD_SEPARATOR) {
-        return refused(JSON_SEQUENCE);
-    }
-    if first.starts_with(b"[") && first.ends_with(b"]") && second.starts_with(b"[") {
-        return refused((
-            "a JSON array in each line",
-            "write them as CSV, as with `jq -r '@csv' FILE > mended.csv`",
-        ));
-    }
-    if [r#""{\""#, r#""[{\""#]
-        .iter()
-        .any(|start| begins(first, start))
-    {
-        return refused((
-            "JSON within a JSON text",
-            "write one object in a line, as with `jq -c 'fromjson | (arrays | .[]), objects' FILE > mended.jsonl`",
-        ));
-    }
-    let beginning = skeleton(&lines.concat());
-    if let Some((_, refusal)) = JSON.iter().find(|(start, _)| beginning.starts_with(start)) {
-        return refused(*refusal);
-    }
-    let is_number = |text: &str| text.starts_with(|c: char| c == '-' || c.is_ascii_digit());
-    let array = beginning.strip_prefix('[');
-    if array.is_some_and(|rest| rest.is_empty() || is_number(rest)) {
-        return refused(JSON_ARRAY);
-    }
-    let has = |text: &[u8]| head.windows(text.len()).any(|part| part == text);
-    let are_lines = has(b"}\n{") || has(b"}\r\n{") || second.starts_with(b"{\"");
-    if let Some(refusal) = within(&beginning).filter(|_| !are_lines) {
-        return refused(refusal);
-    }
-    if first == b"{" {
-        return refused((
-            "a JSON document over several lines",
-            "write one object in a line, as with `jq -c . FILE > mended.jsonl`",
-        ));
-    }
-    if beginning.starts_with("{\"") || beginning.starts_with("{}") {
-        return Ok(Form::JsonLines);
+    if let Some(told) = json::told(head, &lines) {
+        return told.or_else(refused);
     }
     if let Some(refusal) = dump(&lines) {
         return refused(refusal);
@@ -284,37 +128,52 @@ pub(crate) fn form_of<'h>(
     }
 }
 
-/// Returns the beginning of a text as [`JSON`] has it.
-fn skeleton(text: &[u8]) -> String {
-    let mut skeleton = String::new();
-    let mut rest = text;
-    while let Some((&byte, behind)) = rest.split_first()
-        && skeleton.len() < 200
-    {
-        rest = behind;
-        if byte.is_ascii_whitespace() {
-            continue;
-        }
-        skeleton.push(byte.into());
-        if b"\"'".contains(&byte) {
-            let end = rest.iter().position(|other| *other == byte);
-            let (inner, behind) = rest.split_at(end.unwrap_or(rest.len()));
-            skeleton += match inner {
-                b"columns" | b"schema" | b"fields" => std::str::from_utf8(inner).unwrap_or("k"),
-                _ if !inner.is_empty() && inner.iter().all(u8::is_ascii_digit) => "0",
-                _ => "k",
-            };
-            skeleton.extend(behind.first().map(|_| char::from(byte)));
-            rest = behind.get(1..).unwrap_or_default();
-        }
+/// Returns what a file of Matrix Market is, whose first line is `line`, and what to do.
+fn matrix_market(line: &[u8]) -> Refusal {
+    let mut words = line.split(u8::is_ascii_whitespace);
+    match words.any(|word| word.eq_ignore_ascii_case(b"array")) {
+        true => (
+            "a dense Matrix Market file, whose values stand one in a line, column by column",
+            "write one rating in a line; if a row is a user and 0 is no rating, with `grep -v % FILE | awk 'NR == 1 { rows = \
+             $1; next } $1 != 0 { place = NR - 2; print place % rows + 1, int(place / rows) + 1, $1 }' > ratings.txt`",
+        ),
+        false => (
+            "a Matrix Market file, whose first line of numbers has the sizes",
+            "leave out that line and those with `%`, as with `grep -v % FILE | tail -n +2 > ratings.txt`",
+        ),
     }
-    skeleton
 }
 
 /// Returns whether a line begins with `text`, in capital letters or small ones.
 pub(super) fn begins(line: &[u8], text: &str) -> bool {
     let head = line.get(..text.len());
     head.is_some_and(|head| head.eq_ignore_ascii_case(text.as_bytes()))
+}
+
+/// Returns whether a line begins with an element of HTML. Not every page has `<html>` first.
+fn is_of_web(line: &[u8]) -> bool {
+    const ELEMENTS: [&str; 12] = [
+        "!doctype html",
+        "html",
+        "head",
+        "body",
+        "title",
+        "meta",
+        "link",
+        "script",
+        "table",
+        "div",
+        "p",
+        "h1",
+    ];
+    let Some(inner) = line.strip_prefix(b"<") else {
+        return false;
+    };
+    let is = |element: &&str| {
+        let behind = inner.get(element.len());
+        begins(inner, element) && behind.is_none_or(|byte| b" >/".contains(byte))
+    };
+    ELEMENTS.iter().any(is)
 }
 
 /// Returns whether a line is a number with a colon, and numbers behind it.
