@@ -1,7 +1,7 @@
 //! Runs a world for `run` and `resume`, writes the report, and removes the checkpoints.
 
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::BufWriter;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -161,7 +161,7 @@ pub(super) fn conclude(
     errors.extend(mismatch);
     if let Some((output, file)) = job.model_file {
         let written = report::write_npz(BufWriter::new(file), &model, &users);
-        let written = written.map_err(|reason| output.unwritten(io::Error::other(reason)));
+        let written = written.map_err(|reason| output.unwritten(reason));
         errors.extend(written.and_then(|_| output.publish()).err());
     }
     if let Some(folder) = reported.filter(|_| record.complete && errors.is_empty()) {

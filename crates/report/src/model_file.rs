@@ -3,7 +3,9 @@
 //! The same parameters give the same bytes: the file is not compressed, and its entries carry no
 //! date.
 
+use std::error::Error;
 use std::io::{self, Seek, SeekFrom, Write};
+use std::iter;
 
 use ndarray::{Array1, Array2};
 use ndarray_npy::{NpzWriter, WriteNpzError};
@@ -33,7 +35,26 @@ pub struct UserArrays {
 ///
 /// # Errors
 /// Returns the error of `out`.
-pub fn write_npz<W: Write + Seek>(
+pub fn write_npz<W: Write + Seek>(out: W, model: &Model, users: &[UserArrays]) -> io::Result<W> {
+    let mut out = archived(out, model, users).map_err(cause_of)?;
+    // A buffer that is dropped tells nobody of an error.
+    out.flush()?;
+    Ok(out)
+}
+
+/// Returns the system's reason for an archive that could not be written, which names a full disk.
+fn cause_of(error: WriteNpzError) -> io::Error {
+    let first: &(dyn Error + 'static) = &error;
+    let mut causes = iter::successors(Some(first), |error| (*error).source());
+    let system = causes.find_map(|cause| cause.downcast_ref::<io::Error>());
+    match system.map(|system| (system.raw_os_error(), system.to_string())) {
+        Some((Some(code), _)) => io::Error::from_raw_os_error(code),
+        Some((None, reason)) => io::Error::other(reason),
+        None => io::Error::other(error),
+    }
+}
+
+fn archived<W: Write + Seek>(
     out: W,
     model: &Model,
     users: &[UserArrays],
@@ -137,7 +158,7 @@ fn array<S: Copy, V>(shape: (usize, usize), stored: &[S], read: impl Fn(S) -> V)
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::io::Cursor;
+    use std::io::{BufWriter, Cursor};
 
     use ndarray::array;
     use ndarray_npy::NpzReader;
@@ -212,5 +233,50 @@ mod tests {
         // A zip entry's time and date stand after its signature, version, flags and method; these
         // are midnight of 1 January 1980.
         assert_eq!(bytes[10..14], [0, 0, 0x21, 0]);
+    }
+
+    /// A disk that is full after this many bytes.
+    struct Full {
+        disk: Cursor<Vec<u8>>,
+        room: u64,
+    }
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            match self.disk.position() + bytes.len() as u64 > self.room {
+                // No space left on the device.
+                true => Err(io::Error::from_raw_os_error(28)),
+                false => self.disk.write(bytes),
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Seek for Full {
+        fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+            self.disk.seek(to)
+        }
+    }
+
+    /// If this fails, a full disk is told as a fault of an archive, or a file without its end as whole.
+    #[test]
+    fn a_full_disk_is_named_as_the_cause() {
+        let whole = write_npz(Cursor::new(Vec::new()), &model(), &[]).unwrap();
+        let length = whole.into_inner().len() as u64;
+        for room in [0, 100, length / 2, length - 1] {
+            let disk = || Full {
+                disk: Cursor::default(),
+                room,
+            };
+            let plain = write_npz(disk(), &model(), &[]).err();
+            let buffered = write_npz(BufWriter::new(disk()), &model(), &[]).err();
+            for error in [plain, buffered] {
+                let code = error.and_then(|error| error.raw_os_error());
+                assert_eq!(code, Some(28), "{room} of {length}");
+            }
+        }
     }
 }
