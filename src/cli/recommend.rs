@@ -32,14 +32,7 @@ pub(crate) fn recommend(arguments: &RecommendArgs, session: &Session) -> Result<
     let run = run_of(&arguments.report)?;
     let folder = arguments.report.display();
     if !run.complete {
-        let command = shell_word(&arguments.report.to_string_lossy());
-        let remedy = match checkpoint::is_in(&arguments.report) {
-            true => format!("go on with it first: `fedrecsim resume {command}`"),
-            false => "it has left no checkpoint: run it again".to_owned(),
-        };
-        return Err(Error::Usage(format!(
-            "the run in {folder} stopped early; {remedy}"
-        )));
+        return Err(stopped(&run, &arguments.report));
     }
     let input = InputArgs {
         scenario: arguments.report.join(SCENARIO_FILE),
@@ -77,7 +70,8 @@ pub(crate) fn recommend(arguments: &RecommendArgs, session: &Session) -> Result<
         &task,
         &inputs,
         session,
-    )?;
+    )
+    .map_err(|error| not_of_the_report(error, &arguments.report))?;
     simulation.step_until(Until::Round(shown), &mut watch)?;
     let top = arguments.top as usize;
     let [own, popular] = [
@@ -103,6 +97,34 @@ pub(crate) fn recommend(arguments: &RecommendArgs, session: &Session) -> Result<
         in_column(&arguments.user)
     );
     Ok(head + &table(&inputs.world.dataset, method, &own, &popular))
+}
+
+/// Returns the error of a run that has stopped early. Nobody is resuming it here, and some runs would stop at
+/// the same place again.
+fn stopped(run: &SavedRun, report: &Path) -> Error {
+    let why = run.stopped_by.as_deref().unwrap_or("nobody knows why");
+    let remedy = match checkpoint::is_in(report) {
+        true => format!(
+            "if that lies outside of the scenario, go on with `fedrecsim resume {}` first",
+            shell_word(&report.to_string_lossy())
+        ),
+        false => "it has left no checkpoint: run it again without that cause".to_owned(),
+    };
+    Error::Usage(format!(
+        "the run in {} stopped early ({why}); {remedy}",
+        report.display()
+    ))
+}
+
+/// Returns the error of a checkpoint that is not of the report's run, or damaged, without a word on resuming.
+fn not_of_the_report(error: Error, report: &Path) -> Error {
+    match error {
+        Error::Unrestorable(reason) => Error::Usage(format!(
+            "the checkpoint in {} cannot be used: {reason}",
+            report.display()
+        )),
+        other => other,
+    }
 }
 
 /// Returns the run whose report is in a folder.

@@ -187,6 +187,33 @@ fn a_trained_run_says_what_it_would_show_a_user() {
     );
 }
 
+/// If this fails, somebody is sent to resume a run, or to repeat one that stops at the same place again.
+#[test]
+fn what_cannot_be_recommended_is_said_with_what_helps() {
+    let workshop = workshop();
+    run(&workshop, &["--keep-checkpoint"]);
+    let ratings = fs::read_to_string(workshop.path("ratings.csv")).unwrap();
+    workshop.write("ratings.csv", &ratings.replace("42,Film 01", "42,Film 02"));
+    let error = recommended(&workshop, "42").unwrap_err();
+    assert!(!error.to_string().contains("resume"), "{error}");
+    let reasons = ["cannot be used", "use the files that it began with"];
+    assert_refusal(&error, &reasons);
+    let diverges = ["--overwrite", "--set", "training.divergence_limit=1e-6"];
+    let arguments = workshop.arguments(workshop.path("named.toml"), &[]);
+    let finished = arguments.and(&diverges).carry_out().unwrap();
+    assert!(!finished.errors.is_empty());
+    let error = recommended(&workshop, "42").unwrap_err();
+    assert_refusal(&error, &["diverged", "without that cause"]);
+    let workshop = Workshop::new();
+    let scenario = workshop.small();
+    let finished = workshop.arguments(scenario, &[]).carry_out().unwrap();
+    assert!(finished.errors.is_empty(), "{:?}", finished.errors);
+    let users = workshop.run_json()["size"]["users"].as_u64().unwrap();
+    let error = recommended(&workshop, &users.to_string()).unwrap_err();
+    let last = format!("the users are 0 to {}", users - 1);
+    assert_refusal(&error, &["there is no user", &last]);
+}
+
 /// If this fails, somebody takes the items that happen to stand first for what a method has chosen.
 #[test]
 fn equal_scores_are_no_order() {

@@ -279,6 +279,9 @@ impl Dataset {
         }
         let known: Vec<&str> = names.iter().map(|name| &**name).collect();
         let meant = match (nearest(wanted, &known), known.first()) {
+            (_, Some(first)) if self.user_names.is_empty() => {
+                format!("the users are {first} to {}", known.len() - 1)
+            }
             (Some(name), _) => format!("did you mean {name:?}?"),
             (None, Some(first)) => format!("the first of the {} users is {first:?}", known.len()),
             (None, None) => "there are no users".to_owned(),

@@ -154,7 +154,7 @@ impl Header {
                 Some(_) => "the data set, a trace or what the run starts from (training.start)",
             };
             return refuse(format!(
-                "{read} is not what it was when the run began; resume it with the files that it began with"
+                "{read} is not what it was when the run began; use the files that it began with"
             ));
         }
         Ok(())
