@@ -113,6 +113,62 @@ fn what_users_have_adds_up_to_the_run() {
     }
 }
 
+/// If this fails, `run.json` of a run that was stopped has fewer participations than its users, whose bytes it has.
+#[test]
+fn a_run_that_is_stopped_has_the_participations_of_its_users() {
+    let workshop = Workshop::new();
+    let diverges = [
+        "method.fedrap.objective=\"paper\"",
+        "method.fedrap.lambda=1",
+        "method.fedrap.curriculum=\"fixed\"",
+        "method.fedrap.learning_rate_network=0.02",
+        "method.fedrap.learning_rate_tables=0.02",
+        "training.rounds=50",
+        "network={ preset=\"mobile-pessimistic\", dropout=0.2 }",
+    ];
+    let late = "training.mode={ semi-synchronous = { deadline_s = 1, maximum_staleness = 1 } }";
+    for (number, mode) in [
+        "training.mode=\"synchronous\"",
+        late,
+        "training.steps_per_round=2",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let overrides = [&diverges[..], &[mode]].concat();
+        let arguments = workshop.arguments(workshop.small(), &overrides);
+        let arguments = arguments.and(&["--overwrite"]);
+        let finished = arguments.carry_out().unwrap();
+        assert_eq!(finished.errors.len(), 1, "{number}: {:?}", finished.errors);
+        let (rows, run) = (rows(&workshop), workshop.run_json());
+        let sum = |name: &str| rows.iter().map(|row| row[name]).sum::<f64>();
+        let total = |name: &str| run["participations"][name].as_f64().unwrap();
+        let mut rounds = csv::Reader::from_path(workshop.report().join("rounds.csv")).unwrap();
+        let rounds = rounds.deserialize::<BTreeMap<String, String>>();
+        let in_rounds: f64 = rounds
+            .map(|row| row.unwrap()["invited"].parse::<f64>().unwrap())
+            .sum();
+        assert!(
+            in_rounds < total("invited"),
+            "{number}: nothing was under way"
+        );
+        for name in ["invited", "lost", "cancelled", "stale"] {
+            assert_eq!(sum(name), total(name), "{number}: {name}");
+        }
+        assert_eq!(sum("late") + sum("stale"), total("late"), "{number}");
+        // An update that arrived for a step that was not made was not used.
+        assert_eq!(
+            sum("completed") + sum("under_way"),
+            total("aggregated") + total("under_way"),
+            "{number}"
+        );
+        let losses = &run["losses"];
+        let by_cause =
+            losses["dropouts"].as_f64().unwrap() + losses["departures"].as_f64().unwrap();
+        assert_eq!(by_cause, total("lost"), "{number}");
+    }
+}
+
 /// If this fails, the time that a user spends taking part has gaps, or counts a wait twice.
 #[test]
 fn the_time_taking_part_is_the_time_that_the_server_waits_for_a_user() {

@@ -83,7 +83,8 @@ pub struct RunRecord<S = Scenario> {
     /// The privacy claim after the last finished round; absent without a protection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub privacy: Option<PrivacyRecord>,
-    /// Participations of the finished rounds, by what became of them.
+    /// Participations of the whole run, by what became of them. Those of the round that was under way at
+    /// the end are among them, as in the bytes.
     pub participations: ParticipationTotals,
     /// Those of them that were lost, by cause; their sum is `participations.lost`.
     pub losses: LossTotals,
@@ -181,15 +182,16 @@ pub struct ParticipationTotals {
     /// Those of the late ones that came from a model too old to be used.
     #[serde(default)]
     pub stale: u64,
-    /// Participations that were neither of these when the last round ended.
+    /// Participations that were neither of these when the run ended. Their update may have arrived for a
+    /// step that was not made any more.
     pub under_way: u64,
 }
 
 impl ParticipationTotals {
     /// Returns the totals over `rounds`.
-    pub(crate) fn of(rounds: &[RoundRecord]) -> Self {
+    pub(crate) fn of<'r>(rounds: impl Iterator<Item = &'r RoundRecord> + Clone) -> Self {
         let sum =
-            |of: fn(&RoundRecord) -> u32| rounds.iter().map(|round| u64::from(of(round))).sum();
+            |of: fn(&RoundRecord) -> u32| rounds.clone().map(|round| u64::from(of(round))).sum();
         let mut totals = Self {
             invited: sum(|round| round.invited),
             aggregated: sum(|round| round.aggregated),
@@ -232,9 +234,12 @@ pub struct FaultLosses {
 
 impl LossTotals {
     /// Returns the totals over `rounds`, which were run with these fault rules.
-    pub(crate) fn of(rounds: &[RoundRecord], rules: &[FaultSpec]) -> Self {
+    pub(crate) fn of<'r>(
+        rounds: impl Iterator<Item = &'r RoundRecord>,
+        rules: &[FaultSpec],
+    ) -> Self {
         let mut sum = Losses::default();
-        rounds.iter().for_each(|round| sum += &round.losses);
+        rounds.for_each(|round| sum += &round.losses);
         let rule = |(rule, spec): (u32, &FaultSpec)| FaultLosses {
             rule,
             preset: spec.preset.clone(),

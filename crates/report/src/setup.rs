@@ -193,7 +193,10 @@ pub(crate) fn incomplete(record: &RunRecord) -> Option<Block> {
     (!record.complete).then(|| {
         Block::note(
             format!("Incomplete: {finished} of {planned} rounds."),
-            format!("The run was stopped: {why}. The figures are those of the finished rounds."),
+            format!(
+                "The run was stopped: {why}. Accuracy is that of the finished rounds; bytes and participations have what was \
+                 under way too."
+            ),
         )
     })
 }

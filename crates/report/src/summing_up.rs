@@ -28,6 +28,7 @@ impl RunRecord {
         let last = outcome.rounds.last();
         let carbon = CarbonRecord::of(&scenario, &outcome);
         let users = outcome.users.as_deref().unwrap_or_default();
+        let all = outcome.rounds.iter().chain([&outcome.unfinished]);
         let record = Self {
             format: FORMAT,
             user_groups: groups(users, &scenario.evaluation),
@@ -47,8 +48,8 @@ impl RunRecord {
             protocol: setup::protocol(&scenario, outcome.draws_negatives),
             draws_negatives: outcome.draws_negatives,
             baselines: outcome.baselines,
-            participations: ParticipationTotals::of(&outcome.rounds),
-            losses: LossTotals::of(&outcome.rounds, &scenario.faults),
+            participations: ParticipationTotals::of(all.clone()),
+            losses: LossTotals::of(all, &scenario.faults),
             network: NetworkSummary::of(&outcome.network, &scenario.network),
             device_bytes: outcome.device_bytes,
             per_user: outcome.users,

@@ -238,4 +238,6 @@ pub(crate) struct Collect {
     /// After a run that was stopped within a round some are lost with their trainings, and the
     /// digest covers the rounds alone.
     pub private_parameters: bool,
+    /// The counts of the round that is under way.
+    pub unfinished: RoundRecord,
 }

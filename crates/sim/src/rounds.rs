@@ -95,6 +95,16 @@ impl Rounds {
         self.open.is_some()
     }
 
+    /// Returns the counts of the round that is under way, for the end of the run.
+    pub(crate) fn unfinished(&self) -> RoundRecord {
+        let aggregated = self.open.as_ref().map_or(0, |open| open.made.aggregated);
+        RoundRecord {
+            aggregated,
+            lost: self.record.losses.total() as u32,
+            ..self.record.clone()
+        }
+    }
+
     /// Opens the next round, unless one is open.
     pub(crate) fn open(&mut self, now: SimTime) {
         let step = self

@@ -58,7 +58,10 @@ pub(super) fn participations(record: &RunRecord) -> Vec<Block> {
     let mut blocks = vec![
         heading,
         Block::Table(Table::new(
-            format!("In {finished}."),
+            match record.complete {
+                true => format!("In {finished}."),
+                false => format!("In {finished} and the one that was under way."),
+            },
             ["what became of them", "number", "share"],
             counts.map(row).collect(),
         )),

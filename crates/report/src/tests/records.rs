@@ -39,8 +39,8 @@ pub(crate) fn run(rounds: u32) -> RunRecord {
         record.bytes += round.bytes;
         record.work += round.work;
     }
-    record.participations = ParticipationTotals::of(&record.per_round);
-    record.losses = LossTotals::of(&record.per_round, &record.scenario.faults);
+    record.participations = ParticipationTotals::of(record.per_round.iter());
+    record.losses = LossTotals::of(record.per_round.iter(), &record.scenario.faults);
     let network = NetworkRecord::over(
         record.per_round.iter().map(|round| round.network),
         waits(12 * u64::from(rounds)),
@@ -112,7 +112,7 @@ pub(crate) fn over_selected(rounds: u32) -> RunRecord {
         round.cancelled = 20;
         round.late = 9;
     }
-    record.participations = ParticipationTotals::of(&record.per_round);
+    record.participations = ParticipationTotals::of(record.per_round.iter());
     record.energy = Energy::of(
         &record.scenario.devices,
         &record.bytes,

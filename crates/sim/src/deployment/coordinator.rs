@@ -491,8 +491,12 @@ impl Coordinator {
         self.rounds.book(std::mem::take(&mut self.bookings)).await?;
         let mut stopped_by =
             stopped_by.or_else(|| (!self.is_over()).then(|| Stop::Stopped { at: now }.into()));
+        let unfinished = self.rounds.unfinished();
         let collect = |private_parameters| {
-            answer_of_metrics(self.metrics.send(Collect { private_parameters }))
+            answer_of_metrics(self.metrics.send(Collect {
+                private_parameters,
+                unfinished: unfinished.clone(),
+            }))
         };
         let outcome = match collect(stopped_by.is_none()).await {
             // What devices keep cannot be asked any more, and the rounds are there.

@@ -64,6 +64,8 @@ pub(crate) struct MetricsActor {
     /// The accuracy of the parameters that the run has started from, if they are those of another.
     at_start: Option<SplitAccuracy>,
     rounds: Vec<RoundRecord>,
+    /// The counts of a round that ended and could not be scored.
+    unscored: Option<RoundRecord>,
     model: Model,
     /// The digest of the rounds so far. That of a round covers that of the round before, so a run
     /// can go on from any round.
@@ -97,6 +99,7 @@ impl MetricsActor {
             waits: Durations::new()?,
             at_start: None,
             rounds: Vec::new(),
+            unscored: None,
             model: world.method.initial(),
             digest: blake3::hash(formats.as_bytes()),
             world,
@@ -197,7 +200,7 @@ impl Handler<Collect> for MetricsActor {
         };
         let collected = digests
             .into_actor(self)
-            .map(|digests, actor, _| actor.collect(&digests?));
+            .map(|digests, actor, _| actor.collect(&digests?, collect.unfinished));
         AtomicResponse::new(Box::pin(collected))
     }
 }
@@ -224,7 +227,14 @@ impl MetricsActor {
         let bookings = std::mem::take(&mut ended.bookings);
         let record = match scored {
             Ok(scored) => Ok(self.record_round(ended, scored)?),
-            Err(error) => Err(error.in_round(Round(round - 1))),
+            Err(error) => {
+                self.unscored = Some(RoundRecord {
+                    aggregated: made.aggregated,
+                    lost: ended.record.losses.total() as u32,
+                    ..ended.record
+                });
+                Err(error.in_round(Round(round - 1)))
+            }
         };
         Ok(RoundBooked {
             span,
@@ -360,7 +370,11 @@ impl MetricsActor {
     }
 
     /// Returns everything that was recorded, as the outcome of a run that nothing has stopped.
-    fn collect(&mut self, private_digests: &[blake3::Hash]) -> Result<Outcome> {
+    fn collect(
+        &mut self,
+        private_digests: &[blake3::Hash],
+        unfinished: RoundRecord,
+    ) -> Result<Outcome> {
         self.ledger.check_closed()?;
         for (user, tail) in self.meter.last_tails() {
             self.metered += tail;
@@ -423,6 +437,7 @@ impl MetricsActor {
                 training_ends: dataset.training_ends(),
             },
             rounds: std::mem::take(&mut self.rounds),
+            unfinished: self.unscored.take().unwrap_or(unfinished),
             model: self.model.clone(),
             digest: digest.to_hex().to_string(),
             state_digest,

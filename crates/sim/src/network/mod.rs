@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::by_user::ByUser;
 use super::messages::RoundBooked;
-use super::outcome::{Booking, GaugesSince};
+use super::outcome::{Booking, GaugesSince, RoundRecord};
 use super::resident::unanswered;
 use super::rounds::{Peers, Rounds};
 use super::stop::Stop;
@@ -115,6 +115,11 @@ impl Network {
     /// Returns the virtual time.
     pub(crate) fn now(&self) -> SimTime {
         self.traffic.calendar.now()
+    }
+
+    /// Returns the counts of the round that is under way.
+    pub(crate) fn unfinished(&self) -> RoundRecord {
+        self.rounds.unfinished()
     }
 
     /// Returns how many rounds are over.

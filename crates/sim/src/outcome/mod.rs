@@ -54,6 +54,8 @@ pub struct Outcome {
     pub draws_negatives: bool,
     /// The trivial baselines on the same split and candidates.
     pub baselines: BTreeMap<String, SplitAccuracy>,
+    /// The counts of participations of the round that was under way at the end, and nothing else of it.
+    pub unfinished: RoundRecord,
     /// The bytes of the whole run, an unfinished round included.
     pub bytes: ByDirection<Flow>,
     /// Those of these bytes that were exchanged with the third party, if the method has one.

@@ -172,7 +172,10 @@ impl Actors {
     pub(crate) async fn finish(&mut self, private_parameters: bool) -> Result<Closed> {
         let unfinished = self.network.stop().await?;
         let changes = self.network.take_changes();
-        let collect = Collect { private_parameters };
+        let collect = Collect {
+            private_parameters,
+            unfinished: self.network.unfinished(),
+        };
         Ok(Closed {
             unfinished,
             changes,
