@@ -25,15 +25,17 @@ const SHORT_REHEARSAL: RehearsalLength = RehearsalLength {
 /// The memory that any run takes beside its data, devices, uploads and what its rehearsal has left
 /// in use: more buffers of the threads, bookings, and the report with its charts. Measured over the
 /// scenarios of this repository. What the allocator keeps for a second after it was freed comes on
-/// top: a tenth in most runs, a fifth at most.
+/// top: a tenth in most runs, a fifth in some, and a quarter where the server makes a table for each user.
 const BYTES_OF_ANY_RUN: u64 = 24 << 20;
 
 /// The expected cost of a run on this machine.
 pub(crate) struct Expected {
     /// The measurements of the rehearsal.
     pub estimate: Estimate,
-    /// The memory of this process with its data and what the rehearsal holds.
+    /// The memory of this process with its data and what the rehearsal holds after a round.
     resident_bytes: u64,
+    /// What the rehearsal held besides within a round, such as the tables that a step makes of uploads.
+    within_a_round_bytes: u64,
     /// The most that the process has had so far, as the reading of the data may take more than the
     /// run.
     peak_so_far_bytes: u64,
@@ -54,7 +56,8 @@ impl Expected {
             false => SHORT_REHEARSAL,
         };
         // The allocator gives memory back when it likes, so that what the rehearsal has taken shows
-        // only while it is held.
+        // only while it is held, and what a step takes is gone before the round is over.
+        let peak_before = memory::peak_resident_bytes().unwrap_or(0);
         let mut held = (0, None);
         let mut watch = || {
             let resident_bytes = memory::resident_bytes().unwrap_or(0);
@@ -64,10 +67,17 @@ impl Expected {
         };
         let estimate = sim::estimate_watched(world, threads, rehearsal, &mut watch)?;
         let (resident_bytes, free_bytes) = held;
+        let peak_so_far_bytes = memory::peak_resident_bytes().unwrap_or(0);
+        // A peak that was there before is that of reading the data.
+        let within_a_round_bytes = match peak_so_far_bytes > peak_before {
+            true => peak_so_far_bytes.saturating_sub(resident_bytes),
+            false => 0,
+        };
         Ok(Self {
             estimate,
             resident_bytes,
-            peak_so_far_bytes: memory::peak_resident_bytes().unwrap_or(0),
+            within_a_round_bytes,
+            peak_so_far_bytes,
             free_bytes,
             users: world.dataset.users(),
             threads,
@@ -81,7 +91,7 @@ impl Expected {
 
     /// Returns the memory that the run needs beside what the process has.
     pub(crate) fn needed_bytes(&self) -> u64 {
-        self.estimate.memory.total_bytes() + BYTES_OF_ANY_RUN
+        self.within_a_round_bytes + self.estimate.memory.total_bytes() + BYTES_OF_ANY_RUN
     }
 
     /// Returns the expectation in one line.
@@ -90,7 +100,8 @@ impl Expected {
         let [up, down] = [estimate.bytes_per_round.up, estimate.bytes_per_round.down]
             .map(|bytes| Bytes::new(bytes as u64));
         format!(
-            "a round sends {up} up and {down} down, takes {} of virtual time and {} here on {}; the run needs {} of memory",
+            "a round sends {up} up and {down} down in {} of virtual time; this machine takes {} for it on {}; the run needs {} \
+             of memory",
             duration(estimate.virtual_time_per_round_s),
             duration(estimate.wall_time_per_round_s),
             counted(self.threads as u64, "thread"),
@@ -107,7 +118,8 @@ impl Expected {
             return Ok(());
         };
         let memory = &self.estimate.memory;
-        let (uploads, devices) = (memory.uploads_bytes, memory.devices_bytes);
+        let uploads = memory.uploads_bytes + self.within_a_round_bytes;
+        let devices = memory.devices_bytes;
         let (needed, free_words) = (Bytes::new(self.needed_bytes()), Bytes::new(free));
         // How many fit into what is left beside the other part, if `bytes` are for this many.
         let fitting = |bytes: u64, of: f64, other: u64| {
@@ -117,7 +129,7 @@ impl Expected {
         let advice = if uploads > devices {
             let fitting = fitting(uploads, self.estimate.invited_per_round, devices);
             format!(
-                "most of it is uploads that wait for the step: a cohort of {fitting} users would fit \
+                "most of it is uploads that wait for the step, and what that makes of them: a cohort of {fitting} users would fit \
                  (training.participation), or uploads of changed rows only (codec.uplink = \"rows-f32\")"
             )
         } else {
@@ -157,6 +169,7 @@ mod tests {
         Expected {
             estimate,
             resident_bytes: 50_000_000,
+            within_a_round_bytes: 0,
             peak_so_far_bytes: 0,
             free_bytes,
             users: 1000,
@@ -200,8 +213,7 @@ mod tests {
         for part in [
             "4.00 MB up",
             "2.00 MB down",
-            "12.0 s of virtual time",
-            "250 ms here on 2 threads",
+            "down in 12.0 s of virtual time; this machine takes 250 ms for it on 2 threads",
             "85.2 MB",
         ] {
             assert!(line.contains(part), "{line}");
