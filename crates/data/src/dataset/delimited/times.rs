@@ -199,7 +199,13 @@ impl Times {
             ))
         };
         let Some(largest) = self.largest else {
-            return Ok(said("dates", &|ns| Timestamp(ns as i64)));
+            // A double rounds the last nanoseconds of a second up to the next one.
+            let exact = |ns: f64| {
+                let mut instants = rows.iter().map(|row| row.instant);
+                instants.find(|instant| instant.0 as f64 == ns)
+            };
+            let date = |ns: f64| exact(ns).unwrap_or(Timestamp(ns as i64));
+            return Ok(said("dates", &date));
         };
         let is_time = largest > 1.0;
         if self.format.is_none() && !self.has_plain_number && is_time {

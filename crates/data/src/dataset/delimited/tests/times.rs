@@ -575,3 +575,11 @@ fn times_that_are_not_read_have_a_remedy() {
         );
     }
 }
+
+/// If this fails, what is told of a file has another second than the rating itself.
+#[test]
+fn the_last_second_that_is_told_is_that_of_the_rating() {
+    let text = "a,x,1,2016-12-30 00:00:00\nb,x,1,2016-12-31T23:59:60Z\n";
+    let told = read_text(text, &four_columns(",")).unwrap().told.concat();
+    assert!(told.contains("to 2016-12-31 23:59:59"), "{told}");
+}
