@@ -18,6 +18,9 @@ pub(super) enum Form {
     JsonLines,
 }
 
+/// What a text is that cannot be read, and what to do.
+type Refusal = (&'static str, &'static str);
+
 const SAVE_AS_TEXT: &str = "save the sheet with the rows as CSV";
 const UNPACK: &str = "unpack it, or compress what is in it with gzip or zstd";
 const UNPACK_ONCE: &str = "unpack it once";
@@ -144,6 +147,12 @@ fn wide_encoding(head: &[u8]) -> Option<&'static str> {
         (false, true) => Some("UTF-16LE"),
         _ => None,
     }
+}
+
+/// Returns whether a line begins with `text`, in capital letters or small ones.
+fn begins(line: &[u8], text: &str) -> bool {
+    let head = line.get(..text.len());
+    head.is_some_and(|head| head.eq_ignore_ascii_case(text.as_bytes()))
 }
 
 /// What begins a line that is no row.

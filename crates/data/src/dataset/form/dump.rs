@@ -1,6 +1,6 @@
 //! Tells dumps of SQL databases.
 
-use super::text::{Refusal, begins};
+use super::{Refusal, begins};
 
 /// What a statement of a dump begins with.
 const SQL: [&str; 18] = [

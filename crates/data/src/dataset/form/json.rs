@@ -2,8 +2,7 @@
 
 use serde::de::IgnoredAny;
 
-use super::Form;
-use super::text::{Refusal, begins};
+use super::{Form, Refusal, begins};
 
 /// What JSON has no object in each line, by its beginning: without blanks, with `0` for numbers in
 /// quotation marks and `k` for texts.

@@ -1,6 +1,6 @@
 //! Tells forms that no line shows by itself: records of keys, and lists with their lengths.
 
-use super::text::Refusal;
+use super::Refusal;
 
 /// How many lines of a record or of a list tell the form.
 const FEWEST: usize = 3;

@@ -1,10 +1,9 @@
 //! Tells what a text is by its first lines.
 
 use super::dump::dump;
-use super::{Form, WRITE_AS_TEXT, is_comment, json, refusal_of_binary, several_lines};
-
-/// What a text is that cannot be read, and what to do.
-pub(super) type Refusal = (&'static str, &'static str);
+use super::{
+    Form, Refusal, WRITE_AS_TEXT, begins, is_comment, json, refusal_of_binary, several_lines,
+};
 
 /// Whether a text is that, told by its first line and its second one.
 type Test = fn(&[u8], &[u8]) -> bool;
@@ -142,12 +141,6 @@ fn matrix_market(line: &[u8]) -> Refusal {
             "leave out that line and those with `%`, as with `grep -v % FILE | tail -n +2 > ratings.txt`",
         ),
     }
-}
-
-/// Returns whether a line begins with `text`, in capital letters or small ones.
-pub(super) fn begins(line: &[u8], text: &str) -> bool {
-    let head = line.get(..text.len());
-    head.is_some_and(|head| head.eq_ignore_ascii_case(text.as_bytes()))
 }
 
 /// Returns whether a line begins with an element of HTML. Not every page has `<html>` first.
