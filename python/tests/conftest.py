@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -14,6 +15,8 @@ REPOSITORY = PACKAGE.parent
 PATIENCE = 900
 
 sys.path.insert(0, str(PACKAGE / "examples"))
+# A shell that runs the tests in the background has Ctrl-C ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import numpy_fedmf  # noqa: E402
 

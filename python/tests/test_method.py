@@ -8,6 +8,7 @@ import threading
 import fedrecsim
 import numpy as np
 import pytest
+from conftest import PATIENCE
 
 
 def test_the_example_keeps_the_contract(numpy_method) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import fedrecsim
 import pytest
+from conftest import PATIENCE
 
 ray = pytest.importorskip("ray", reason="ray is not installed")
 

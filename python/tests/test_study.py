@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import fedrecsim
 import pytest
+from conftest import PATIENCE
 from fedrecsim import _native, _ray
 
 study_module = sys.modules["fedrecsim.study"]

@@ -12,6 +12,7 @@ from pathlib import Path
 import fedrecsim
 import numpy as np
 import pytest
+from conftest import PATIENCE
 from fedrecsim import _track
 from fedrecsim._track import feed, figures, trackers
 
