@@ -119,8 +119,13 @@ impl Ratings {
                 let (rating, weight) = (of(|row| row.rating), of(|row| row.weight));
                 if !(rating.is_finite() && weight.is_finite()) {
                     let (user, item) = pair(kept, &self);
+                    let what = if rating.is_finite() {
+                        "weights"
+                    } else {
+                        "ratings"
+                    };
                     return Err(Error::Dataset(format!(
-                        "the ratings of item {:?} by user {:?} add up to more than 3.4e38 (dataset.repeated_pairs = \
+                        "the {what} of item {:?} by user {:?} add up to more than 3.4e38 (dataset.repeated_pairs = \
                          \"sum\"): write them in a larger unit",
                         self.item_names[item as usize], self.user_names[user as usize]
                     )));

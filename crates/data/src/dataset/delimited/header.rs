@@ -131,7 +131,11 @@ pub(super) fn again(columns: &Columns, header: &ByteRecord, row: &ByteRecord) ->
         row.len() == header.len()
             && places.all(|place| trimmed(header, place) == trimmed(row, place))
     };
-    let row = &without_mark_of_order(row);
+    let mended = row
+        .get(0)
+        .is_some_and(|first| first.starts_with(MARK_OF_ORDER))
+        .then(|| without_mark_of_order(row));
+    let row = mended.as_ref().unwrap_or(row);
     let may_be = trimmed(row, columns.user).starts_with(trimmed(header, columns.user));
     let is_again =
         may_be && (is_like(row) || names_without_types(row).is_some_and(|row| is_like(&row)));
@@ -144,42 +148,35 @@ pub(super) fn again(columns: &Columns, header: &ByteRecord, row: &ByteRecord) ->
     })
 }
 
+/// The mark of byte order of UTF-8.
+const MARK_OF_ORDER: &[u8] = "\u{feff}".as_bytes();
+
 /// Returns a row without the mark of byte order that files have which were put together.
 fn without_mark_of_order(row: &ByteRecord) -> ByteRecord {
     let fields = row.iter();
     fields
-        .map(|field| field.strip_prefix("\u{feff}".as_bytes()).unwrap_or(field))
+        .map(|field| field.strip_prefix(MARK_OF_ORDER).unwrap_or(field))
         .collect()
 }
 
 /// Returns why the line behind the header is no rating: it rules the header off, or has the types of the columns.
 pub(super) fn below(columns: &Columns, row: &ByteRecord) -> Option<String> {
-    const TYPES: [&str; 26] = [
+    const TYPES: [&str; 16] = [
         "bigint",
         "bool",
         "boolean",
-        "category",
-        "char",
-        "date",
         "datetime",
+        "datetime64",
         "double",
-        "factor",
         "float",
         "float32",
         "float64",
-        "id",
         "int",
         "int32",
         "int64",
         "integer",
-        "long",
-        "number",
-        "numeric",
-        "object",
         "str",
         "string",
-        "text",
-        "timestamp",
         "varchar",
     ];
     let all = |is: &dyn Fn(&str) -> bool| {

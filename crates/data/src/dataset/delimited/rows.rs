@@ -131,10 +131,11 @@ impl Rows {
             .filter(|place| trimmed(record, *place).len() > 7);
         let exact = long.and_then(|place| Some((place, number::<f64>(record, place)?)));
         if let Some((place, exact)) = exact {
-            if !(*lowest..=*highest).contains(&exact) {
+            let is_whole = exact.fract() == 0.0;
+            if is_whole && !(*lowest..=*highest).contains(&exact) {
                 return Err(wrong(expected, (columns, record), place));
             }
-            if exact.fract() == 0.0 && f64::from(rating) != exact {
+            if is_whole && f64::from(rating) != exact {
                 self.rounded_ratings.add(record);
             }
         }
@@ -357,7 +358,7 @@ impl Rows {
 
 /// What is said of rows whose items are lists.
 const LISTS: &str = "the rows have lists of items: write one item in a row, as with \
-                     `frame.assign(item=frame[\"item\"].str.findall(r\"[^][,;|\\s'\\\"]+\")).explode(\"item\")` \
+                     `frame.assign(item=frame[\"item\"].str.findall(r\"[^][,;|>#\\s'\\\"]+\")).explode(\"item\")` \
                      of pandas, where `item` is their column";
 
 /// Returns whether the name of an item is a list: in brackets, or of numbers that follow the same letters, as in
@@ -382,7 +383,9 @@ fn is_list(name: &[u8]) -> bool {
             .map(<[u8]>::trim_ascii);
         let first = parts.next().unwrap_or_default();
         let before = &first[..letters(first)];
-        name.contains(&separator)
+        // A number behind one of these may be a variant of the item.
+        let least = if b">#".contains(&separator) { 3 } else { 2 };
+        name.split(|byte| *byte == separator).count() >= least
             && is_numbered(first, before)
             && parts.all(|part| is_numbered(part, before))
     };

@@ -7,7 +7,7 @@ const SQL: [&str; 18] = [
     "/*!",
     "INSERT INTO ",
     "INSERT IGNORE INTO ",
-    "INSERT ALL",
+    "INSERT ALL INTO ",
     "INSERT [",
     "REPLACE INTO ",
     "UPSERT INTO ",

@@ -275,6 +275,11 @@ fn tables_are_told_from_json_lines() {
         b"--x,7\n--y,8\n",
         b"\xe9mile,7\n",
         b"1 50 12:30\n",
+        b"ann:m1:5\nann:m2:4\nben:m1:3\n",
+        b"web:0,m1,5\nweb:0,m2,4\napp:1,m1,5\nweb:0,m3,4\n",
+        b"ann http://x.org/1 5\nann http://x.org/2 4\nben http://x.org/1 5\n",
+        b"(u0),(m1)\n(u1),(m2)\n",
+        b"INSERT all the rage,u1\nINSERT coin,u2\n",
         b"1 50:1 2\n",
     ] {
         assert_eq!(told(head), Ok(Form::Delimited), "{head:?}");

@@ -181,7 +181,12 @@ fn is_list(line: &[u8]) -> bool {
 /// Returns whether a line stands in parentheses, with commas between its fields.
 fn is_tuple(line: &[u8]) -> bool {
     let line = line.strip_suffix(b",").unwrap_or(line);
-    line.starts_with(b"(") && line.ends_with(b")") && line.contains(&b',')
+    let inner = line
+        .strip_prefix(b"(")
+        .and_then(|line| line.strip_suffix(b")"));
+    inner.is_some_and(|inner| {
+        inner.contains(&b',') && !inner.iter().any(|byte| b"()".contains(byte))
+    })
 }
 
 /// Returns whether a line is a number or a name, and numbers behind it that have a value each, as in
