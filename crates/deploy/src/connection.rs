@@ -197,7 +197,6 @@ impl Writer {
     pub(crate) fn cut(&self) {
         // This fails for a connection that has ended already, and then there is nothing to do.
         let _ = self.stream.shutdown(Shutdown::Both);
-        self.room.close();
     }
 }
 

@@ -111,6 +111,8 @@ impl Connections {
             false => host.asked_anew(),
         };
         let begins_anew = anew.is_some();
+        // Before the beginning is asked for, which may be one of them.
+        host.questions.give_up(&host.users);
         if let Some(anew) = anew {
             // What has waited was made for devices that knew more.
             host.waiting.clear();
@@ -132,7 +134,7 @@ impl Connections {
             let to = to((*taken.0, *taken.1));
             writer.send(Message::new(Head::Taken { to }));
         }
-        host.questions.ask_again(&host.users, &writer);
+        host.questions.ask_again(&writer);
         for (user, (invitation, message)) in std::mem::take(&mut host.waiting) {
             host.invited.insert(user, invitation);
             writer.send(message);
@@ -168,10 +170,10 @@ impl Connections {
         let mut hosts = self.hosts.borrow_mut();
         let mut hosts = hosts.values_mut();
         let answered = hosts.find_map(|host| match &host.connection {
-            Some((own, writer)) if *own == id => Some((&mut host.questions, writer)),
+            Some((own, _)) if *own == id => Some(&mut host.questions),
             _ => None,
         });
-        answered.is_some_and(|(questions, writer)| questions.answered(answer, writer))
+        answered.is_some_and(|questions| questions.answered(answer))
     }
 
     /// Takes note of a peer that was refused, for this reason, and returns whether nothing was to be

@@ -98,8 +98,6 @@ impl Up {
         let is_over = matches!(waiting.get(&to), Some(None));
         if !is_over {
             waiting.insert(to, Some(reply));
-            // Its reply may come behind much else.
-            self.writer.room().needs_peer(true);
         }
         !is_over
     }
@@ -108,22 +106,13 @@ impl Up {
     fn way_to(&self, to: To) -> Option<Sender<Bytes>> {
         let mut waiting = self.waiting();
         waiting.get(&to)?.as_ref()?;
-        let way = waiting.remove(&to)?;
-        self.note_who_waits(&waiting);
-        way
+        waiting.remove(&to)?
     }
 
     /// Has a participation not wait, and not begin to.
     fn is_over(&self, to: To) {
         let mut waiting = self.waiting();
         waiting.insert(to, None);
-        self.note_who_waits(&waiting);
-    }
-
-    /// Notes whether the server is needed, since a training waits for it.
-    fn note_who_waits(&self, waiting: &Waiting) {
-        let waits = waiting.values().any(Option::is_some);
-        self.writer.room().needs_peer(waits);
     }
 
     /// Has no training wait any more, since the connection has ended.

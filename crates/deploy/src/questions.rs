@@ -49,7 +49,6 @@ impl Questions {
             if self.open.len() == 1 {
                 self.owes();
             }
-            writer.room().needs_peer(true);
             writer.send(Message::with(Head::Question, question));
         }
         answered
@@ -71,8 +70,8 @@ impl Questions {
         first.is_some_and(|first| first.question == *question)
     }
 
-    /// Asks all of them over a new connection. One that was asked too often has an error for an answer.
-    pub(crate) fn ask_again(&mut self, users: &Range<u32>, writer: &Writer) {
+    /// Gives up those that were asked too often: they have an error for an answer.
+    pub(crate) fn give_up(&mut self, users: &Range<u32>) {
         let is_enough = |first: &Open| first.times >= MOST_ASKED;
         while self.open.front().is_some_and(is_enough)
             && let Some(given_up) = self.open.pop_front()
@@ -80,17 +79,19 @@ impl Questions {
             // If this fails, nobody waits for it.
             let _ = given_up.asker.send(Err(unanswered(users, GOES_AWAY)));
         }
+    }
+
+    /// Asks all of them over a new connection.
+    pub(crate) fn ask_again(&mut self, writer: &Writer) {
         for open in &self.open {
             writer.send(Message::with(Head::Question, open.question.clone()));
         }
-        writer.room().needs_peer(!self.open.is_empty());
         self.owes();
     }
 
     /// Gives the answer to the first question to its asker. Returns whether there was one.
-    pub(crate) fn answered(&mut self, answer: Bytes, writer: &Writer) -> bool {
+    pub(crate) fn answered(&mut self, answer: Bytes) -> bool {
         let first = self.open.pop_front();
-        writer.room().needs_peer(!self.open.is_empty());
         self.owes();
         let was_asked = first.is_some();
         if let Some(first) = first {

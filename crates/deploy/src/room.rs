@@ -1,14 +1,15 @@
 //! Room for what a peer has sent and nobody has handled yet.
 //!
-//! A reader that is faster than who handles its messages would fill the memory. So it waits while the
-//! room is full, and the peer waits with it: TCP holds it back. It must not wait while this end needs
-//! something of the peer, since that comes behind what fills the room. Then the room grows, up to
-//! what an honest peer may have on its way.
+//! A peer that sends faster than its messages are handled would fill the memory. An honest one has no more on
+//! its way than two messages of each of its users, so that one with more is cut off. To stop reading instead would
+//! hold an honest peer back: what it sends is handled when a training ends or a round does, and its own writes
+//! would take too long meanwhile.
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The bytes of messages that a connection has room for.
+/// The bytes of messages that a connection has room for, whoever its peer is.
 pub(crate) const ROOM: usize = 64 << 20;
 
 /// The bytes that a message takes beside its payload, or less.
@@ -16,16 +17,8 @@ pub(crate) const OF_A_MESSAGE: usize = 256;
 
 /// The room of a connection.
 pub(crate) struct Room {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-struct State {
-    taken: usize,
-    /// What it grows to while the peer is needed.
-    most: usize,
-    is_needed: bool,
-    is_closed: bool,
+    taken: AtomicUsize,
+    most: AtomicUsize,
 }
 
 /// The place of one message, which is free again once this is dropped.
@@ -36,118 +29,66 @@ pub(crate) struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.room.state().taken -= self.bytes;
-        self.room.changed.notify_all();
+        self.room.taken.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
 /// Returns the bytes that an honest peer with so many users may have on its way, beside those that
-/// there is always room for: a message of each user.
+/// there is always room for: two messages of each user, one of which may be of a participation that is over.
 pub(crate) fn of_users(users: usize, largest: u32) -> usize {
-    users.saturating_mul(largest as usize + OF_A_MESSAGE)
+    users.saturating_mul(2 * (largest as usize + OF_A_MESSAGE))
 }
 
 impl Room {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::new(State {
-                taken: 0,
-                most: ROOM,
-                is_needed: false,
-                is_closed: false,
-            }),
-            changed: Condvar::new(),
+            taken: AtomicUsize::new(0),
+            most: AtomicUsize::new(ROOM),
         })
     }
 
-    /// Has it grow by so many bytes while the peer is needed.
+    /// Has it grow by so many bytes.
     pub(crate) fn allow(&self, more: usize) {
-        self.state().most = ROOM.saturating_add(more);
+        let most = ROOM.saturating_add(more);
+        self.most.store(most, Ordering::Relaxed);
     }
 
-    /// Says whether this end waits for something of the peer.
-    pub(crate) fn needs_peer(&self, is_needed: bool) {
-        self.state().is_needed = is_needed;
-        self.changed.notify_all();
-    }
-
-    /// Has nobody wait for room any more, since the connection has ended.
-    pub(crate) fn close(&self) {
-        self.state().is_closed = true;
-        self.changed.notify_all();
-    }
-
-    /// Takes the place of a message with so long a payload. Waits while the room is full, and then
-    /// takes one whatever its length.
+    /// Takes the place of a message with so long a payload, whatever its length, unless the room is full.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidData`] for a peer that sends more than it may, and
-    /// [`io::ErrorKind::ConnectionAborted`] if the connection has ended meanwhile.
+    /// [`io::ErrorKind::InvalidData`] for a peer that sends more than it may.
     pub(crate) fn take(self: &Arc<Self>, payload: usize) -> io::Result<Place> {
-        let bytes = payload + OF_A_MESSAGE;
-        let waits = |state: &mut State| state.taken >= ROOM && !state.is_needed && !state.is_closed;
-        let waited = self.changed.wait_while(self.state(), waits);
-        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
-        if state.is_closed {
-            return Err(io::ErrorKind::ConnectionAborted.into());
-        }
-        if state.taken >= state.most {
+        if self.taken.load(Ordering::Relaxed) >= self.most.load(Ordering::Relaxed) {
             let reason = "it sends more than its users have to say";
             return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
         }
-        state.taken += bytes;
-        drop(state);
+        let bytes = payload + OF_A_MESSAGE;
+        // One thread reads, so that nobody else takes a place meanwhile.
+        self.taken.fetch_add(bytes, Ordering::Relaxed);
         let room = Arc::clone(self);
         Ok(Place { room, bytes })
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing that holds it can panic.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::sync::mpsc::{RecvTimeoutError, channel};
-    use std::thread;
-    use std::time::Duration;
-
     use super::*;
 
-    /// If this fails, a peer that sends faster than this end handles fills the memory, or is not read
-    /// any more once there is room.
+    /// If this fails, a peer that sends faster than this end handles fills the memory, or an honest one is cut
+    /// off.
     #[test]
-    fn a_reader_waits_while_the_room_is_full() {
+    fn a_peer_has_room_for_the_messages_of_its_users() {
         let room = Room::new();
         let first = room.take(ROOM).unwrap();
-        let (got, gets) = channel();
-        thread::scope(|scope| {
-            let waits = &room;
-            scope.spawn(move || got.send(waits.take(9).map(drop)).unwrap());
-            let early = gets.recv_timeout(Duration::from_millis(20));
-            assert_eq!(early.unwrap_err(), RecvTimeoutError::Timeout);
-            drop(first);
-            gets.recv().unwrap().unwrap();
-        });
-        assert_eq!(room.state().taken, 0);
-    }
-
-    /// If this fails, an answer that is needed never comes, since what fills the room lies before it; or
-    /// a peer that owes an answer fills the memory.
-    #[test]
-    fn a_peer_that_is_needed_has_more_room_and_no_more_than_its_users() {
-        let room = Room::new();
+        assert_eq!(
+            room.take(1).map(drop).unwrap_err().kind(),
+            io::ErrorKind::InvalidData
+        );
         room.allow(of_users(2, 100));
-        let _first = room.take(ROOM).unwrap();
-        room.needs_peer(true);
-        let _second = room.take(500).unwrap();
-        let error = room.take(1).map(drop).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
-        room.needs_peer(false);
-        room.close();
-        let error = room.take(1).map(drop).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
+        let _second = room.take(1_500).unwrap();
+        assert!(room.take(1).is_err());
+        drop(first);
+        room.take(1).unwrap();
     }
 }
