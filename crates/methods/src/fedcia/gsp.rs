@@ -54,8 +54,8 @@ impl Declare for FedCiaGsp {
                            the rows of their own items alone. The code takes 32 singular vectors of \
                            a matrix of rank nine; here there are no more than its rank. Its MRR and \
                            NDCG go by the numbers of items and not by ranks, so that its F1 alone \
-                           can be compared. Where some take part, F is the mean over them. The \
-                           paper was not read.";
+                           can be compared. Where some take part, F is the mean over them, and \
+                           rows that none of them has stay as they were. The paper was not read.";
     const DRAWS_NEGATIVES: bool = false;
     const WITHOUT_CONTROLS: Option<&str> = Some(
         "a device alone tells its own items from others and nothing else, and the method's server \
