@@ -25,8 +25,11 @@ const SHORT_REHEARSAL: RehearsalLength = RehearsalLength {
 /// The memory that any run takes beside its data, devices, uploads and what its rehearsal has left
 /// in use: more buffers of the threads, bookings, and the report with its charts. Measured over the
 /// scenarios of this repository. What the allocator keeps for a second after it was freed comes on
-/// top: a tenth in most runs, a fifth in some, and a quarter where the server makes a table for each user.
+/// top: a tenth in most runs, a fifth in some, and [`KEPT_PERCENT`] where the server makes a table for each user.
 const BYTES_OF_ANY_RUN: u64 = 24 << 20;
+
+/// The most that the allocator has kept in a run of this repository.
+const KEPT_PERCENT: u64 = 27;
 
 /// The expected cost of a run on this machine.
 pub(crate) struct Expected {
@@ -99,13 +102,15 @@ impl Expected {
         let estimate = &self.estimate;
         let [up, down] = [estimate.bytes_per_round.up, estimate.bytes_per_round.down]
             .map(|bytes| Bytes::new(bytes as u64));
+        let peak_bytes = self.peak_bytes().max(self.peak_so_far_bytes);
         format!(
             "a round sends {up} up and {down} down in {} of virtual time; this machine takes {} for it on {}; the run needs {} \
-             of memory",
+             of memory, or up to {}",
             duration(estimate.virtual_time_per_round_s),
             duration(estimate.wall_time_per_round_s),
             counted(self.threads as u64, "thread"),
-            Bytes::new(self.peak_bytes().max(self.peak_so_far_bytes)),
+            Bytes::new(peak_bytes),
+            Bytes::new(peak_bytes + peak_bytes * KEPT_PERCENT / 100),
         )
     }
 
