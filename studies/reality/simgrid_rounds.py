@@ -10,7 +10,7 @@ SimGrid is told who is invited in each round, the bytes of every frame, how long
 link is when nobody else uses the server's. It finds out when the transfers arrive and when the rounds end. Every device
 is an actor that downloads, trains and uploads, and the next round begins with the last arrival. The fluid model CM02
 has all its factors off. A transfer takes its latency after its last byte, as the model here does, and holds one of the
-server's connections until then.
+server's connections until its last byte.
 
 Left out: rounds that end before all have arrived, and transfers that are cut off.
 """
