@@ -278,7 +278,7 @@ impl<S: Patient> Reader<S> {
         let timed = &mut self.stream.get_mut().timed;
         let silence = match self.silence {
             Some(silence) if !is_there && timed.deadline.is_none() => silence,
-            // It is there, or the whole greeting has a deadline.
+            // All of the message is there already, or a deadline holds for the whole greeting.
             _ => return self.take(length),
         };
         timed.deadline = Some((Instant::now() + time_for(silence, length), silence));

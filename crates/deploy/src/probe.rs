@@ -154,7 +154,7 @@ pub fn answer(listener: &TcpListener, most: Duration, interrupted: &AtomicBool) 
             thread::park_timeout(LOOK);
         }
         if let Some(stream) = answered().take() {
-            // One that has ended already needs no end.
+            // This fails for a connection that has ended already, and then there is nothing to do.
             let _ = stream.shutdown(Shutdown::Both);
         }
         let _ = wake(here);
@@ -304,7 +304,7 @@ mod tests {
     fn both_sides_end_when_they_are_interrupted() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        // Nobody accepts this one, and nothing comes.
+        // Nobody accepts this connection, so that the probe waits until it is interrupted.
         let ended = probe(address, &AtomicBool::new(true));
         assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
         let hour = Duration::from_secs(3600);

@@ -161,7 +161,7 @@ fn a_token_is_not_sent_in_the_clear_to_another_machine() {
         attempts: 0,
         ..joining(0..30, None)
     };
-    // Nobody has this address, and nothing is sent there.
+    // This address is kept for documents. The refusal comes before anything is sent there.
     let refusal = join(&joining, "192.0.2.1:9").unwrap_err().to_string();
     assert!(refusal.contains("--insecure"), "{refusal}");
 }

@@ -268,7 +268,7 @@ fn mutated_runs(messages: usize, from_process: bool) -> Vec<(String, Option<Erro
         let until_the_server_is_gone = |address, users: Range<u32>| loop {
             match device_process(address, users.clone()) {
                 Err(error) if error.to_string().contains("no way to the server") => break,
-                // It may have been told that the run is over, or that it is refused.
+                // The server has said that the run is over, or has refused the process, which then comes again.
                 _ => {}
             }
         };

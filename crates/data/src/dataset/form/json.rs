@@ -125,7 +125,7 @@ const PYTHON_LIST: Refusal = (
 );
 
 /// Returns what a text of JSON or of Python is: its form, or what is wrong with it; `None` of any other text.
-/// It begins with `head`, and `lines` are the first that are no comments.
+/// The text begins with `head`. The slice `lines` has its first lines without comments.
 pub(super) fn told(head: &[u8], lines: &[&[u8]]) -> Option<Result<Form, Refusal>> {
     let line = |place: usize| *lines.get(place).unwrap_or(&&b""[..]);
     let (first, second) = (line(0), line(1));
