@@ -120,3 +120,24 @@ fn contributed(
 fn unreadable() -> Error {
     Error::Usage("the data of another process's users cannot be read".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use fedrecsim_scenario::{DatasetName, DatasetSpec, GeneratorSpec};
+
+    /// If this fails, ranks that draw or read their own users' ratings cannot begin. The format has no
+    /// names of fields, so that one that is left out moves all behind it.
+    #[test]
+    fn totals_arrive_as_they_were_sent() {
+        let spec = DatasetSpec {
+            generator: Some(GeneratorSpec::default()),
+            ..DatasetSpec::named(DatasetName::Generated)
+        };
+        let own = share::draw(&spec, 3..9, Streams::new(1)).unwrap();
+        let sent = postcard::to_stdvec(&own.totals()).unwrap();
+        let arrived: Totals = postcard::from_bytes(&sent).unwrap();
+        assert_eq!(arrived, own.totals());
+    }
+}

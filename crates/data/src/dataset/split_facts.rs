@@ -28,12 +28,8 @@ pub struct SplitFacts {
     pub positives_not_above_zero: u64,
     /// The number of positives that a column puts into a validation or test part, and that are not held out,
     /// since their user has the item in an earlier part as well.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub repeated_held_out_rows: u64,
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 impl SplitFacts {
