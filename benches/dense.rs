@@ -109,7 +109,7 @@ fn ranking(dimension: usize) {
     let workers = Threads::new(world, Pool::start(1).unwrap(), Arc::default());
     let nanoseconds = median_ns(5, || {
         let scoring = Scoring::AtServer(model.clone());
-        let scored = finish(workers.score(0..USERS, scoring)).unwrap();
+        let scored = finish(workers.score(0..USERS, scoring, false)).unwrap();
         assert_eq!(black_box(scored).len(), USERS);
     });
     let count = (USERS * ITEMS * dimension) as f64;

@@ -139,6 +139,30 @@ class UserGroup(TypedDict):
     accuracy: dict[str, float]
 
 
+class ListFigures(TypedDict):
+    """What lists of items are like."""
+
+    #: The share of the catalogue that is in somebody's list.
+    coverage: float
+    gini: float
+    novelty_bits: float
+    long_tail_share: float
+    #: `None` if nobody has training ratings.
+    popularity_deviation: Optional[float]
+
+
+class BeyondAccuracy(TypedDict):
+    """What the lists of items are like that users would be shown after the last round."""
+
+    list_length: int
+    users: int
+    long_tail_items: int
+    #: In the users' own ratings; `None` if they have none.
+    history_long_tail_share: Optional[float]
+    method: ListFigures
+    popularity: ListFigures
+
+
 class _Sometimes(TypedDict, total=False):
     """What the record has only if there is something to tell."""
 
@@ -147,6 +171,8 @@ class _Sometimes(TypedDict, total=False):
     state_digest: str
     learned_nothing: bool
     uploads_were_empty: bool
+    #: Absent where no item is held out, and if the run was stopped early.
+    beyond_accuracy: BeyondAccuracy
     third_party_bytes: Bytes
     versions_cost: dict[str, int]
     audit: dict[str, Json]

@@ -71,6 +71,12 @@ class Run:
         return self.record["baselines"]
 
     @property
+    def beyond_accuracy(self) -> records.BeyondAccuracy | None:
+        """What the lists are like that users would be shown, as `beyond_accuracy["method"]["coverage"]`; `None` where
+        no item is held out, and if the run was stopped early."""
+        return self.record.get("beyond_accuracy")
+
+    @property
     def bytes(self) -> records.Bytes:
         """The bytes of the whole run, as `bytes["up"]["sent"]`."""
         return self.record["bytes"]

@@ -40,6 +40,10 @@ fn assert_reproducible(scenario: &Scenario) -> Outcome {
         assert_eq!(again.rounds, one.rounds, "{threads} threads");
         assert_eq!(again.baselines, one.baselines, "{threads} threads");
         assert_eq!(again.durations, one.durations, "{threads} threads");
+        assert_eq!(
+            again.beyond_accuracy, one.beyond_accuracy,
+            "{threads} threads"
+        );
     }
     let other_seed = run(
         Scenario {

@@ -8,6 +8,8 @@ mod aggregation;
 mod audit;
 /// Scenarios and ratings that cannot be used are refused by name, line or user, with exit code 2.
 mod bad_input;
+/// What lists of items are like is what their definitions say of the lists that users would be shown.
+mod beyond_accuracy;
 /// An entry of the board is repeated, and what has moved is named; the page is that of what was noted.
 mod board;
 /// Every byte that was sent arrives, is lost, or is on its way; dense frames have the size that

@@ -26,6 +26,7 @@ use harness::{Files, Way};
 fn assert_same(one: &Outcome, other: &Outcome, what: &str) {
     assert_eq!(other.rounds, one.rounds, "{what}");
     assert_eq!(other.baselines, one.baselines, "{what}");
+    assert_eq!(other.beyond_accuracy, one.beyond_accuracy, "{what}");
     assert_eq!(other.size, one.size, "{what}");
     assert_eq!(
         (&other.bytes, &other.durations),

@@ -82,7 +82,11 @@ impl Ranks {
 
     /// Sends the downloads of single users to the ranks that score them, some to every rank at a
     /// time, and returns what they answer.
-    async fn evaluate_personal(&self, download: &Arc<Download>) -> Result<Vec<UserAccuracy>> {
+    async fn evaluate_personal(
+        &self,
+        download: &Arc<Download>,
+        lists: bool,
+    ) -> Result<Vec<UserAccuracy>> {
         let owned = (1..self.shares.ranks()).map(|rank| self.shares.of(rank));
         let evaluated: Vec<Range<usize>> =
             owned.map(|users| self.world.places_of(&users)).collect();
@@ -107,7 +111,7 @@ impl Ranks {
                     others.answers(asked)?;
                     return made?.map(|_| Vec::new());
                 };
-                let question = Question::EvaluatePersonal { first, end };
+                let question = Question::EvaluatePersonal { first, end, lists };
                 others.ask_with(rank, question, &mut |archive, _| {
                     made.iter().for_each(|download| archive.put_bytes(download));
                     Ok(())
@@ -147,24 +151,33 @@ impl Ranks {
         Ok(())
     }
 
-    async fn evaluate_all(&self, download: Arc<Download>, model: Model) -> Result<Vec<Scored>> {
+    async fn evaluate_all(
+        &self,
+        download: Arc<Download>,
+        model: Model,
+        lists: bool,
+    ) -> Result<Vec<Scored>> {
         let is_central = self.world.placement == Placement::Central;
         if download.is_personal() && !is_central {
-            let mut scored = self.own.evaluate(Arc::clone(&download), model).await?;
-            let accuracies = self.evaluate_personal(&download).await?;
+            let own = self.own.evaluate(Arc::clone(&download), model, lists);
+            let mut scored = own.await?;
+            let accuracies = self.evaluate_personal(&download, lists).await?;
             self.append(&mut scored, accuracies, &download)?;
             return Ok(scored);
         }
+        let question = Question::Evaluate { lists };
         self.others
             .borrow_mut()
-            .ask_all(Question::Evaluate, &mut |archive, outbox| {
+            .ask_all(question, &mut |archive, outbox| {
                 if is_central {
                     save_model(archive, &model);
                     return Ok(());
                 }
                 outbox.put_download(&download, UserId::default(), archive)
             })?;
-        let own = self.own.evaluate(Arc::clone(&download), model.clone());
+        let own = self
+            .own
+            .evaluate(Arc::clone(&download), model.clone(), lists);
         let own = own.await;
         let (mut scored, answers) = self.heard(own)?;
         for mut answer in answers {
@@ -257,8 +270,13 @@ impl Workers for Ranks {
         })
     }
 
-    fn evaluate(&self, download: Arc<Download>, model: Model) -> Working<'_, Vec<Scored>> {
-        Box::pin(self.evaluate_all(download, model))
+    fn evaluate(
+        &self,
+        download: Arc<Download>,
+        model: Model,
+        lists: bool,
+    ) -> Working<'_, Vec<Scored>> {
+        Box::pin(self.evaluate_all(download, model, lists))
     }
 
     fn baselines(&self) -> Working<'_, UserAccuracies> {

@@ -153,7 +153,7 @@ impl Serving {
         match question {
             Question::Stop => return Ok(None),
             Question::Train => self.train(&mut answer, link).await?,
-            Question::Evaluate => {
+            Question::Evaluate { lists } => {
                 let scoring = match self.world.placement {
                     Placement::Central => Scoring::AtServer(restore_model(
                         &mut archive,
@@ -161,15 +161,17 @@ impl Serving {
                     )?),
                     _ => Scoring::Shared(self.inbox.take_download(&mut archive, &self.world)?),
                 };
-                answer.put(&self.score(self.threads.evaluated(), scoring).await?);
+                let places = self.threads.evaluated();
+                answer.put(&self.score(places, scoring, lists).await?);
             }
-            Question::EvaluatePersonal { first, end } => {
+            Question::EvaluatePersonal { first, end, lists } => {
                 let downloads = (first..end).map(|_| {
                     let bytes = archive.take_bytes()?;
                     Download::receive(&mut ArchiveReader::of_bytes(bytes, Vec::new()), &self.world)
                 });
                 let downloads = downloads.collect::<Result<_>>()?;
-                answer.put(&self.score(first..end, Scoring::Personal(downloads)).await?);
+                let scoring = Scoring::Personal(downloads);
+                answer.put(&self.score(first..end, scoring, lists).await?);
             }
             Question::Baselines => answer.put(&self.threads.baselines().await?),
             Question::Digests => {
@@ -230,8 +232,9 @@ impl Serving {
         &self,
         places: std::ops::Range<usize>,
         scoring: Scoring,
+        lists: bool,
     ) -> Result<Vec<UserAccuracy>> {
-        let scored = self.threads.score(places, scoring).await?;
+        let scored = self.threads.score(places, scoring, lists).await?;
         Ok(scored.into_iter().map(|scored| scored.accuracy).collect())
     }
 

@@ -27,7 +27,10 @@ pub(crate) enum Question {
     /// Work out the trainings that were submitted.
     Train,
     /// Score the evaluated users with this download or model, which follows.
-    Evaluate,
+    Evaluate {
+        /// Whether what they would be shown is wanted.
+        lists: bool,
+    },
     /// Score the evaluated users at these places of their list, each with its own download, which
     /// follow.
     EvaluatePersonal {
@@ -35,6 +38,8 @@ pub(crate) enum Question {
         first: usize,
         /// The place after the last one.
         end: usize,
+        /// Whether what they would be shown is wanted.
+        lists: bool,
     },
     /// Score the evaluated users with the trivial baselines.
     Baselines,

@@ -10,8 +10,8 @@ use super::groups::UserGroup;
 pub(crate) use super::load::NetworkSummary;
 use fedrecsim_scenario::{CarbonSpec, FaultSpec, Policy, Scenario};
 pub(crate) use fedrecsim_sim::outcome::{
-    Accuracy, AuditRecord, ByDirection, DeviceBytes, Distribution, Energy, Flow, ItemRecord,
-    NoEpsilon, PrivacyRecord, ProblemSize, RoundRecord, SPARSITY_THRESHOLDS, Sampling,
+    Accuracy, AuditRecord, BeyondAccuracy, ByDirection, DeviceBytes, Distribution, Energy, Flow,
+    ItemRecord, NoEpsilon, PrivacyRecord, ProblemSize, RoundRecord, SPARSITY_THRESHOLDS, Sampling,
     SplitAccuracy, UserRecord, VersionsCost, WorkTotals,
 };
 use fedrecsim_sim::outcome::{Losses, Outcome};
@@ -62,6 +62,10 @@ pub struct RunRecord<S = Scenario> {
     /// The trivial baselines on the same split and candidates, by name.
     #[serde(default)]
     pub baselines: BTreeMap<String, SplitAccuracy>,
+    /// What the lists of items are like that users would be shown after the last round; absent where no
+    /// item is held out, and in reports of older programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beyond_accuracy: Option<BeyondAccuracy>,
     /// Bytes of the whole run.
     pub bytes: ByDirection<Flow>,
     /// Of these, the bytes that were exchanged with the third party; absent if the method has none.

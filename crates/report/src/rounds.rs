@@ -74,6 +74,7 @@ impl Has {
             metrics: ["test_hr@10", "validation_hr@10"].map(String::from).into(),
             fault_rules: 1,
             others: vec![
+                "lists",
                 "energy",
                 "server energy",
                 "carbon",

@@ -48,6 +48,7 @@ impl RunRecord {
             protocol: setup::protocol(&scenario, outcome.draws_negatives),
             draws_negatives: outcome.draws_negatives,
             baselines: outcome.baselines,
+            beyond_accuracy: outcome.beyond_accuracy,
             participations: ParticipationTotals::of(all.clone()),
             losses: LossTotals::of(all, &scenario.faults),
             network: NetworkSummary::of(&outcome.network, &scenario.network),

@@ -1,12 +1,13 @@
-//! Ranks held-out items of many users in the whole catalogue at once, where their scores are
-//! products of their vectors with the rows of one item table.
+//! Ranks held-out items of many users in the whole catalogue at once, and finds their best items, where
+//! their scores are products of their vectors with the rows of one item table.
 //!
 //! All items are scored in blocks that stay in a cache. Then those that a user has rated are taken
 //! out of the ranks again. Scores, and so ranks, have the bits of those of one user alone.
 
+use super::shown::{self, Best};
+use super::world::World;
 use fedrecsim_core::UserId;
 use fedrecsim_core::metric::ranks;
-use fedrecsim_data::dataset::Dataset;
 use fedrecsim_methods::{Products, Scorer};
 use fedrecsim_model::kernel::catalogue::{UserLanes, count_reaching};
 use fedrecsim_model::kernel::{LANES, Lanes};
@@ -17,24 +18,39 @@ pub(crate) const ITEMS_AT_ONCE: usize = 128;
 /// The number of users from which lanes pay.
 const USERS_AT_LEAST: usize = 4;
 
-/// The ranks of each of a user's test and validation items, and the number of the items that they
-/// are ranked among.
-pub(crate) type Ranks = ([Vec<u32>; 2], u32);
+/// What is found for a user by scoring all items that it has not rated.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct InCatalogue {
+    /// The ranks of the test and of the validation items, the item with the highest score first.
+    pub ranks: [Vec<u32>; 2],
+    /// The number of items that they are ranked among.
+    pub items: u32,
+    /// The best items, as many as were asked for.
+    pub best: Vec<u32>,
+}
 
-/// Returns the ranks of the held-out items of each of `users`, the item with the highest score
-/// first. There are none where too few users in sequence share an item table, and none where a score
-/// is NaN: these users have to be ranked one after the other.
-pub(crate) fn ranks_at_once(
-    dataset: &Dataset,
-    users: &[(UserId, &Products)],
+/// A user whose items are scored together with those of others.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub user: UserId,
+    pub products: &'a Products,
+    /// How many of the best items are wanted.
+    pub list_length: usize,
+}
+
+/// Returns what is found for each of `users`. There is nothing where too few users in sequence share an
+/// item table, and nothing where a score is NaN: these users have to be ranked one after the other.
+pub(crate) fn in_catalogue_at_once(
+    world: &World,
+    users: &[Asked<'_>],
     items_at_once: usize,
-) -> Vec<Option<Ranks>> {
-    let groups = users.chunk_by(|a, b| share_table(a.1, b.1));
-    let ranked = groups.map(|group| match group.len() {
+) -> Vec<Option<InCatalogue>> {
+    let groups = users.chunk_by(|a, b| share_table(a.products, b.products));
+    let found = groups.map(|group| match group.len() {
         ..USERS_AT_LEAST => vec![None; group.len()],
-        _ => ranks_of_group(dataset, group, items_at_once),
+        _ => in_catalogue_of_group(world, group, items_at_once),
     });
-    ranked.flatten().collect()
+    found.flatten().collect()
 }
 
 fn share_table(a: &Products, b: &Products) -> bool {
@@ -47,7 +63,7 @@ fn share_table(a: &Products, b: &Products) -> bool {
 
 /// What a user has rated: the items that are held out, and all that are taken out of the ranks.
 struct Rated {
-    /// The scores of the test and of the validation items, the highest first.
+    /// The scores of the test and of the validation items, the highest first, where they are ranked.
     held_out: [Vec<f32>; 2],
     /// How many rated items score at least as high as each of these; `None` if a score is NaN.
     reaching: Option<Vec<u32>>,
@@ -56,10 +72,18 @@ struct Rated {
 }
 
 impl Rated {
-    fn new(dataset: &Dataset, (user, products): (UserId, &Products)) -> Self {
+    fn new(world: &World, Asked { user, products, .. }: Asked<'_>) -> Self {
+        let dataset = &world.dataset;
         let mut items: Vec<u32> = dataset.touched_items(user).collect();
         items.sort_unstable();
         items.dedup();
+        if !world.ranks_in_catalogue() {
+            return Self {
+                held_out: Default::default(),
+                reaching: Some(Vec::new()),
+                items: items.len(),
+            };
+        }
         let mut scores = vec![0.0; items.len()];
         let is_scored = products.score(&items, &mut scores).is_ok();
         let score_of = |item: &u32| scores[items.partition_point(|rated| rated < item)];
@@ -76,9 +100,14 @@ impl Rated {
         }
     }
 
-    /// Returns the ranks, given how many of all `items` are no NaN, and then how many score at least
-    /// as high as each held-out item.
-    fn ranks(self, items: usize, mut counts: impl Iterator<Item = u32>) -> Option<Ranks> {
+    /// Returns what is found, given how many of all `items` are no NaN, and then how many score at least
+    /// as high as each held-out item, and the `best` items.
+    fn found(
+        self,
+        items: usize,
+        mut counts: impl Iterator<Item = u32>,
+        best: Vec<u32>,
+    ) -> Option<InCatalogue> {
         if counts.next() != Some(items as u32) {
             return None;
         }
@@ -86,7 +115,39 @@ impl Rated {
         let ranks = self
             .held_out
             .map(|held_out| ranks.by_ref().take(held_out.len()).collect());
-        Some((ranks, (items - self.items) as u32))
+        Some(InCatalogue {
+            ranks,
+            items: (items - self.items) as u32,
+            best,
+        })
+    }
+}
+
+/// The best items of a user so far.
+struct List {
+    best: Best,
+    /// The items that are in no list of the user, ascending.
+    rated: Vec<u32>,
+}
+
+impl List {
+    fn new(world: &World, asked: Asked<'_>) -> Self {
+        Self {
+            best: Best::new(asked.list_length),
+            rated: match asked.list_length {
+                0 => Vec::new(),
+                _ => shown::rated(world, asked.user),
+            },
+        }
+    }
+
+    /// Takes in the scores of the items from `first` on.
+    fn take(&mut self, first: usize, scores: impl Iterator<Item = f32>) {
+        for (item, score) in (first as u32..).zip(scores) {
+            if score >= self.best.bound() && self.rated.binary_search(&item).is_err() {
+                self.best.offer(item, score);
+            }
+        }
     }
 }
 
@@ -98,10 +159,13 @@ struct Group {
     bounds: Vec<Lanes>,
     /// The number of items that reach each bound.
     counts: Vec<[u32; LANES]>,
+    lists: Vec<List>,
+    /// Whether one of the lists is to have items.
+    has_lists: bool,
 }
 
 impl Group {
-    fn new(users: &[(UserId, &Products)], rated: &[Rated]) -> Self {
+    fn new(world: &World, users: &[Asked<'_>], rated: &[Rated]) -> Self {
         let mut bounds = vec![[f32::NEG_INFINITY; LANES]];
         for (lane, rated) in rated.iter().enumerate() {
             for (number, score) in rated.held_out.iter().flatten().enumerate() {
@@ -112,33 +176,51 @@ impl Group {
             }
         }
         let vectors = users.iter();
-        let vectors = vectors.map(|(_, products)| (&*products.vector, products.bias));
+        let vectors = vectors.map(|asked| (&*asked.products.vector, asked.products.bias));
         Self {
             lanes: UserLanes::new(vectors),
             counts: vec![[0; LANES]; bounds.len()],
             bounds,
+            lists: users.iter().map(|user| List::new(world, *user)).collect(),
+            has_lists: users.iter().any(|user| user.list_length > 0),
+        }
+    }
+
+    /// Takes in the scores of the items from `first` on.
+    fn take(&mut self, first: usize, scores: &[Lanes]) {
+        count_reaching(scores, &self.bounds, &mut self.counts);
+        if !self.has_lists {
+            return;
+        }
+        let mut bounds = [f32::INFINITY; LANES];
+        for (bound, list) in bounds.iter_mut().zip(&self.lists) {
+            *bound = list.best.bound();
+        }
+        // Soon few blocks have an item that is good enough.
+        let mut counts = [[0; LANES]];
+        count_reaching(scores, &[bounds], &mut counts);
+        let lists = self.lists.iter_mut().enumerate().zip(counts[0]);
+        for ((lane, list), _) in lists.filter(|(_, count)| *count > 0) {
+            list.take(first, scores.iter().map(|scores| scores[lane]));
         }
     }
 }
 
-/// Ranks the held-out items of users who share their item table.
-fn ranks_of_group(
-    dataset: &Dataset,
-    users: &[(UserId, &Products)],
+/// Finds what is to be found for users who share their item table.
+fn in_catalogue_of_group(
+    world: &World,
+    users: &[Asked<'_>],
     items_at_once: usize,
-) -> Vec<Option<Ranks>> {
-    let rated: Vec<Rated> = users
-        .iter()
-        .map(|user| Rated::new(dataset, *user))
-        .collect();
+) -> Vec<Option<InCatalogue>> {
+    let rated: Vec<Rated> = users.iter().map(|user| Rated::new(world, *user)).collect();
     let groups = users.chunks(LANES).zip(rated.chunks(LANES));
     let mut groups: Vec<Group> = groups
-        .map(|(users, rated)| Group::new(users, rated))
+        .map(|(users, rated)| Group::new(world, users, rated))
         .collect();
     let Products {
         table, item_bias, ..
-    } = users[0].1;
-    let (items, dimension) = (dataset.items(), table.shape().dimension);
+    } = users[0].products;
+    let (items, dimension) = (world.dataset.items(), table.shape().dimension);
     let mut scores = vec![[0.0; LANES]; items_at_once];
     for first in (0..items).step_by(items_at_once) {
         let block = first..items.min(first + items_at_once);
@@ -152,12 +234,19 @@ fn ranks_of_group(
                     scores.iter_mut().for_each(|score| *score += bias);
                 }
             }
-            count_reaching(scores, &group.bounds, &mut group.counts);
+            group.take(first, scores);
         }
     }
-    let ranks_of = |(number, rated): (usize, Rated)| {
-        let counts = &groups[number / LANES].counts;
-        rated.ranks(items, counts.iter().map(|counts| counts[number % LANES]))
+    let of_group = |group: Group| {
+        let counts = group.counts;
+        let lists = group.lists.into_iter().enumerate();
+        lists.map(move |(lane, list)| {
+            let counts: Vec<u32> = counts.iter().map(|counts| counts[lane]).collect();
+            (counts, list.best.into_items())
+        })
     };
-    rated.into_iter().enumerate().map(ranks_of).collect()
+    let found = rated.into_iter().zip(groups.into_iter().flat_map(of_group));
+    found
+        .map(|(rated, (counts, best))| rated.found(items, counts.into_iter(), best))
+        .collect()
 }

@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use rayon::prelude::*;
 
-use super::catalogue::{ITEMS_AT_ONCE, Ranks, ranks_at_once};
+use super::catalogue::{Asked, ITEMS_AT_ONCE, InCatalogue, in_catalogue_at_once};
 use super::metric_set::MetricSet;
 use super::outcome::{SplitAccuracy, UserTest};
+use super::shown::{Best, Shown, list_length};
 use super::world::World;
 use fedrecsim_core::metric::{CataloguePlace, MetricSums, Place, Places, RatingErrors, ranks};
 use fedrecsim_core::stages::{Stage, enter};
@@ -31,6 +32,8 @@ pub enum UserAccuracy {
         test: Places,
         /// The validation items.
         validation: Places,
+        /// What the user would be shown, if that was asked for.
+        shown: Option<Box<Shown>>,
     },
     /// The errors of the predicted test ratings.
     Rated(RatingErrors),
@@ -59,7 +62,7 @@ thread_local! {
 }
 
 /// Returns the accuracy of the evaluated user at `position`, by the scores of `client` with
-/// `model`, which is what the user's device has decoded.
+/// `model`, which is what the user's device has decoded; with its list, if `lists` are wanted.
 ///
 /// # Errors
 /// [`Error::Unscorable`] if a score is NaN, since a rank would make a diverged model look perfect;
@@ -69,11 +72,13 @@ pub(crate) fn user_accuracy(
     position: usize,
     client: &dyn Client,
     model: &Model,
+    lists: bool,
 ) -> Result<UserAccuracy> {
-    let (mut accuracy, waiting) = accuracy_without_catalogue(world, position, client, model)?;
+    let (mut accuracy, waiting) =
+        accuracy_without_catalogue(world, position, client, model, lists)?;
     if let Some(products) = waiting {
-        let ranks = ranks_in_catalogue(world, position, &products)?;
-        accuracy.place_in_catalogue(world, ranks);
+        let found = in_catalogue_alone(world, position, &products, lists)?;
+        accuracy.place_in_catalogue(world, position, found);
     }
     Ok(accuracy)
 }
@@ -101,9 +106,9 @@ pub(crate) fn scores(
     })
 }
 
-/// Returns the accuracy as [`user_accuracy`] does. If the held-out items can be ranked in the whole
-/// catalogue together with those of other users, these ranks are missing, and the products that
-/// [`place_in_catalogue`] needs are there.
+/// Returns the accuracy as [`user_accuracy`] does. If the whole catalogue can be scored together with
+/// that of other users, what follows from it is missing, and the products that [`place_in_catalogue`]
+/// needs are there.
 ///
 /// # Errors
 /// As [`user_accuracy`].
@@ -112,6 +117,7 @@ pub(crate) fn accuracy_without_catalogue(
     position: usize,
     client: &dyn Client,
     model: &Model,
+    lists: bool,
 ) -> Result<(UserAccuracy, Option<Products>)> {
     BUFFERS.with_borrow_mut(|(buffers, scratch)| {
         let (dataset, user) = (&world.dataset, world.candidates.evaluated_users()[position]);
@@ -123,6 +129,7 @@ pub(crate) fn accuracy_without_catalogue(
             world,
             position,
             scorer: &*scorer,
+            list_length: list_length(world, position, lists),
             buffers,
         };
         match dataset.test_ratings(user) {
@@ -132,11 +139,16 @@ pub(crate) fn accuracy_without_catalogue(
     })
 }
 
-/// Ranks the held-out items of the evaluated user at `position` in the whole catalogue.
+/// Scores the whole catalogue for the evaluated user at `position`.
 ///
 /// # Errors
 /// As [`user_accuracy`].
-fn ranks_in_catalogue(world: &World, position: usize, products: &Products) -> Result<Ranks> {
+fn in_catalogue_alone(
+    world: &World,
+    position: usize,
+    products: &Products,
+    lists: bool,
+) -> Result<InCatalogue> {
     BUFFERS.with_borrow_mut(|(buffers, _)| {
         let user = world.candidates.evaluated_users()[position];
         let held_out = [world.dataset.test(user), world.dataset.validation(user)];
@@ -144,14 +156,16 @@ fn ranks_in_catalogue(world: &World, position: usize, products: &Products) -> Re
             world,
             position,
             scorer: products,
+            list_length: list_length(world, position, lists),
             buffers,
         };
-        probe.ranks(Against::Catalogue, held_out.map(|held_out| held_out.items))
+        probe.found(Against::Catalogue, held_out.map(|held_out| held_out.items))
     })
 }
 
 /// Completes the accuracies of the evaluated users from the place `first` on by their ranks in the
-/// whole catalogue, on the threads that call this. No rank depends on which users are ranked together.
+/// whole catalogue, and by their `lists` if they are wanted, on the threads that call this. Nothing
+/// depends on which users are scored together.
 ///
 /// # Errors
 /// The first of those in `scored`, and as [`user_accuracy`].
@@ -159,6 +173,7 @@ pub(crate) fn place_in_catalogue(
     world: &World,
     first: usize,
     scored: Vec<Result<(Scored, Option<Products>)>>,
+    lists: bool,
 ) -> Result<Vec<Scored>> {
     let users = world.candidates.evaluated_users();
     let waiting = (first..).zip(&scored).filter_map(|(position, scored)| {
@@ -169,38 +184,58 @@ pub(crate) fn place_in_catalogue(
     // An item's row is read once for several groups of users, but all threads have work to the end.
     let at_once = waiting.len() / (8 * rayon::current_num_threads());
     let at_once = at_once.next_multiple_of(LANES).clamp(LANES, 4 * LANES);
-    let ranked = waiting.par_chunks(at_once).flat_map_iter(|some| {
+    let found = waiting.par_chunks(at_once).flat_map_iter(|some| {
         let _stage = enter(Stage::Evaluate);
-        let named = some
+        let asked = some.iter().map(|(position, products)| Asked {
+            user: users[*position],
+            products,
+            list_length: list_length(world, *position, lists),
+        });
+        let found = in_catalogue_at_once(world, &asked.collect::<Vec<_>>(), ITEMS_AT_ONCE);
+        let found = some
             .iter()
-            .map(|(position, products)| (users[*position], *products));
-        let ranks = ranks_at_once(&world.dataset, &named.collect::<Vec<_>>(), ITEMS_AT_ONCE);
-        let ranks = some
-            .iter()
-            .zip(ranks)
-            .map(|((position, products), ranks)| match ranks {
-                Some(ranks) => Ok(ranks),
-                None => ranks_in_catalogue(world, *position, products),
+            .zip(found)
+            .map(|((position, products), found)| match found {
+                Some(found) => Ok(found),
+                None => in_catalogue_alone(world, *position, products, lists),
             });
-        ranks.collect::<Vec<_>>()
+        found.collect::<Vec<_>>()
     });
-    let mut ranked = ranked.collect::<Vec<Result<Ranks>>>().into_iter();
-    let complete = |scored: Result<(Scored, Option<Products>)>| {
+    let mut found = found.collect::<Vec<Result<InCatalogue>>>().into_iter();
+    let complete = |(position, scored): (usize, Result<(Scored, Option<Products>)>)| {
         let (mut scored, waiting) = scored?;
-        if let Some(ranks) = waiting.and_then(|_| ranked.next()) {
-            scored.accuracy.place_in_catalogue(world, ranks?);
+        if let Some(found) = waiting.and_then(|_| found.next()) {
+            scored.accuracy.place_in_catalogue(world, position, found?);
         }
         Ok(scored)
     };
-    scored.into_iter().map(complete).collect()
+    (first..).zip(scored).map(complete).collect()
 }
 
 impl UserAccuracy {
-    /// Adds the ranks in the whole catalogue.
-    fn place_in_catalogue(&mut self, world: &World, (ranks, items): Ranks) {
-        let Self::Ranked { test, validation } = self else {
+    /// Returns what the user would be shown, if that was asked for.
+    pub(crate) fn shown(&self) -> Option<&Shown> {
+        match self {
+            Self::Ranked { shown, .. } => shown.as_deref(),
+            Self::Rated(_) => None,
+        }
+    }
+
+    /// Adds what was found in the whole catalogue for the evaluated user at `position`.
+    fn place_in_catalogue(&mut self, world: &World, position: usize, found: InCatalogue) {
+        let Self::Ranked {
+            test,
+            validation,
+            shown,
+        } = self
+        else {
             return;
         };
+        let InCatalogue { ranks, items, best } = found;
+        if !best.is_empty() {
+            let user = world.candidates.evaluated_users()[position];
+            *shown = Some(Box::new(Shown::new(world, user, best)));
+        }
         let drawn = world.candidates.drawn_of(items);
         for (places, ranks) in [test, validation].into_iter().zip(ranks) {
             for (place, rank) in places.ranked.iter_mut().zip(ranks) {
@@ -220,6 +255,8 @@ struct Probe<'a> {
     world: &'a World,
     position: usize,
     scorer: &'a dyn Scorer,
+    /// The length of the user's list; 0 if it is to have none.
+    list_length: usize,
     buffers: &'a mut ScoringBuffers,
 }
 
@@ -240,11 +277,12 @@ impl Probe<'_> {
             // Where test and validation items have the same candidates, one list is scored once for
             // both.
             let ranks = if validation.items.is_empty() || candidates.are_shared() {
-                self.ranks(Against::TestCandidates, both)?.0
+                self.found(Against::TestCandidates, both)?.ranks
             } else {
-                let ([of_test, _], _) = self.ranks(Against::TestCandidates, [test.items, &[]])?;
+                let against = Against::TestCandidates;
+                let [of_test, _] = self.found(against, [test.items, &[]])?.ranks;
                 let against = Against::ValidationCandidates;
-                let ([_, of_validation], _) = self.ranks(against, [&[], validation.items])?;
+                let [_, of_validation] = self.found(against, [&[], validation.items])?.ranks;
                 [of_test, of_validation]
             };
             for (places, ranks) in places.iter_mut().zip(ranks) {
@@ -254,21 +292,25 @@ impl Probe<'_> {
             }
         }
         let [test, validation] = places;
-        let mut accuracy = UserAccuracy::Ranked { test, validation };
-        if !metric_set.in_catalogue && !self.world.candidates_are_catalogue() {
+        let mut accuracy = UserAccuracy::Ranked {
+            test,
+            validation,
+            shown: None,
+        };
+        if !self.world.ranks_in_catalogue() && self.list_length == 0 {
             return Ok((accuracy, None));
         }
         let waiting = self.scorer.products().cloned();
         if waiting.is_none() {
-            let ranks = self.ranks(Against::Catalogue, both)?;
-            accuracy.place_in_catalogue(self.world, ranks);
+            let found = self.found(Against::Catalogue, both)?;
+            accuracy.place_in_catalogue(self.world, self.position, found);
         }
         Ok((accuracy, waiting))
     }
 
     /// Returns the ranks of each of two lists of held-out items among other items, the item with the
-    /// highest score first, and the number of these others.
-    fn ranks(&mut self, against: Against, held_out: [&[u32]; 2]) -> Result<Ranks> {
+    /// highest score first, the number of these others, and in the catalogue the best items.
+    fn found(&mut self, against: Against, held_out: [&[u32]; 2]) -> Result<InCatalogue> {
         let (world, dataset) = (self.world, &self.world.dataset);
         let ScoringBuffers {
             candidates: scratch,
@@ -298,7 +340,20 @@ impl Probe<'_> {
         let (among_all, among_own) = found.ok_or_else(|| unscorable(world, self.position))?;
         let mut found = among_all.iter().zip(among_own).map(|(all, own)| all - own);
         let ranks = own.map(|list| found.by_ref().take(list.len()).collect());
-        Ok((ranks, others))
+        let mut best = Best::new(match against {
+            Against::Catalogue => self.list_length,
+            Against::TestCandidates | Against::ValidationCandidates => 0,
+        });
+        for (item, score) in items.iter().zip(scores.iter()) {
+            if *score >= best.bound() && held_out[1].binary_search(item).is_err() {
+                best.offer(*item, *score);
+            }
+        }
+        Ok(InCatalogue {
+            ranks,
+            items: others,
+            best: best.into_items(),
+        })
     }
 
     /// Returns the errors of the predictions of `test`, clipped to the range of ratings.
@@ -375,6 +430,7 @@ pub(crate) fn accuracy<'a>(
             UserAccuracy::Ranked {
                 test: of_test,
                 validation: of_validation,
+                ..
             } => {
                 has_validation |= of_validation.held_out > 0;
                 validation.add_places(of_validation);
@@ -411,6 +467,7 @@ pub(crate) fn of_untrained(
                 place,
                 client_of(users[place]).as_ref(),
                 &Model::none(),
+                false,
             )
         })
         .collect()
@@ -430,7 +487,7 @@ mod tests {
 
     /// Returns a world of 21 users with twelve ratings, one every other day. The last two are of
     /// items that nobody has rated before.
-    fn world(split: &str) -> World {
+    fn world(split: &str, ranking: &str) -> World {
         let mut ratings = String::new();
         for (user, n) in (0..21).flat_map(|user| (0..12).map(move |n| (user, n))) {
             let item = match n {
@@ -450,16 +507,17 @@ mod tests {
         let text = format!(
             "method = \"popularity\"\n[dataset]\nname = \"delimited\"\npath = {path:?}\nsplit = {split}\n\
              columns = {{ separator = \",\", user = 1, item = 2, rating = 3, timestamp = 4 }}\n\
-             [training]\nrounds = 1\n[evaluation]\nranking = \"full-catalogue\"\n"
+             [training]\nrounds = 1\n[evaluation]\nranking = {ranking}\n"
         );
         let scenario = scenario::parse(&text, "small.toml", &[], &vocabulary()).unwrap();
         let dataset = dataset::load(&scenario.dataset, &[], Streams::new(1)).unwrap();
         World::new(scenario, Arc::new(dataset)).unwrap()
     }
 
-    /// If this fails, a user's ranks depend on who is ranked beside it, or on a block of items.
+    /// If this fails, a user's ranks or its list depend on who is scored beside it, or on a block of
+    /// items.
     #[test]
-    fn ranks_of_many_users_at_once_are_those_of_each_alone() {
+    fn what_is_found_for_many_users_at_once_is_that_of_each_alone() {
         let splits = [
             ("\"leave-one-out\"", false),
             ("{ leave-one-out = { session_gap_days = 5 } }", true),
@@ -480,7 +538,8 @@ mod tests {
         // Few different values make ties.
         let mut draw = move || stream.below(5) as f32 - 2.0;
         for (split, has_left_out) in splits {
-            let world = world(split);
+            let world = world(split, "\"full-catalogue\"");
+            let without_ranks = self::world(split, "{ sampled = { candidates = 20 } }");
             let (dataset, users) = (&world.dataset, world.candidates.evaluated_users());
             let held_out =
                 |user| [dataset.test(user), dataset.validation(user)].map(|all| all.items.len());
@@ -501,19 +560,64 @@ mod tests {
                 };
                 let mut products: Vec<Products> = (0..users.len()).map(products).collect();
                 products[1].vector[0] = f32::NAN;
-                let named: Vec<_> = users.iter().copied().zip(&products).collect();
+                let asked: Vec<Asked<'_>> = users
+                    .iter()
+                    .zip(&products)
+                    .map(|(user, products)| Asked {
+                        user: *user,
+                        products,
+                        list_length: 10,
+                    })
+                    .collect();
                 for items_at_once in [1, 7, ITEMS_AT_ONCE, 2 * dataset.items()] {
-                    let found = ranks_at_once(dataset, &named, items_at_once);
+                    let found = in_catalogue_at_once(&world, &asked, items_at_once);
+                    let best = in_catalogue_at_once(&without_ranks, &asked, items_at_once);
                     assert_eq!(found.len(), users.len());
-                    for (position, found) in found.into_iter().enumerate() {
-                        let alone = ranks_in_catalogue(&world, position, &products[position]).ok();
+                    for (position, (found, best)) in found.into_iter().zip(best).enumerate() {
+                        let products = &products[position];
+                        let alone = in_catalogue_alone(&world, position, products, true).ok();
                         assert_eq!(found, alone, "{split}, user {position}");
                         assert_eq!(found.is_none(), position == 1);
+                        let best = best.map(|found| found.best);
+                        assert_eq!(best, alone.map(|found| found.best));
                     }
                 }
-                // Two users are too few to be ranked at once.
-                assert_eq!(ranks_at_once(dataset, &named[2..4], 9), [None, None]);
+                // Two users are too few to be scored at once.
+                assert_eq!(in_catalogue_at_once(&world, &asked[2..4], 9), [None, None]);
             }
+        }
+    }
+
+    /// If this fails, a list has something that the user has rated, or lacks the item that it is tested
+    /// on, and is compared with another list or history than the user's.
+    #[test]
+    fn a_list_has_no_rated_item_and_popularity_beside_it_neither() {
+        let world = world("\"leave-one-out\"", "{ sampled = { candidates = 20 } }");
+        let dataset = &world.dataset;
+        let shape = TableShape::new(dataset.items(), 1);
+        // The last items have the highest scores.
+        let table = Arc::new(Table::from_fn(shape, {
+            let mut next = 0.0;
+            move || {
+                next += 1.0;
+                next
+            }
+        }));
+        let products = Products::new(vec![1.0], &table);
+        let most_popular = world.popularity().order();
+        for (position, user) in world.candidates.evaluated_users().iter().enumerate() {
+            let rated = [dataset.train_items(*user), dataset.validation(*user).items].concat();
+            let is_new = |item: &u32| !rated.contains(item);
+            let last = (0..dataset.items() as u32).rev().filter(is_new);
+            let popular = most_popular.iter().copied().filter(is_new);
+            let found = in_catalogue_alone(&world, position, &products, true).unwrap();
+            let shown = Shown::new(&world, *user, found.best);
+            assert_eq!(shown.own, last.take(10).collect::<Vec<u32>>());
+            assert_eq!(shown.popular, popular.take(10).collect::<Vec<u32>>());
+            assert_eq!(
+                shown.history.iter().sum::<u32>() as usize,
+                dataset.train_items(*user).len()
+            );
         }
     }
 }

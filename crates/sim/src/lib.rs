@@ -32,7 +32,8 @@
 //! `server_link`, `event_handlers`, `watch`) has the clock, with its `calendar` and the `fair_link`
 //! that all transfers share; `client` is a user, with `training`, `consultation` and the `workers`
 //! that compute for it; `third_party` answers requests; `metrics` measures, with its `ledger` and
-//! `evaluation`. `run` drives a simulation to its end, `world` holds what all of them may read,
+//! `evaluation`, and in the end the lists of what users would be `shown` (`beyond_accuracy`). `run`
+//! drives a simulation to its end, `world` holds what all of them may read,
 //! [`outcome`] is what remains of a run, and `checkpoints` are stored on the way. [`deployment`]
 //! has the same actors on a real clock, with devices in other processes. The actors know the
 //! messages and the pure layers, but not one another.
@@ -74,6 +75,7 @@ pub mod testing;
 
 mod audit;
 mod baselines;
+mod beyond_accuracy;
 mod by_user;
 mod calendar;
 mod cast;
@@ -105,6 +107,7 @@ mod rounds;
 mod run;
 mod selection;
 mod server;
+mod shown;
 mod simulation;
 mod start;
 mod starting;

@@ -14,6 +14,8 @@ pub(crate) struct MetricSet {
     pub among_candidates: bool,
     /// Whether one of them needs ranks in the catalogue.
     pub in_catalogue: bool,
+    /// The length of the lists of items that users would be shown; 0 where no item is held out.
+    pub list_length: u32,
     /// The range that predicted ratings are clipped to; `None` where no ratings are predicted.
     pub scale: Option<RatingScale>,
 }
@@ -59,6 +61,10 @@ impl MetricSet {
             metrics,
             among_candidates,
             in_catalogue,
+            list_length: match dataset.holds_items_out() {
+                true => spec.list_length(),
+                false => 0,
+            },
             scale,
         })
     }

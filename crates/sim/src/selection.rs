@@ -32,6 +32,16 @@ pub(super) fn select(rounds: &[RoundRecord], evaluation: &EvaluationSpec) -> Opt
 /// Returns whether the headline on the validation items has not become better for so many
 /// evaluations that the run ends (`evaluation.patience`).
 pub(super) fn is_settled(rounds: &[RoundRecord], evaluation: &EvaluationSpec) -> bool {
+    is_settled_after(0, rounds, evaluation)
+}
+
+/// Returns whether the run ends if the headline does not become better in the next evaluation.
+pub(super) fn may_be_settled_next(rounds: &[RoundRecord], evaluation: &EvaluationSpec) -> bool {
+    is_settled_after(1, rounds, evaluation)
+}
+
+/// Returns whether the run ends after so many `more` evaluations without a better headline.
+fn is_settled_after(more: u32, rounds: &[RoundRecord], evaluation: &EvaluationSpec) -> bool {
     let (Some(patience), Some(headline)) = (evaluation.patience, evaluation.headline()) else {
         return false;
     };
@@ -52,7 +62,7 @@ pub(super) fn is_settled(rounds: &[RoundRecord], evaluation: &EvaluationSpec) ->
             since += 1;
         }
     }
-    since >= patience
+    since + more >= patience
 }
 
 #[cfg(test)]
@@ -92,6 +102,8 @@ mod tests {
             ..EvaluationSpec::default()
         };
         assert!(is_settled(&rounds, &with(Some(2))) && !is_settled(&rounds, &with(Some(3))));
+        let may_be_next = |patience| may_be_settled_next(&rounds, &with(Some(patience)));
+        assert!(may_be_next(3) && !may_be_next(4));
         assert!(!is_settled(&rounds[..3], &with(Some(2))) && !is_settled(&rounds, &with(None)));
     }
 

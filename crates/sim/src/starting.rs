@@ -49,7 +49,7 @@ pub(crate) async fn begin(
         digest.update(device.as_bytes());
     }
     let (model, download) = server.scoring()?;
-    let scored = workers.evaluate(download, model.clone()).await?;
+    let scored = workers.evaluate(download, model.clone(), false).await?;
     let accuracies = scored.iter().map(|scored| &scored.accuracy);
     Ok(Some(Begun {
         model,

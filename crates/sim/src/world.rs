@@ -5,7 +5,7 @@
 //! the books) is in the actors.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::metric_set::MetricSet;
 use super::overheads::Overheads;
@@ -14,6 +14,7 @@ use super::protection;
 use super::start::{Learned, Start};
 use crate::privacy::{self, Circumstances, Mechanism, PrivacyClaim, Sampling, SumNoise};
 use fedrecsim_core::legs::{Leg, Route};
+use fedrecsim_core::metric::Popularity;
 use fedrecsim_core::{Bytes, Direction, Error, Result, Streams, UserId, memory};
 use fedrecsim_data::dataset::{Candidates, Dataset, negatives};
 use fedrecsim_data::population::{Population, Traces};
@@ -39,6 +40,8 @@ pub struct World {
     pub candidates: Candidates,
     /// The metrics, with what they need.
     pub(crate) metric_set: MetricSet,
+    /// The popularity of items, once somebody has asked for it.
+    popularity: OnceLock<Popularity>,
     /// How the server runs its steps: the policy of the scenario's mode, or one that a program has
     /// given.
     pub policy: Policy,
@@ -192,6 +195,7 @@ impl World {
             dataset,
             candidates,
             metric_set,
+            popularity: OnceLock::new(),
             policy: policy.clone(),
             method,
             placement,
@@ -352,6 +356,13 @@ impl World {
         has_history && self.excluded.binary_search(&user).is_err()
     }
 
+    /// Returns how popular items are.
+    pub(crate) fn popularity(&self) -> &Popularity {
+        let dataset = &self.dataset;
+        self.popularity
+            .get_or_init(|| Popularity::new(dataset.popularity(), dataset.users() as u32))
+    }
+
     /// Returns the places in the list of evaluated users of those with these numbers.
     pub fn places_of(&self, users: &Range<u32>) -> Range<usize> {
         let evaluated = self.candidates.evaluated_users();
@@ -363,6 +374,11 @@ impl World {
     /// wanted.
     pub(crate) fn candidates_are_catalogue(&self) -> bool {
         self.metric_set.among_candidates && self.candidates.are_all()
+    }
+
+    /// Returns whether held-out items are ranked among everything that a user has not rated.
+    pub(crate) fn ranks_in_catalogue(&self) -> bool {
+        self.metric_set.in_catalogue || self.candidates_are_catalogue()
     }
 
     /// Returns the number of the method's phases.

@@ -9,10 +9,14 @@
 use std::cmp::Ordering;
 
 mod expected;
+mod lists;
+mod popularity;
 mod ranking;
 mod sums;
 
 use expected::DrawProbabilities;
+pub use lists::{ListFigures, ListSums};
+pub use popularity::{GroupCounts, Popularity, PopularityGroup};
 pub use ranking::{CataloguePlace, Place, Places, Worth, ranks};
 use ranking::{HIT, MAP, MRR, NDCG, PRECISION, RECALL};
 pub use sums::{MetricSums, RatingErrors};

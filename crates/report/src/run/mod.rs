@@ -3,6 +3,7 @@
 //!
 //! Every section is a function from the record to blocks; a section with nothing to say is empty.
 
+mod beyond_accuracy;
 pub(super) mod charts;
 pub(super) mod head;
 mod systems;
@@ -63,6 +64,7 @@ fn of(record: &RunRecord, rounds: &Frame, network: &Frame) -> Result<Document> {
     blocks.push(Block::List(setup::describe(record)));
     blocks.extend(accuracy(record, rounds));
     blocks.extend(accuracy_of_groups(record));
+    blocks.extend(beyond_accuracy::section(record, rounds));
     blocks.extend(cost_of_accuracy(record, rounds));
     blocks.extend(systems::participations(record));
     blocks.extend(systems::bytes(record, rounds));

@@ -78,7 +78,7 @@ impl Run<'_> {
 pub fn reference() -> String {
     let mut text = "# Columns\n\nEvery column of the tables of reports and studies. `fedrecsim explain \
                     --columns` prints this file.\nA column that depends on what a run has is there if the run has it: one \
-                    for each metric and split, for each\nrule of `[[faults]]`, for energy, for the sparsity of the shared \
+                    for each metric and split, for each\nrule of `[[faults]]`, for lists, for energy, for the sparsity of the shared \
                     table, for a third party and for epsilon.\n\n"
         .to_owned();
     let without_metrics = Has {

@@ -80,6 +80,7 @@ impl Results {
         };
         let others = [
             ("published sparsity", is_sparse),
+            ("lists", has(|run| run.beyond_accuracy.is_some())),
             ("energy", has(|run| run.energy.is_some())),
             ("server energy", has(|run| run.server_energy_j.is_some())),
             ("carbon", has(|run| run.carbon.is_some())),

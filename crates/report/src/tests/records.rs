@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 
 use crate::file_names::PICTURES;
 use crate::record::{
-    Accuracy, ByDirection, DeviceBytes, Distribution, Energy, FORMAT, Flow, LossTotals,
-    NetworkSummary, ParticipationTotals, ProblemSize, RoundRecord, RunRecord, SplitAccuracy,
-    UserRecord, Wall, WorkTotals,
+    Accuracy, BeyondAccuracy, ByDirection, DeviceBytes, Distribution, Energy, FORMAT, Flow,
+    LossTotals, NetworkSummary, ParticipationTotals, ProblemSize, RoundRecord, RunRecord,
+    SplitAccuracy, UserRecord, Wall, WorkTotals,
 };
+use fedrecsim_core::metric::ListFigures;
 use fedrecsim_core::{SimDuration, SimTime, UserId, math};
 use fedrecsim_data::dataset::SplitFacts;
 use fedrecsim_scenario::{
@@ -58,6 +59,7 @@ pub(crate) fn run(rounds: u32) -> RunRecord {
     record.rounds = rounds;
     record.complete = true;
     record.stopped_by = None;
+    record.beyond_accuracy = Some(beyond_accuracy());
     record.selected_round = Some(rounds);
     record.inference_bytes = record
         .per_round
@@ -82,6 +84,7 @@ pub(crate) fn interrupted(finished: u32, planned: u32) -> RunRecord {
         .unwrap();
     record.complete = false;
     record.stopped_by = Some("interrupted".into());
+    record.beyond_accuracy = None;
     // These are the bytes of a transfer that was in progress; it belongs to no finished round.
     record.bytes.up += Flow {
         sent: 300,
@@ -250,6 +253,24 @@ pub(crate) fn evaluated_every(every: u32, rounds: u32) -> RunRecord {
     record
 }
 
+fn beyond_accuracy() -> BeyondAccuracy {
+    let of = |coverage, popularity_deviation| ListFigures {
+        coverage,
+        gini: 0.875,
+        novelty_bits: 2.25,
+        long_tail_share: 0.0625,
+        popularity_deviation: Some(popularity_deviation),
+    };
+    BeyondAccuracy {
+        list_length: 10,
+        users: USERS.into(),
+        long_tail_items: 1_210,
+        history_long_tail_share: Some(0.1875),
+        method: of(0.375, 0.125),
+        popularity: of(0.046875, 0.5),
+    }
+}
+
 fn empty(rounds: u32) -> RunRecord {
     let split = |test: &Accuracy| SplitAccuracy {
         validation: Some(test.clone()),
@@ -274,6 +295,7 @@ fn empty(rounds: u32) -> RunRecord {
             ("popularity".into(), split(&figures(0.4110, 0.2301))),
             ("random".into(), split(&figures(0.1004, 0.0457))),
         ]),
+        beyond_accuracy: None,
         bytes: ByDirection::default(),
         third_party_bytes: None,
         inference_bytes: None,

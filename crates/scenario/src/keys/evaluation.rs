@@ -54,6 +54,15 @@ impl EvaluationSpec {
         Metric::named(&self.headline).or_else(|| self.metrics().into_iter().next())
     }
 
+    /// Returns how many items the lists have that reports describe beyond accuracy: as many as the
+    /// cutoff of the headline, or the first cutoff where it has none.
+    pub fn list_length(&self) -> u32 {
+        let metrics = self.headline().into_iter().chain(self.metrics());
+        let cutoffs = metrics.filter_map(|metric| metric.cutoff);
+        let mut cutoffs = cutoffs.chain(self.cutoffs.iter().copied());
+        cutoffs.next().unwrap_or_default()
+    }
+
     /// Returns whether any of the metrics needs this.
     pub fn needs(&self, needs: Needs) -> bool {
         self.metrics().iter().any(|metric| metric.needs() == needs)

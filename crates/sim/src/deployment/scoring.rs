@@ -30,10 +30,10 @@ pub(super) const SCORED_AT_ONCE: usize = 1 << 10;
 /// A question to the devices of a process. What it refers to follows it.
 #[derive(Serialize, Deserialize)]
 enum Question {
-    /// Score your evaluated users with this download.
-    Evaluate,
-    /// Score the evaluated users at these places of the list, each with its own download.
-    EvaluatePersonal(usize, usize),
+    /// Score your evaluated users with this download, and say what they would be shown if so.
+    Evaluate(bool),
+    /// Score the evaluated users at these places of the list, each with its own download, likewise.
+    EvaluatePersonal(usize, usize, bool),
     /// Score your evaluated users with the trivial baselines.
     Baselines,
     /// Return the digests of what your users keep.
@@ -213,16 +213,17 @@ impl<H: Hosts> Remote<H> {
 
     /// Asks all processes how well their evaluated users score, in one question each, or in several
     /// where every user has a download of its own.
-    async fn accuracies(&self, download: &Arc<Download>) -> Result<Vec<UserAccuracy>> {
+    async fn accuracies(&self, download: &Arc<Download>, lists: bool) -> Result<Vec<UserAccuracy>> {
         let mut accuracies: Vec<UserAccuracy> = Vec::new();
         if download.makes_each() {
             for (place, users) in self.hosts.users().into_iter().enumerate() {
                 let places = self.world.places_of(&users);
                 for first in places.clone().step_by(SCORED_AT_ONCE) {
                     let end = places.end.min(first + SCORED_AT_ONCE);
-                    let question = self.personal(download, first..end).await?;
+                    let question = self.personal(download, first..end, lists).await?;
                     let answer = self.hosts.ask(place, question.clone());
-                    let read = |answer: &mut ArchiveReader| so_many(answer, end - first);
+                    let read =
+                        |answer: &mut ArchiveReader| of_users(answer, end - first, &self.world);
                     let answered = self.answered((place, question), answer, read);
                     accuracies.append(&mut answered.await?);
                 }
@@ -230,17 +231,17 @@ impl<H: Hosts> Remote<H> {
         } else {
             let put = |archive: &mut Archive| download.send(UserId::default(), archive);
             let read = |answer: &mut ArchiveReader, users: &Range<u32>| {
-                so_many(answer, self.world.places_of(users).len())
+                of_users(answer, self.world.places_of(users).len(), &self.world)
             };
-            for mut of_process in self.ask_all(Question::Evaluate, put, read).await? {
+            for mut of_process in self.ask_all(Question::Evaluate(lists), put, read).await? {
                 accuracies.append(&mut of_process);
             }
         }
         Ok(accuracies)
     }
 
-    async fn evaluate_all(&self, download: Arc<Download>) -> Result<Vec<Scored>> {
-        let ask = async || self.accuracies(&download).await;
+    async fn evaluate_all(&self, download: Arc<Download>, lists: bool) -> Result<Vec<Scored>> {
+        let ask = async || self.accuracies(&download, lists).await;
         let accuracies = self.of_devices_as_they_are(ask).await?;
         self.hosts.scored();
         let users = self.world.candidates.evaluated_users();
@@ -259,11 +260,16 @@ impl<H: Hosts> Remote<H> {
     }
 
     /// Makes the question about users who each score with a download of their own.
-    async fn personal(&self, download: &Arc<Download>, places: Range<usize>) -> Result<Bytes> {
+    async fn personal(
+        &self,
+        download: &Arc<Download>,
+        places: Range<usize>,
+        lists: bool,
+    ) -> Result<Bytes> {
         let (download, world) = (Arc::clone(download), Arc::clone(&self.world));
         let make = move || -> Result<Bytes> {
             let mut archive = Archive::default();
-            archive.put(&Question::EvaluatePersonal(places.start, places.end));
+            archive.put(&Question::EvaluatePersonal(places.start, places.end, lists));
             for own in own_downloads(&download, places, &world)? {
                 // It belongs to one user already, so that it does not matter who is named.
                 own.send(UserId::default(), &mut archive)?;
@@ -280,6 +286,18 @@ fn so_many<T: DeserializeOwned>(answer: &mut ArchiveReader, count: usize) -> Res
     match values.len() == count {
         true => Ok(values),
         false => Err(damaged(format!("{} values, not {count}", values.len()))),
+    }
+}
+
+/// Reads what was found for so many users, with no item that is not there.
+fn of_users(answer: &mut ArchiveReader, count: usize, world: &World) -> Result<Vec<UserAccuracy>> {
+    let accuracies: Vec<UserAccuracy> = so_many(answer, count)?;
+    let is_there = |item: u32| (item as usize) < world.dataset.items();
+    let mut shown = accuracies.iter().filter_map(UserAccuracy::shown);
+    let are_there = shown.all(|shown| shown.items().all(is_there));
+    match are_there {
+        true => Ok(accuracies),
+        false => Err(damaged("an item that is not in the catalogue")),
     }
 }
 
@@ -331,8 +349,8 @@ impl<H: Hosts> Workers for Remote<H> {
         })
     }
 
-    fn evaluate(&self, download: Arc<Download>, _: Model) -> Working<'_, Vec<Scored>> {
-        Box::pin(self.evaluate_all(download))
+    fn evaluate(&self, download: Arc<Download>, _: Model, lists: bool) -> Working<'_, Vec<Scored>> {
+        Box::pin(self.evaluate_all(download, lists))
     }
 
     fn baselines(&self) -> Working<'_, UserAccuracies> {
@@ -397,23 +415,24 @@ impl Devices {
     async fn answer_into(&self, question: Bytes, answer: &mut Archive) -> Result<()> {
         let mut archive = ArchiveReader::of_bytes(question, Vec::new());
         match archive.take()? {
-            Question::Evaluate => {
+            Question::Evaluate(lists) => {
                 let download = Arc::new(Download::receive(&mut archive, &self.world)?);
                 let places = self.threads.evaluated();
                 let scored = self
                     .threads
-                    .score(places, Scoring::Shared(download))
+                    .score(places, Scoring::Shared(download), lists)
                     .await?;
                 answer.put(&accuracies(scored));
             }
-            Question::EvaluatePersonal(first, end) => {
+            Question::EvaluatePersonal(first, end, lists) => {
                 let own = self.threads.evaluated();
                 if !(own.start <= first && first <= end && end <= own.end) {
                     return Err(damaged("users of another process"));
                 }
                 let downloads = (first..end).map(|_| Download::receive(&mut archive, &self.world));
                 let scoring = Scoring::Personal(downloads.collect::<Result<_>>()?);
-                answer.put(&accuracies(self.threads.score(first..end, scoring).await?));
+                let scored = self.threads.score(first..end, scoring, lists);
+                answer.put(&accuracies(scored.await?));
             }
             Question::Baselines => answer.put(&self.threads.baselines().await?),
             Question::Begin(run, from) => self.begin(run, from).inspect_err(|error| {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 
+use super::beyond_accuracy::beyond_accuracy;
 use super::by_user::ByUser;
 use super::checkpoints::Save;
 use super::durations::Durations;
@@ -17,8 +18,8 @@ use super::evaluation::{self, Scored, UserTests};
 use super::ledger::Ledger;
 use super::messages::{Book, Collect, RoundBooked, RoundEnded, SetModel};
 use super::outcome::{
-    Booking, ByDirection, Flow, Metered, NetworkRecord, Outcome, ProblemSize, RoundRecord,
-    RoundSpan, Sparsity, SplitAccuracy, WorkTotals,
+    BeyondAccuracy, Booking, ByDirection, Flow, Metered, NetworkRecord, Outcome, ProblemSize,
+    RoundRecord, RoundSpan, Sparsity, SplitAccuracy, WorkTotals,
 };
 use super::selection::{self, select};
 use super::starting::Begun;
@@ -57,6 +58,8 @@ pub(crate) struct MetricsActor {
     /// What was found for single users at the round that the run is judged by so far, where their
     /// accounts are kept.
     tests: UserTests,
+    /// What the lists of the last evaluated round are like, if they were made.
+    beyond_accuracy: Option<BeyondAccuracy>,
     /// The durations in nanoseconds, in the order of [`TIMED`].
     durations: Vec<Durations>,
     /// The waits in the line for a connection that ended in finished rounds.
@@ -95,6 +98,7 @@ impl MetricsActor {
             chains: Chains::default(),
             accounts: keeps_accounts.then(Accounts::default),
             tests: UserTests::default(),
+            beyond_accuracy: None,
             durations: durations.collect::<Result<_>>()?,
             waits: Durations::new()?,
             at_start: None,
@@ -141,10 +145,16 @@ impl Handler<RoundEnded> for MetricsActor {
         let (spec, round) = (&self.world.scenario, ended.record.round);
         let due =
             round == spec.training.rounds || round.is_multiple_of(spec.evaluation.every_rounds);
+        // Lists take the scores of the whole catalogue, which would be much in every round.
+        let may_be_last = round == spec.training.rounds
+            || selection::may_be_settled_next(&self.rounds, &spec.evaluation);
         let made = ended.made.model.clone().filter(|_| due);
         let evaluate = async move {
             match made {
-                Some((model, download)) => workers.evaluate(download, model).await.map(Some),
+                Some((model, download)) => {
+                    let scored = workers.evaluate(download, model, may_be_last);
+                    scored.await.map(Some)
+                }
                 None => Ok(None),
             }
         };
@@ -280,6 +290,8 @@ impl MetricsActor {
         let aggregated = made.aggregated;
         if let Some(scored) = &scored {
             self.book_inference(world.candidates.evaluated_users(), scored);
+            let accuracies = scored.iter().map(|scored| &scored.accuracy);
+            self.beyond_accuracy = beyond_accuracy(accuracies, &world);
         }
         let mut tests = self.accounts.as_ref().map(|_| UserTests::default());
         let record = RoundRecord {
@@ -335,7 +347,8 @@ impl MetricsActor {
     /// Feeds a round to the digest: everything that its record says, integers as they are and
     /// floats by their bits, and the model. Energy is left out, since it is computed from bytes and
     /// work, which are included. So is what was watched at the server's link, and why
-    /// participations were lost: both follow from what happened, and change nothing.
+    /// participations were lost, and what lists are like: all follow from what happened, and change
+    /// nothing.
     fn digest_round(&mut self, record: &RoundRecord, uploads: &MagnitudeCounts) {
         let mut numbers = vec![
             u64::from(record.round - 1),
@@ -418,6 +431,7 @@ impl MetricsActor {
             selected: select(&self.rounds, &world.scenario.evaluation),
             draws_negatives: world.draws_negatives,
             baselines: BTreeMap::new(),
+            beyond_accuracy: self.beyond_accuracy.clone(),
             bytes: total.all,
             third_party_bytes: world.has_third_party().then_some(total.third_party),
             work,

@@ -22,7 +22,7 @@ impl MetricsActor {
     /// Appends everything recorded to `archive`.
     pub(super) fn save(&self, archive: &mut Archive) {
         archive.put(&(&self.ledger, &self.under_way, &self.meter.awake_since));
-        archive.put(&(&self.accounts, &self.tests));
+        archive.put(&(&self.accounts, &self.tests, &self.beyond_accuracy));
         self.durations
             .iter()
             .chain([&self.waits])
@@ -49,9 +49,9 @@ impl MetricsActor {
     /// As [`ArchiveReader::take`].
     pub(crate) fn restore(&mut self, archive: &mut ArchiveReader) -> Result<()> {
         (self.ledger, self.under_way, self.meter.awake_since) = archive.take()?;
-        let (accounts, tests) = archive.take()?;
+        let accounts;
+        (accounts, self.tests, self.beyond_accuracy) = archive.take()?;
         self.restore_accounts(accounts)?;
-        self.tests = tests;
         for durations in self.durations.iter_mut().chain([&mut self.waits]) {
             *durations = Durations::restore(archive)?;
         }

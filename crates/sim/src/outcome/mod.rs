@@ -15,6 +15,7 @@ use fedrecsim_model::Model;
 use fedrecsim_scenario::Policy;
 
 mod audit;
+mod beyond_accuracy;
 mod energy;
 mod events;
 mod flow;
@@ -25,6 +26,7 @@ mod users;
 
 pub use self::{
     audit::{AuditFigures, AuditRecord},
+    beyond_accuracy::BeyondAccuracy,
     energy::{Energy, Metered},
     events::{Booking, Ending, LinkEvent, RoundSpan},
     flow::{ByDirection, Flow},
@@ -54,6 +56,9 @@ pub struct Outcome {
     pub draws_negatives: bool,
     /// The trivial baselines on the same split and candidates.
     pub baselines: BTreeMap<String, SplitAccuracy>,
+    /// What the lists of items are like that users would be shown after the last round; `None` where no
+    /// item is held out, and if the run was stopped before that.
+    pub beyond_accuracy: Option<BeyondAccuracy>,
     /// The counts of participations of the round that was under way at the end, and nothing else of it.
     pub unfinished: RoundRecord,
     /// The bytes of the whole run, an unfinished round included.

@@ -123,11 +123,17 @@ pub trait Workers {
 
     /// Scores every evaluated user with its own parameters, in the order of users. The model is the
     /// one that its device decodes from `download` or, where the method runs at the server, `model`
-    /// itself.
+    /// itself. Where `lists` are wanted, what the users would be shown comes with it, of all of them or
+    /// of some at equal distances.
     ///
     /// # Errors
     /// `Error::Unscorable` for scores that cannot be ranked.
-    fn evaluate(&self, download: Arc<Download>, model: Model) -> Working<'_, Vec<Scored>>;
+    fn evaluate(
+        &self,
+        download: Arc<Download>,
+        model: Model,
+        lists: bool,
+    ) -> Working<'_, Vec<Scored>>;
 
     /// Returns the score of every item for `user`, with its own parameters and the model as in
     /// [`Self::evaluate`].

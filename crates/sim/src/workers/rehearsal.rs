@@ -232,6 +232,7 @@ impl Rehearsal {
                     position,
                     device.client.as_ref(),
                     model,
+                    false,
                 )?,
                 download_bytes: 0,
             });
@@ -267,7 +268,8 @@ impl Workers for Rehearsal {
         Box::pin(async move { Ok(self.train_now()) })
     }
 
-    fn evaluate(&self, download: Arc<Download>, model: Model) -> Working<'_, Vec<Scored>> {
+    /// A rehearsal is of rounds, and lists are made once in a run.
+    fn evaluate(&self, download: Arc<Download>, model: Model, _: bool) -> Working<'_, Vec<Scored>> {
         Box::pin(async move { self.evaluate_now(&download, &model) })
     }
 

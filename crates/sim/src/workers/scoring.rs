@@ -45,7 +45,7 @@ pub fn own_downloads(
 }
 
 /// Scores the evaluated user who stands `offset` places after the place `first`, with its `client`,
-/// as [`evaluation::accuracy_without_catalogue`] does.
+/// as [`evaluation::accuracy_without_catalogue`] does. It has its list, if `lists` are wanted.
 ///
 /// # Errors
 /// As [`Workers::evaluate`](super::Workers::evaluate).
@@ -54,7 +54,7 @@ pub(crate) fn scored(
     (first, offset): (usize, usize),
     client: &dyn Client,
     donated: &Donated,
-    scoring: &Scoring,
+    (scoring, lists): (&Scoring, bool),
 ) -> Result<(Scored, Option<Products>)> {
     let place = first + offset;
     let user = world.candidates.evaluated_users()[place];
@@ -63,7 +63,7 @@ pub(crate) fn scored(
         // decode.
         Scoring::AtServer(model) => {
             let (accuracy, waiting) =
-                evaluation::accuracy_without_catalogue(world, place, client, model)?;
+                evaluation::accuracy_without_catalogue(world, place, client, model, lists)?;
             let download_bytes = 0;
             return Ok((
                 Scored {
@@ -90,10 +90,10 @@ pub(crate) fn scored(
     let (accuracy, waiting) = match scoring {
         // Nobody else has this model, which would be held for nothing.
         Scoring::Personal(_) => (
-            evaluation::user_accuracy(world, place, client, model)?,
+            evaluation::user_accuracy(world, place, client, model, lists)?,
             None,
         ),
-        _ => evaluation::accuracy_without_catalogue(world, place, client, model)?,
+        _ => evaluation::accuracy_without_catalogue(world, place, client, model, lists)?,
     };
     let download_bytes = match world.trains {
         true => received.frame_bytes,

@@ -261,12 +261,18 @@ impl Threads {
         self.devices.borrow_mut().client(user).waiting_upload()
     }
 
-    /// Scores the evaluated users at these `places` of their list.
+    /// Scores the evaluated users at these `places` of their list, with what they would be shown, if
+    /// `lists` are wanted.
     ///
     /// # Errors
     /// As [`Workers::evaluate`].
-    pub async fn score(&self, places: Range<usize>, scoring: Scoring) -> Result<Vec<Scored>> {
-        self.score_with(places, Donated::new(), Arc::new(scoring))
+    pub async fn score(
+        &self,
+        places: Range<usize>,
+        scoring: Scoring,
+        lists: bool,
+    ) -> Result<Vec<Scored>> {
+        self.score_with(places, Donated::new(), Arc::new(scoring), lists)
             .await
     }
 
@@ -275,6 +281,7 @@ impl Threads {
         places: Range<usize>,
         donated: Donated,
         scoring: Arc<Scoring>,
+        lists: bool,
     ) -> Result<Vec<Scored>> {
         let (world, donated) = (&self.world, Arc::new(donated));
         let mut all = Vec::with_capacity(places.len());
@@ -291,10 +298,10 @@ impl Threads {
             let begun = self.with_parameters(users, move |offset, device| {
                 let _stage = enter(Stage::Evaluate);
                 let (place, client) = ((first, skipped + offset), device.client.as_ref());
-                scored(&own_world, place, client, &donated, &scoring)
+                scored(&own_world, place, client, &donated, (&scoring, lists))
             });
             let (begun, own_world) = (begun.await?, Arc::clone(world));
-            let complete = move || evaluation::place_in_catalogue(&own_world, begin, begun);
+            let complete = move || evaluation::place_in_catalogue(&own_world, begin, begun, lists);
             all.extend(self.pool.run(complete).await??);
         }
         Ok(all)
@@ -302,7 +309,12 @@ impl Threads {
 
     /// Scores the evaluated users who are here. Where each receives a download of its own, or scores
     /// with the item table of another, some users are scored at a time.
-    async fn score_all(&self, download: Arc<Download>, model: Model) -> Result<Vec<Scored>> {
+    async fn score_all(
+        &self,
+        download: Arc<Download>,
+        model: Model,
+        lists: bool,
+    ) -> Result<Vec<Scored>> {
         let (world, places) = (&self.world, self.evaluated());
         let is_central = world.placement == Placement::Central;
         let with_tables_of_others = world.scenario.evaluation.item_table == ItemTable::AnotherUsers;
@@ -331,7 +343,7 @@ impl Threads {
             } else {
                 Arc::clone(&shared)
             };
-            scored.extend(self.score_with(some, donated, scoring).await?);
+            scored.extend(self.score_with(some, donated, scoring, lists).await?);
         }
         Ok(scored)
     }
@@ -497,8 +509,13 @@ impl Workers for Threads {
         })
     }
 
-    fn evaluate(&self, download: Arc<Download>, model: Model) -> Working<'_, Vec<Scored>> {
-        Box::pin(self.score_all(download, model))
+    fn evaluate(
+        &self,
+        download: Arc<Download>,
+        model: Model,
+        lists: bool,
+    ) -> Working<'_, Vec<Scored>> {
+        Box::pin(self.score_all(download, model, lists))
     }
 
     fn scores(&self, user: UserId, download: Arc<Download>, model: Model) -> Working<'_, Vec<f32>> {
