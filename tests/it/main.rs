@@ -40,6 +40,8 @@ mod crashes;
 mod deploy;
 /// The result depends on the scenario and the seed, and on nothing else.
 mod determinism;
+/// A deadline costs accuracy where users of slow devices have tastes of their own.
+mod device_correlation;
 /// A run that explodes names the round and the parameter and keeps the rounds before.
 mod divergence;
 /// A participation that is cut off leaves the device as it was at that instant.

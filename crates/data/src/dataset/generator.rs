@@ -389,6 +389,7 @@ mod tests {
             let spec = GeneratorSpec {
                 users: 12, items, ratings_per_user, ratings_log_sigma, popularity_exponent, taste_dimension,
                 taste_strength,
+                device_correlation: 0.0,
             };
             for ratings in generated(&spec) {
                 prop_assert!(ratings.len() >= 3 && ratings.len() <= (items as usize / 2).max(3));

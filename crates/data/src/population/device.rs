@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Speed;
 use super::device_trace::{DeviceTrace, TracedDevice};
 use super::speed::picoseconds;
-use fedrecsim_core::{Bytes, PortableDraws, Purpose, Result, SimDuration, Streams, UserId};
+use fedrecsim_core::{Bytes, PortableDraws, Purpose, Result, SimDuration, Streams, UserId, math};
 use fedrecsim_scenario::{DeviceClassSpec, DevicesSpec, SpeedSpec};
 
 const BYTES_PER_MB: f64 = 1e6;
@@ -25,17 +25,21 @@ pub(super) struct Devices {
     spec: DevicesSpec,
     /// The contents of the file that `spec` names, if it names one.
     trace: Option<Arc<DeviceTrace>>,
+    /// The correlation between slowness and the first taste of a generated user.
+    taste_correlation: f64,
     streams: Streams,
 }
 
 impl Devices {
-    /// Makes the devices. `trace` is what was read of the file that `spec` names, if it names one.
+    /// Makes the devices, whose slowness has this correlation with tastes. `trace` is what was read of
+    /// the file that `spec` names, if it names one.
     ///
     /// # Errors
     /// [`Error::Usage`](fedrecsim_core::Error::Usage) if it names a file and that was not read.
     pub(super) fn new(
         spec: &DevicesSpec,
         trace: Option<Arc<DeviceTrace>>,
+        taste_correlation: f64,
         streams: Streams,
     ) -> Result<Self> {
         let trace = match &spec.speed {
@@ -45,6 +49,7 @@ impl Devices {
         Ok(Self {
             spec: spec.clone(),
             trace,
+            taste_correlation,
             streams,
         })
     }
@@ -71,10 +76,8 @@ impl Devices {
     /// Returns the speed, and the memory in MB that the class or the trace states. A device that
     /// visits rows slower than the median is slower at other operations by the same factor.
     pub(super) fn speed(&self, user: UserId) -> (Speed, Option<f64>) {
-        let lognormal = |median: f64, log_sigma: f64| {
-            let mut stream = self.streams.stream(Purpose::Device, u64::from(user.0), 0);
-            stream.lognormal(median, log_sigma)
-        };
+        let lognormal =
+            |median: f64, log_sigma: f64| median * math::exp(log_sigma * self.slowness(user));
         let (device, median) = match (&self.spec.speed, &self.trace) {
             (SpeedSpec::Lognormal(spec), _) => {
                 let median = spec.median_ns_per_row_visit;
@@ -113,6 +116,24 @@ impl Devices {
             ),
         };
         (speed, device.memory_mb)
+    }
+
+    /// Returns the standard normal number by which the device of `user` is slower than the median. The
+    /// generator's first draw for a user is the first number of its taste, before the vector gets its
+    /// length.
+    fn slowness(&self, user: UserId) -> f64 {
+        let draw = |purpose| {
+            let mut stream = self.streams.stream(purpose, u64::from(user.0), 0);
+            stream.standard_normal()
+        };
+        let own = draw(Purpose::Device);
+        match self.taste_correlation {
+            0.0 => own,
+            shared => {
+                let rest = math::sqrt(1.0 - shared * shared);
+                shared * draw(Purpose::GeneratedRatings) + rest * own
+            }
+        }
     }
 
     /// Returns the name of the user's class; `None` if devices come in no classes.

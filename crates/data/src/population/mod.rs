@@ -80,7 +80,15 @@ impl Population {
         // Data sets with 2^32 users or more are refused on reading.
         let users = users as u32;
         let (spec, trace) = (&scenario.availability, traces.availability.clone());
-        let devices = Devices::new(&scenario.devices, traces.devices.clone(), streams)?;
+        let generator = scenario.dataset.generator.as_ref();
+        let taste_correlation = generator.map_or(0.0, |spec| spec.device_correlation);
+        let trace_of_devices = traces.devices.clone();
+        let devices = Devices::new(
+            &scenario.devices,
+            trace_of_devices,
+            taste_correlation,
+            streams,
+        )?;
         let (daily, offsets) = match &spec.pattern {
             AvailabilityPattern::Daily(daily) => {
                 (Some(Daily::new(daily, streams)), daily.offsets())

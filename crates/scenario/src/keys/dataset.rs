@@ -6,7 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::evaluation::CANDIDATES;
-use super::{DelimitedSpec, Ranking, Scenario, columns, is_default, name_of, without_default};
+use super::{
+    DelimitedSpec, Ranking, Scenario, SpeedSpec, columns, is_default, name_of, without_default,
+};
 use crate::Traffic;
 use crate::check::Checker;
 use crate::sizes::{ProblemSize, block_too_large, candidates_too_many, too_large};
@@ -490,6 +492,10 @@ keys! {
         taste_dimension: u32 = 4, >= 1, <= 64;
         /// How much tastes, rather than popularity, decide what a user rates; 0 means not at all.
         taste_strength: f64 = 5.0, >= 0.0, <= 20.0;
+        /// Correlation between the first of a user's tastes and the logarithm of the time that its
+        /// device takes for a row visit. The ratings and the distribution of speeds stay as they are,
+        /// and only who has which device changes. It takes `devices.speed.lognormal`.
+        device_correlation: f64 = 0.0, >= -1.0, <= 1.0;
     }
 }
 
@@ -634,6 +640,7 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
     }
     if let Some(generator) = dataset.generator.as_ref().filter(|_| is_generated) {
         check_population(generator, scenario, checker);
+        check_devices(generator, scenario, checker);
         check_sizes(generator, scenario, checker);
     }
     if let Some(columns) = dataset.columns.as_ref().filter(|_| is_delimited) {
@@ -787,6 +794,7 @@ fn check_split(dataset: &DatasetSpec, checker: &mut Checker<'_>) {
 pub(super) const USERS: &str = "dataset.generator.users";
 const ITEMS: &str = "dataset.generator.items";
 const RATINGS: &str = "dataset.generator.ratings_per_user";
+const CORRELATION: &str = "dataset.generator.device_correlation";
 
 /// Checks numbers that must fit into a generated population. The size of a population from a file
 /// is known only when it is read.
@@ -824,6 +832,25 @@ fn check_population(generator: &GeneratorSpec, scenario: &Scenario, checker: &mu
                 "a user cannot rate {} of {items} items: lower `ratings_per_user` or raise `items`",
                 generator.ratings_per_user
             ),
+        );
+    }
+}
+
+/// Checks that devices differ if they are to go by tastes.
+fn check_devices(generator: &GeneratorSpec, scenario: &Scenario, checker: &mut Checker<'_>) {
+    if generator.device_correlation == 0.0 {
+        return;
+    }
+    let differ = match &scenario.devices.speed {
+        SpeedSpec::Lognormal(spec) => spec.log_sigma > 0.0,
+        SpeedSpec::Classes(_) | SpeedSpec::Trace { .. } => false,
+    };
+    if !differ {
+        checker.contradiction(
+            CORRELATION,
+            "devices.speed",
+            "tastes can go with devices of lognormal speeds only: give `devices.speed.lognormal` a \
+             `log_sigma` above 0",
         );
     }
 }

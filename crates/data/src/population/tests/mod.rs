@@ -12,8 +12,8 @@ use super::device_trace::DeviceTrace;
 use super::*;
 use crate::population::columns::Users;
 use fedrecsim_core::legs::Route;
-use fedrecsim_core::{Bytes, Direction, SimDuration, SimTime};
-use fedrecsim_scenario::{FaultEffect, FaultSpec, FaultUsers};
+use fedrecsim_core::{Bytes, Direction, PortableDraws, Purpose, SimDuration, SimTime};
+use fedrecsim_scenario::{FaultEffect, FaultSpec, FaultUsers, GeneratorSpec};
 use sample::{USERS, groups, scenario_with, users_of};
 
 fn share_of(condition: impl Fn(UserId) -> bool) -> f64 {
@@ -62,6 +62,48 @@ fn classes_have_their_shares_speeds_and_memories() {
                 "{device:?}"
             );
         }
+    }
+}
+
+/// If this fails, devices do not go with tastes as the scenario says, or a correlation makes them faster.
+#[test]
+fn slowness_has_the_stated_correlation_and_the_same_distribution() {
+    let lines = "[devices.speed.lognormal]\nmedian_ns_per_row_visit = 1000\nlog_sigma = 0.5\n";
+    let mut scenario = scenario_with(lines);
+    let mut slowness = |device_correlation: f64| -> Vec<f64> {
+        scenario.dataset.generator = Some(GeneratorSpec {
+            device_correlation,
+            ..GeneratorSpec::default()
+        });
+        let (traces, streams) = (Traces::default(), Streams::new(1));
+        let users = Population::new(&scenario, USERS as usize, &traces, streams).unwrap();
+        let of_user = |user| {
+            let speed = users.device(UserId(user)).speed;
+            (speed.picoseconds_per_row_visit as f64 / 1e6).ln() / 0.5
+        };
+        (0..USERS).map(of_user).collect()
+    };
+    let mean_product = |one: &[f64], other: &[f64]| {
+        let products = one.iter().zip(other).map(|(one, other)| one * other);
+        products.sum::<f64>() / f64::from(USERS)
+    };
+    let (tastes, without) = (slowness(1.0), slowness(0.0));
+    let first = Streams::new(1)
+        .stream(Purpose::GeneratedRatings, 7, 0)
+        .standard_normal();
+    assert!(
+        (tastes[7] - first).abs() < 1e-5,
+        "{} in place of {first}",
+        tastes[7]
+    );
+    for correlation in [-1.0, -0.5, 0.0, 0.8] {
+        let found = slowness(correlation);
+        let [with_taste, with_own, square] =
+            [&tastes, &without, &found].map(|other| mean_product(&found, other));
+        assert!((with_taste - correlation).abs() < 0.03, "{with_taste}");
+        let rest = (1.0 - correlation * correlation).sqrt();
+        assert!((with_own - rest).abs() < 0.03, "{with_own}");
+        assert!((square - 1.0).abs() < 0.03, "a variance of {square}");
     }
 }
 

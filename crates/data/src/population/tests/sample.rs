@@ -40,7 +40,7 @@ pub(crate) fn users_of(tables: &str, seed: u64) -> Population {
 
 /// Returns the groups of users whose devices are all alike and who have no time zones.
 pub(crate) fn groups() -> Arc<Groups> {
-    let devices = Devices::new(&DevicesSpec::default(), None, Streams::new(1)).unwrap();
+    let devices = Devices::new(&DevicesSpec::default(), None, 0.0, Streams::new(1)).unwrap();
     Arc::new(Groups {
         devices,
         daily: None,

@@ -212,6 +212,11 @@ fn slips() -> Vec<Case> {
             with("[evaluation]\nranking.sampled.candidates = 9\n"),
             &[],
         ),
+        (
+            "tastes that go with devices that are all alike",
+            with("[dataset.generator]\ndevice_correlation = 0.5\n"),
+            &[],
+        ),
     ]
 }
 
