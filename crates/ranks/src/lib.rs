@@ -98,6 +98,13 @@ pub fn run_to_end(
 /// # Errors
 /// [`Error::Usage`] for what is done in one process alone.
 pub fn check(scenario: &Scenario) -> Result<()> {
+    if scenario.joins.is_some() {
+        return Err(Error::Usage(
+            "`[joins]` runs in one process only, as the ratings of newcomers are left out of what all ranks know \
+             together; run it without mpirun"
+                .to_owned(),
+        ));
+    }
     match scenario.evaluation.item_table {
         ItemTable::Own | ItemTable::Shared => Ok(()),
         ItemTable::AnotherUsers => Err(Error::Usage(

@@ -36,13 +36,13 @@ pub(crate) fn accuracies(world: &World, places: Range<usize>) -> Result<UserAccu
     Ok(all)
 }
 
-/// Returns the means over all evaluated users.
+/// Returns the means over the evaluated users who are there from the start.
 pub(crate) fn accuracy(
     accuracies: UserAccuracies,
     world: &World,
 ) -> BTreeMap<String, SplitAccuracy> {
     accuracies
         .into_iter()
-        .map(|(name, all)| (name, evaluation::accuracy(&all, &world.metric_set, None)))
+        .map(|(name, all)| (name, evaluation::accuracy(&all, world, None)))
         .collect()
 }

@@ -12,13 +12,13 @@ use rayon::prelude::*;
 
 use super::catalogue::{Asked, ITEMS_AT_ONCE, InCatalogue, in_catalogue_at_once};
 use super::metric_set::MetricSet;
-use super::outcome::{SplitAccuracy, UserTest};
+use super::outcome::{Accuracy, SplitAccuracy, UserTest};
 use super::shown::{Best, Shown, list_length};
 use super::world::World;
 use fedrecsim_core::metric::{CataloguePlace, MetricSums, Place, Places, RatingErrors, ranks};
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::{Error, Result, UserId};
-use fedrecsim_data::dataset::{Against, CandidateScratch, HeldOutItems, TestRatings};
+use fedrecsim_data::dataset::{Against, CandidateScratch, Dataset, HeldOutItems, TestRatings};
 use fedrecsim_methods::{Client, Products, Scorer, ScoringContext, Scratch};
 use fedrecsim_model::Model;
 use fedrecsim_model::kernel::LANES;
@@ -74,8 +74,23 @@ pub(crate) fn user_accuracy(
     model: &Model,
     lists: bool,
 ) -> Result<UserAccuracy> {
+    user_accuracy_with(&world.dataset, world, position, (client, model), lists)
+}
+
+/// Returns the accuracy as [`user_accuracy`] does, where the device has what `known` says of its
+/// user's ratings.
+///
+/// # Errors
+/// As [`user_accuracy`].
+pub(crate) fn user_accuracy_with(
+    known: &Dataset,
+    world: &World,
+    position: usize,
+    (client, model): (&dyn Client, &Model),
+    lists: bool,
+) -> Result<UserAccuracy> {
     let (mut accuracy, waiting) =
-        accuracy_without_catalogue(world, position, client, model, lists)?;
+        without_catalogue(known, world, position, (client, model), lists)?;
     if let Some(products) = waiting {
         let found = in_catalogue_alone(world, position, &products, lists)?;
         accuracy.place_in_catalogue(world, position, found);
@@ -119,11 +134,21 @@ pub(crate) fn accuracy_without_catalogue(
     model: &Model,
     lists: bool,
 ) -> Result<(UserAccuracy, Option<Products>)> {
+    without_catalogue(&world.dataset, world, position, (client, model), lists)
+}
+
+fn without_catalogue(
+    known: &Dataset,
+    world: &World,
+    position: usize,
+    (client, model): (&dyn Client, &Model),
+    lists: bool,
+) -> Result<(UserAccuracy, Option<Products>)> {
     BUFFERS.with_borrow_mut(|(buffers, scratch)| {
         let (dataset, user) = (&world.dataset, world.candidates.evaluated_users()[position]);
-        let own = dataset.own_data(user);
+        let own = known.own_data(user);
         let mut context = ScoringContext::new(user, model, own, world.streams, scratch);
-        context.negatives = Some((dataset, &world.scenario.dataset.negatives));
+        context.negatives = Some((known, &world.scenario.dataset.negatives));
         let scorer = client.scorer(context)?;
         let mut probe = Probe {
             world,
@@ -415,29 +440,33 @@ impl UserTests {
     }
 }
 
-/// Returns the means over `accuracies`, added in their order, and keeps those of single users in
-/// `tests` if that is there.
+/// Returns the means over those of `accuracies` whose users are there from the start, added in their
+/// order. All evaluated users have one. Those of single users are kept in `tests` if that is there.
 pub(crate) fn accuracy<'a>(
     accuracies: impl IntoIterator<Item = &'a UserAccuracy>,
-    metric_set: &MetricSet,
+    world: &World,
     mut tests: Option<&mut UserTests>,
 ) -> SplitAccuracy {
-    let mut test = MetricSums::new(&metric_set.metrics);
+    let metrics = &world.metric_set.metrics;
+    let mut test = MetricSums::new(metrics);
     let mut validation = test.clone();
     let mut has_validation = false;
-    for accuracy in accuracies {
-        let (held_out, values) = match accuracy {
-            UserAccuracy::Ranked {
-                test: of_test,
-                validation: of_validation,
-                ..
-            } => {
-                has_validation |= of_validation.held_out > 0;
-                validation.add_places(of_validation);
-                (of_test.held_out.into(), test.add_places(of_test))
+    let users = world.candidates.evaluated_users();
+    for (user, accuracy) in users.iter().zip(accuracies) {
+        if world.is_newcomer(*user) {
+            if let Some(tests) = &mut tests {
+                tests.push(0, &vec![None; metrics.len()]);
             }
-            UserAccuracy::Rated(errors) => (errors.ratings, test.add_errors(errors)),
-        };
+            continue;
+        }
+        if let UserAccuracy::Ranked {
+            validation: places, ..
+        } = accuracy
+        {
+            has_validation |= places.held_out > 0;
+            validation.add_places(places);
+        }
+        let (held_out, values) = add_test(&mut test, accuracy);
         if let Some(tests) = &mut tests {
             tests.push(held_out, values);
         }
@@ -445,6 +474,27 @@ pub(crate) fn accuracy<'a>(
     SplitAccuracy {
         validation: has_validation.then(|| validation.means()),
         test: test.means(),
+    }
+}
+
+/// Returns the means of the test part over all of `accuracies`, added in their order.
+pub(crate) fn test_means<'a>(
+    accuracies: impl IntoIterator<Item = &'a UserAccuracy>,
+    metric_set: &MetricSet,
+) -> Accuracy {
+    let mut test = MetricSums::new(&metric_set.metrics);
+    for accuracy in accuracies {
+        add_test(&mut test, accuracy);
+    }
+    test.means()
+}
+
+/// Adds the test part of a user, and returns the number of its held-out items or ratings and the
+/// value of each metric.
+fn add_test<'s>(sums: &'s mut MetricSums, accuracy: &UserAccuracy) -> (u64, &'s [Option<f64>]) {
+    match accuracy {
+        UserAccuracy::Ranked { test, .. } => (test.held_out.into(), sums.add_places(test)),
+        UserAccuracy::Rated(errors) => (errors.ratings, sums.add_errors(errors)),
     }
 }
 

@@ -32,11 +32,11 @@
 //! `server_link`, `event_handlers`, `watch`) has the clock, with its `calendar` and the `fair_link`
 //! that all transfers share; `client` is a user, with `training`, `consultation` and the `workers`
 //! that compute for it; `third_party` answers requests; `metrics` measures, with its `ledger` and
-//! `evaluation`, and in the end the lists of what users would be `shown` (`beyond_accuracy`). `run`
-//! drives a simulation to its end, `world` holds what all of them may read,
-//! [`outcome`] is what remains of a run, and `checkpoints` are stored on the way. [`deployment`]
-//! has the same actors on a real clock, with devices in other processes. The actors know the
-//! messages and the pure layers, but not one another.
+//! `evaluation`, and in the end the lists of what users would be `shown` (`beyond_accuracy`).
+//! `joins` and `newcomers` are about users who come later. `run` drives a simulation to its end,
+//! `world` holds what all of them may read, [`outcome`] is what remains of a run, and `checkpoints`
+//! are stored on the way. [`deployment`] has the same actors on a real clock, with devices in other
+//! processes. The actors know the messages and the pure layers, but not one another.
 //!
 //! **Order.** Events happen in the calendar's order of (time, sequence). The network waits for
 //! every answer before it goes on, so no mailbox decides an order, and what is asked at every event
@@ -91,12 +91,14 @@ mod evaluation;
 mod fair_link;
 mod identity;
 mod invitation;
+mod joins;
 mod leak_test;
 mod ledger;
 mod messages;
 mod metric_set;
 mod metrics;
 mod network;
+mod newcomers;
 mod observer;
 pub mod outcome;
 mod overheads;

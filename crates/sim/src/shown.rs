@@ -58,9 +58,10 @@ pub(crate) fn rated(world: &World, user: UserId) -> Vec<u32> {
 /// Who has one follows from the data and `[evaluation]` alone, so that runs can be compared. Of many
 /// users, those at equal distances have lists.
 pub(crate) fn list_length(world: &World, position: usize, lists: bool) -> usize {
-    let evaluated = world.candidates.evaluated_users().len() as u64;
+    let users = world.candidates.evaluated_users();
+    let (evaluated, is_newcomer) = (users.len() as u64, world.is_newcomer(users[position]));
     let affordable = (MOST_SCORES / world.dataset.items().max(1) as u64).max(1);
-    match lists && is_among(position as u64, affordable, evaluated) {
+    match lists && !is_newcomer && is_among(position as u64, affordable, evaluated) {
         true => world.metric_set.list_length as usize,
         false => 0,
     }

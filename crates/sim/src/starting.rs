@@ -54,7 +54,7 @@ pub(crate) async fn begin(
     Ok(Some(Begun {
         model,
         digest: digest.finalize(),
-        accuracy: evaluation::accuracy(accuracies, &world.metric_set, None),
+        accuracy: evaluation::accuracy(accuracies, world, None),
     }))
 }
 

@@ -20,6 +20,7 @@ use fedrecsim_core::legs::Peer;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{Error, Result};
+use fedrecsim_data::dataset::Dataset;
 use fedrecsim_methods::{LocalTask, Scratch, Trained};
 use fedrecsim_model::Model;
 use fedrecsim_model::blocks::Utility;
@@ -76,20 +77,58 @@ impl Invited {
     }
 }
 
-/// Describes the training to the client, which starts from `model`.
-fn task_of<'a>(invited: &Invited, model: &'a Model, world: &'a World) -> LocalTask<'a> {
+/// Describes the training to the client, which starts from `model` and has what `known` says of the
+/// user's ratings.
+fn task_of<'a>(
+    invited: &Invited,
+    model: &'a Model,
+    (world, known): (&'a World, &'a Dataset),
+) -> LocalTask<'a> {
     let Invitation { step, id, download } = &invited.invitation;
     let training = &world.scenario.training;
     let mut task = LocalTask::new(
         (invited.user, training.round_of(*step), *id),
         model,
-        world.dataset.own_data(invited.user),
+        known.own_data(invited.user),
         world.streams,
         training.divergence_limit as f32,
     );
     (task.phase, task.step) = (download.phase(), *step);
-    task.negatives = Some((&world.dataset, &world.scenario.dataset.negatives));
+    task.negatives = Some((known, &world.scenario.dataset.negatives));
     task
+}
+
+/// Trains `device` from `model` on what `known` has of the user's ratings, and throws away what it
+/// would send.
+///
+/// # Errors
+/// Those of the method, and [`Error::Diverged`].
+pub(crate) fn train_unsent(
+    invited: &Invited,
+    device: &mut Device,
+    model: &Model,
+    known: (&World, &Dataset),
+) -> Result<()> {
+    let _stage = enter(Stage::Train);
+    SCRATCH.with_borrow_mut(|scratch| {
+        let task = task_of(invited, model, known);
+        let trained = device.client.train(&task, scratch)?;
+        check_loss(&task, trained.loss)
+    })
+}
+
+/// Refuses a local loss that is not finite.
+fn check_loss(task: &LocalTask<'_>, loss: f64) -> Result<()> {
+    if loss.is_finite() {
+        return Ok(());
+    }
+    Err(Error::Diverged {
+        round: task.round,
+        user: Some(task.user.into()),
+        parameter: "the local loss".into(),
+        value: loss as f32,
+        limit: task.divergence_limit,
+    })
 }
 
 /// Trains `device`. If that fails, `effort` keeps the exchanges that came before.
@@ -102,7 +141,9 @@ fn train(
     let _stage = enter(Stage::Train);
     let (user, Invitation { id, download, .. }) = (invited.user, &invited.invitation);
     let received = if download.has_to_be_asked() {
-        let rows = task_of(invited, &Model::none(), world).sampled_rows(&mut scratch.samples)?;
+        let none = Model::none();
+        let task = task_of(invited, &none, (world, &world.dataset));
+        let rows = task.sampled_rows(&mut scratch.samples)?;
         let asked = download.ask(&rows, |request| match &invited.reply_source {
             Some(ReplySource::Peers(peers)) => {
                 let (frame, work) = (request, Work::default());
@@ -116,7 +157,7 @@ fn train(
     } else {
         download.received(user)?
     };
-    let mut task = task_of(invited, &received.model, world);
+    let mut task = task_of(invited, &received.model, (world, &world.dataset));
     let exchange = world
         .exchange(task.phase)
         .zip(invited.reply_source.as_ref());
@@ -137,15 +178,7 @@ fn train(
         work,
         ..
     } = device.client.train(&task, scratch)?;
-    if !loss.is_finite() {
-        return Err(Error::Diverged {
-            round: task.round,
-            user: Some(user.into()),
-            parameter: "the local loss".into(),
-            value: loss as f32,
-            limit: task.divergence_limit,
-        });
-    }
+    check_loss(&task, loss)?;
     let _encoding = enter(Stage::Encode);
     let layout = world.upload_layout(task.phase);
     let randomness = upload::randomness(user, *id, world);

@@ -7,6 +7,7 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use super::joins::Joins;
 use super::metric_set::MetricSet;
 use super::overheads::Overheads;
 use super::phases::PhaseLayouts;
@@ -45,6 +46,8 @@ pub struct World {
     /// How the server runs its steps: the policy of the scenario's mode, or one that a program has
     /// given.
     pub policy: Policy,
+    /// The users who come in the course of the run, if any do.
+    pub(crate) joins: Option<Joins>,
     /// The method.
     pub method: Box<dyn Method>,
     /// Whether the method runs at the devices, at the server, or needs no training.
@@ -144,10 +147,14 @@ impl World {
             ..
         } = entry;
         let pool = scenario.dataset.negatives.pool;
-        let dataset = match draws_negatives && pool == NegativePool::Symmetric {
+        let mut dataset = match draws_negatives && pool == NegativePool::Symmetric {
             true => Arc::new(dataset.with_known_candidates(&candidates)),
             false => dataset,
         };
+        let joins = scenario.joins.as_ref();
+        let joins = joins
+            .map(|spec| Joins::new(spec, placement, &mut dataset, &candidates, streams))
+            .transpose()?;
         let problem = Problem::new(&dataset, streams, placement)
             .with_negatives(&scenario.dataset.negatives)
             .with_starts(starts);
@@ -169,10 +176,11 @@ impl World {
         if draws_negatives {
             negatives::check(&dataset, &scenario.dataset.negatives)?;
         }
-        let numbered = Scenario {
+        let mut numbered = Scenario {
             faults: with_numbers(&scenario.faults, &dataset)?,
             ..scenario.clone()
         };
+        numbered.faults.extend(joins.as_ref().map(Joins::outage));
         let population = Population::new(&numbered, dataset.users(), traces, streams)?;
         let largest = layouts
             .iter()
@@ -197,6 +205,7 @@ impl World {
             metric_set,
             popularity: OnceLock::new(),
             policy: policy.clone(),
+            joins,
             method,
             placement,
             trains,
@@ -350,6 +359,12 @@ impl World {
         self.excluded.is_empty() && self.population.availability.is_always()
     }
 
+    /// Returns whether `user` comes in the course of the run.
+    pub(crate) fn is_newcomer(&self, user: UserId) -> bool {
+        let joins = self.joins.as_ref();
+        joins.is_some_and(|joins| joins.includes(user))
+    }
+
     /// Returns whether `user` has something to train on, and its device the memory for it.
     pub(crate) fn can_take_part(&self, user: UserId) -> bool {
         let has_history = user.index() < self.dataset.users_with_history();
@@ -359,8 +374,13 @@ impl World {
     /// Returns how popular items are.
     pub(crate) fn popularity(&self) -> &Popularity {
         let dataset = &self.dataset;
+        let newcomers = self
+            .joins
+            .as_ref()
+            .map_or(0, |joins| joins.count() as usize);
+        let users = (dataset.users() - newcomers) as u32;
         self.popularity
-            .get_or_init(|| Popularity::new(dataset.popularity(), dataset.users() as u32))
+            .get_or_init(|| Popularity::new(dataset.popularity(), users))
     }
 
     /// Returns the places in the list of evaluated users of those with these numbers.

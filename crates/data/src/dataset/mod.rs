@@ -30,6 +30,7 @@ mod global_time;
 mod held_out;
 mod load;
 pub mod negatives;
+mod newcomers;
 mod other_targets;
 mod own_data;
 mod pool;

@@ -440,7 +440,7 @@ impl SplitSpec {
     }
 
     /// Returns whether ratings are held out, in place of items.
-    pub(super) fn holds_ratings_out(&self) -> bool {
+    pub(crate) fn holds_ratings_out(&self) -> bool {
         match self {
             Self::KFold { .. } => true,
             Self::ByColumn(spec) => spec.holds_out == HoldsOut::Ratings,

@@ -17,6 +17,7 @@ mod dataset;
 mod devices;
 mod evaluation;
 mod faults;
+mod joins;
 mod modes;
 mod network;
 mod overheads;
@@ -28,7 +29,7 @@ mod training;
 pub use super::policy::{StalenessWeight, Stragglers};
 pub use {
     audit::*, availability::*, carbon::*, codec::*, columns::*, dataset::*, devices::*,
-    evaluation::*, faults::*, modes::*, network::*, overheads::*, privacy::*, report::*,
+    evaluation::*, faults::*, joins::*, modes::*, network::*, overheads::*, privacy::*, report::*,
     training::*,
 };
 
@@ -89,6 +90,9 @@ pub struct Scenario {
         serialize_with = "present"
     )]
     pub availability: AvailabilitySpec,
+    /// Users who come in the course of the run; nobody does if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub joins: Option<JoinsSpec>,
     /// What goes wrong with transfers: the first rule that hits a transfer counts.
     #[serde(
         default,
@@ -146,6 +150,7 @@ impl Scenario {
             devices::check,
             carbon::check,
             availability::check,
+            joins::check,
             faults::check,
             overheads::check,
             privacy::check,

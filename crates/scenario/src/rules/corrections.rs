@@ -167,7 +167,7 @@ impl<'s> Rules<'s> {
             [top] if top.is_empty() => {
                 Some("at the top of the file, above the first `[table]`".to_owned())
             }
-            [] | [_, _, _, _, _, ..] => None,
+            [] | [_, _, _, _, _, _, ..] => None,
             homes => {
                 let homes: Vec<String> = homes.iter().map(|home| format!("`[{home}]`")).collect();
                 Some(format!("to {}{end}", suggest::or_list(&homes)))

@@ -401,7 +401,22 @@ fn scenario() -> impl Strategy<Value = Scenario> {
                     ..EvaluationSpec::default()
                 },
             };
+            // A method without training has no newcomers, and neither has a run that goes on from
+            // another one, or one that predicts ratings.
+            let joins = JoinsSpec {
+                users: match seed % 3 {
+                    0 => JoinUsers::Names(vec!["O'Brien".to_owned()]),
+                    _ => JoinUsers::Share(0.25),
+                },
+                at_s: 7.5,
+                ratings: vec![0, 2],
+                local_trainings: 3,
+            };
+            let has_joins = method.name != "popularity"
+                && training.start.is_none()
+                && !dataset.split.holds_ratings_out();
             Scenario {
+                joins: has_joins.then_some(joins),
                 audit: Some(AuditSpec {
                     every_rounds: 3,
                     users: 17,

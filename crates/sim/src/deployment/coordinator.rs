@@ -80,6 +80,12 @@ impl Coordinator {
                 "`{name}` trains nothing on devices, so that there is nothing to deploy; `run` runs it"
             )));
         }
+        if world.joins.is_some() {
+            return Err(Error::Usage(
+                "joins: in a run in real time users come when their devices do; `run` simulates newcomers"
+                    .to_owned(),
+            ));
+        }
         let asks = world.has_third_party() || world.downloads_asked_rows();
         let policy = &world.policy;
         if asks && !policy.waits_for_everybody() && policy.stragglers == Stragglers::Late {

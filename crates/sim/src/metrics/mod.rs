@@ -17,16 +17,17 @@ use super::durations::Durations;
 use super::evaluation::{self, Scored, UserTests};
 use super::ledger::Ledger;
 use super::messages::{Book, Collect, RoundBooked, RoundEnded, SetModel};
+use super::newcomers::{self, ScoredAfter};
 use super::outcome::{
-    BeyondAccuracy, Booking, ByDirection, Flow, Metered, NetworkRecord, Outcome, ProblemSize,
-    RoundRecord, RoundSpan, Sparsity, SplitAccuracy, WorkTotals,
+    BeyondAccuracy, Booking, ByDirection, Flow, Metered, NetworkRecord, NewcomersRecord, Outcome,
+    ProblemSize, RoundRecord, RoundSpan, Sparsity, SplitAccuracy, WorkTotals, handled_bytes,
 };
 use super::selection::{self, select};
 use super::starting::Begun;
-use super::workers::Workers;
+use super::workers::{UserAccuracies, Workers};
 use super::world::World;
 use fedrecsim_core::stages::{Stage, enter};
-use fedrecsim_core::{Result, Round};
+use fedrecsim_core::{Error, Result, Round};
 use fedrecsim_model::codec::BlockCodecs;
 use fedrecsim_model::magnitude::MagnitudeCounts;
 use fedrecsim_model::{Archive, Model};
@@ -39,6 +40,9 @@ mod users;
 use bookings::{Chains, Has, ROUND, Spent, TIMED};
 use meter::Meter;
 use users::Accounts;
+
+/// The evaluated users as they are scored, and newcomers who have not come yet as if they came.
+type ScoredUsers = (Vec<Scored>, Vec<ScoredAfter>);
 
 /// The metrics' actor, with everything that has been recorded so far.
 pub(crate) struct MetricsActor {
@@ -149,14 +153,23 @@ impl Handler<RoundEnded> for MetricsActor {
         let may_be_last = round == spec.training.rounds
             || selection::may_be_settled_next(&self.rounds, &spec.evaluation);
         let made = ended.made.model.clone().filter(|_| due);
+        let joins = self.world.joins.as_ref();
+        let now = ended.record.network.ended;
+        let is_awaited = joins.is_some_and(|joins| joins.since(now).is_none());
         let evaluate = async move {
-            match made {
-                Some((model, download)) => {
-                    let scored = workers.evaluate(download, model, may_be_last);
-                    scored.await.map(Some)
+            let Some((model, download)) = made else {
+                return Ok(None);
+            };
+            let newcomers = match is_awaited {
+                true => {
+                    workers
+                        .newcomers(Arc::clone(&download), Round(round - 1))
+                        .await?
                 }
-                None => Ok(None),
-            }
+                false => Vec::new(),
+            };
+            let scored = workers.evaluate(download, model, may_be_last).await?;
+            Ok::<_, Error>(Some((scored, newcomers)))
         };
         let closed = evaluate
             .into_actor(self)
@@ -202,25 +215,38 @@ impl Handler<Collect> for MetricsActor {
 
     fn handle(&mut self, collect: Collect, _context: &mut Self::Context) -> Self::Result {
         let workers = Rc::clone(&self.workers);
-        let digests = async move {
-            match collect.private_parameters {
-                true => workers.digests().await,
-                false => Ok(Vec::new()),
-            }
+        let has_newcomers = self.world.joins.is_some();
+        let asked = async move {
+            let digests = match collect.private_parameters {
+                true => workers.digests().await?,
+                false => Vec::new(),
+            };
+            let baselines = match has_newcomers {
+                true => workers.baselines().await?,
+                false => UserAccuracies::new(),
+            };
+            Ok::<_, Error>((digests, baselines))
         };
-        let collected = digests
-            .into_actor(self)
-            .map(|digests, actor, _| actor.collect(&digests?, collect.unfinished));
+        let collected = asked.into_actor(self).map(|asked: Result<_>, actor, _| {
+            let (digests, baselines) = asked?;
+            let newcomers = newcomers::outcome(&actor.world, &actor.rounds, &baselines);
+            let outcome = actor.collect(&digests, collect.unfinished)?;
+            Ok(Outcome {
+                newcomers,
+                ..outcome
+            })
+        });
         AtomicResponse::new(Box::pin(collected))
     }
 }
 
 impl MetricsActor {
-    /// Closes a round, after which the evaluated users were `scored` if it was evaluated.
+    /// Closes a round, after which the evaluated users were `scored` if it was evaluated, and so were
+    /// newcomers who have not come yet.
     fn close_round(
         &mut self,
         mut ended: RoundEnded,
-        scored: Result<Option<Vec<Scored>>>,
+        scored: Result<Option<ScoredUsers>>,
     ) -> Result<RoundBooked> {
         let _stage = enter(Stage::Simulate);
         // The bytes of the round are booked even if the model cannot be scored.
@@ -263,7 +289,7 @@ impl MetricsActor {
     fn record_round(
         &mut self,
         ended: RoundEnded,
-        scored: Option<Vec<Scored>>,
+        scored: Option<ScoredUsers>,
     ) -> Result<RoundRecord> {
         let world = Arc::clone(&self.world);
         let RoundEnded {
@@ -288,11 +314,21 @@ impl MetricsActor {
             averaged.add_times(&MagnitudeCounts::of(table.as_slice(), 1.0), 1);
         }
         let aggregated = made.aggregated;
-        if let Some(scored) = &scored {
+        let (mut scored, after) = scored.unzip();
+        if let Some(scored) = &mut scored {
+            newcomers::forget_downloads_of_absent(&world, ended, scored);
             self.book_inference(world.candidates.evaluated_users(), scored);
             let accuracies = scored.iter().map(|scored| &scored.accuracy);
             self.beyond_accuracy = beyond_accuracy(accuracies, &world);
         }
+        let after = after.unwrap_or_default();
+        let bytes_of = |user| {
+            let bytes = self.ledger.of_client(&user);
+            bytes.map_or(0, |bytes| handled_bytes(&bytes))
+        };
+        let newcomers = scored
+            .as_ref()
+            .and_then(|scored| newcomers::record(&world, ended, (&after, scored), bytes_of));
         let mut tests = self.accounts.as_ref().map(|_| UserTests::default());
         let record = RoundRecord {
             virtual_time_s: ended.as_secs_f64(),
@@ -305,8 +341,9 @@ impl MetricsActor {
                 .map(|scored| scored.iter().map(|scored| scored.download_bytes).sum()),
             accuracy: scored.map(|scored| {
                 let accuracies = scored.iter().map(|scored| &scored.accuracy);
-                evaluation::accuracy(accuracies, &world.metric_set, tests.as_mut())
+                evaluation::accuracy(accuracies, &world, tests.as_mut())
             }),
+            newcomers,
             bytes: bytes.all,
             third_party_bytes: world.has_third_party().then_some(bytes.third_party),
             work: std::mem::take(&mut self.work),
@@ -374,6 +411,8 @@ impl MetricsActor {
             let all = test.iter().chain(validation.iter().flatten());
             numbers.extend(all.map(|(_, value)| value.to_bits()));
         }
+        let newcomers = record.newcomers.iter();
+        numbers.extend(newcomers.flat_map(NewcomersRecord::for_digest));
         self.digest = self.digest_with(|digest| {
             for number in numbers {
                 digest.update(&number.to_le_bytes());
@@ -432,6 +471,7 @@ impl MetricsActor {
             draws_negatives: world.draws_negatives,
             baselines: BTreeMap::new(),
             beyond_accuracy: self.beyond_accuracy.clone(),
+            newcomers: None,
             bytes: total.all,
             third_party_bytes: world.has_third_party().then_some(total.third_party),
             work,
@@ -445,7 +485,10 @@ impl MetricsActor {
                 users: dataset.users() as u64,
                 items: dataset.items() as u64,
                 training_ratings: dataset.training_ratings() as u64,
-                evaluated_users: world.candidates.evaluated_users().len() as u64,
+                evaluated_users: {
+                    let evaluated = world.candidates.evaluated_users().iter();
+                    evaluated.filter(|user| !world.is_newcomer(**user)).count() as u64
+                },
                 excluded_users: world.excluded.len() as u64,
                 split: *dataset.split_facts(),
                 training_ends: dataset.training_ends(),

@@ -87,7 +87,9 @@ impl MetricsActor {
         };
         let mut records: Vec<_> = (0..users).map(|user| record(UserId::from(user))).collect();
         let evaluated = self.world.candidates.evaluated_users();
-        for (user, test) in evaluated.iter().zip(self.tests.users()) {
+        // Newcomers have figures of their own, and no round that all of them are judged by.
+        let tests = evaluated.iter().zip(self.tests.users());
+        for (user, test) in tests.filter(|(user, _)| !self.world.is_newcomer(**user)) {
             records[user.index()].test = Some(test);
         }
         Some(records)

@@ -22,6 +22,7 @@ mod flow;
 mod losses;
 mod model;
 mod network;
+mod newcomers;
 mod users;
 
 pub use self::{
@@ -33,6 +34,7 @@ pub use self::{
     losses::Losses,
     model::{Sparsity, VersionsCost},
     network::{Gauges, GaugesSince, Level, NetworkRecord, Waits},
+    newcomers::{AfterRatings, BeforeJoin, Joined, Newcomers, NewcomersRecord, Warm},
     users::{DeviceBytes, ItemRecord, UserAccount, UserRecord, UserTest, handled_bytes},
 };
 pub(crate) use energy::{Prices, nanograms};
@@ -59,6 +61,8 @@ pub struct Outcome {
     /// What the lists of items are like that users would be shown after the last round; `None` where no
     /// item is held out, and if the run was stopped before that.
     pub beyond_accuracy: Option<BeyondAccuracy>,
+    /// What was found for the users who come in the course of the run, if any do.
+    pub newcomers: Option<Newcomers>,
     /// The counts of participations of the round that was under way at the end, and nothing else of it.
     pub unfinished: RoundRecord,
     /// The bytes of the whole run, an unfinished round included.
@@ -141,7 +145,7 @@ pub struct ProblemSize {
     pub users: u64,
     /// The number of items in the catalogue.
     pub items: u64,
-    /// The number of training interactions.
+    /// The number of training interactions of the users who are there from the start.
     pub training_ratings: u64,
     /// The number of users in the average of the accuracy.
     pub evaluated_users: u64,
@@ -252,8 +256,12 @@ pub struct RoundRecord {
     pub losses: Losses,
     /// The mean local loss over the averaged updates; absent where nothing was averaged.
     pub loss: Option<f64>,
-    /// The accuracy after the round, where it was evaluated.
+    /// The accuracy after the round, where it was evaluated, of the users who are there from the start.
     pub accuracy: Option<SplitAccuracy>,
+    /// What was found for the users who come in the course of the run, where the round was evaluated
+    /// and any do.
+    #[serde(default)]
+    pub newcomers: Option<NewcomersRecord>,
     /// The bytes of this round.
     pub bytes: ByDirection<Flow>,
     /// Those of these bytes that were exchanged with the third party, if the method has one.

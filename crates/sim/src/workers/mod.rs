@@ -21,10 +21,11 @@ pub use super::{
     evaluation::{Scored, UserAccuracy},
     invitation::{Invitation, Invited},
     messages::Effort,
+    newcomers::ScoredAfter,
     training::WorkedOut,
     upload::Upload,
 };
-use fedrecsim_core::{Error, Result, UserId};
+use fedrecsim_core::{Error, Result, Round, UserId};
 use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_methods::{PersonalTable, PersonalVector};
 use fedrecsim_model::{Archive, ArchiveReader, Model};
@@ -134,6 +135,16 @@ pub trait Workers {
         model: Model,
         lists: bool,
     ) -> Working<'_, Vec<Scored>>;
+
+    /// Scores newcomers who have not come yet after each number of ratings of the scenario, with
+    /// devices that train as in `round` (from 0), from `download`. The default is that nobody is
+    /// scored.
+    ///
+    /// # Errors
+    /// As [`Self::evaluate`], and those of a training.
+    fn newcomers(&self, _download: Arc<Download>, _round: Round) -> Working<'_, Vec<ScoredAfter>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
 
     /// Returns the score of every item for `user`, with its own parameters and the model as in
     /// [`Self::evaluate`].

@@ -22,12 +22,13 @@ use crate::download::{Download, MADE_TOGETHER};
 use crate::evaluation::{self, Scored};
 use crate::invitation::Invited;
 use crate::messages::Effort;
+use crate::newcomers::{self, ScoredAfter};
 use crate::resident::unanswered;
 use crate::training::WorkedOut;
 use crate::upload::Upload;
 use crate::world::World;
 use fedrecsim_core::stages::{Stage, enter};
-use fedrecsim_core::{Error, ErrorKind, Result, UserId};
+use fedrecsim_core::{Error, ErrorKind, Result, Round, UserId};
 use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_methods::{PersonalTable, PersonalVector, Placement};
 use fedrecsim_model::{Archive, ArchiveReader, Model, StateVisitor};
@@ -516,6 +517,12 @@ impl Workers for Threads {
         lists: bool,
     ) -> Working<'_, Vec<Scored>> {
         Box::pin(self.score_all(download, model, lists))
+    }
+
+    fn newcomers(&self, download: Arc<Download>, round: Round) -> Working<'_, Vec<ScoredAfter>> {
+        let world = Arc::clone(&self.world);
+        let scored = move || newcomers::scored(&world, &download, round);
+        Box::pin(async move { self.pool.run(scored).await? })
     }
 
     fn scores(&self, user: UserId, download: Arc<Download>, model: Model) -> Working<'_, Vec<f32>> {

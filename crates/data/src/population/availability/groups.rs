@@ -31,12 +31,18 @@ impl Rule {
         (0..)
             .zip(specs)
             .filter(move |(_, spec)| spec.effect.is_outage() == are_outages)
-            .map(move |(number, spec)| Self {
-                number,
-                spec: spec.clone(),
-                from: instant(spec.from_s),
-                until: spec.until_s.map(instant),
-                groups: Arc::clone(groups),
+            .map(move |(number, spec)| {
+                let mut spec = spec.clone();
+                if let Some(FaultUsers::Numbers(numbers)) = &mut spec.users {
+                    numbers.sort_unstable();
+                }
+                Self {
+                    number,
+                    from: instant(spec.from_s),
+                    until: spec.until_s.map(instant),
+                    groups: Arc::clone(groups),
+                    spec,
+                }
             })
     }
 
@@ -49,7 +55,7 @@ impl Rule {
         } = &*self.groups;
         match &self.spec.users {
             None => true,
-            Some(FaultUsers::Numbers(numbers)) => numbers.contains(&user.0),
+            Some(FaultUsers::Numbers(numbers)) => numbers.binary_search(&user.0).is_ok(),
             // A world has a number for each name.
             Some(FaultUsers::Names(_)) => false,
             Some(FaultUsers::Share(share)) => {

@@ -393,6 +393,71 @@ fn faults_of_the_world_name_the_key_and_what_to_write() {
     ));
 }
 
+fn joins() -> Vec<Case> {
+    let joins =
+        |lines: &str| training("").replace("[training]", &format!("[joins]\n{lines}\n[training]"));
+    let some = "users = { share = 0.1 }\nat_s = 5";
+    vec![
+        (
+            "nobody who comes",
+            joins("users = { share = 0 }\nat_s = 5"),
+            &[],
+        ),
+        (
+            "everybody who comes",
+            joins("users = { share = 1 }\nat_s = 5"),
+            &[],
+        ),
+        (
+            "newcomers who were there",
+            joins("users = { share = 0.1 }\nat_s = 0"),
+            &[],
+        ),
+        (
+            "newcomers without a time",
+            joins("users = { names = [\"7\"] }"),
+            &[],
+        ),
+        ("newcomers without users", joins("at_s = 5"), &[]),
+        (
+            "no number of ratings",
+            joins(&format!("{some}\nratings = []")),
+            &[],
+        ),
+        (
+            "no training",
+            joins(&format!("{some}\nlocal_trainings = 0")),
+            &[],
+        ),
+        (
+            "newcomers without training",
+            joins(some),
+            &["method=popularity"],
+        ),
+        (
+            "newcomers whose ratings are predicted",
+            joins(some),
+            &["dataset.split=\"k-fold\""],
+        ),
+        (
+            "newcomers with the table of others",
+            joins(some),
+            &["evaluation.item_table=\"shared\""],
+        ),
+        (
+            "newcomers whom another run knew",
+            joins(some),
+            &["training.start=\"reports/other\""],
+        ),
+    ]
+}
+
+/// If this fails, a scenario with newcomers that cannot be runs, or does not say what to write.
+#[test]
+fn faults_of_joins_name_the_key_and_what_to_write() {
+    insta::assert_snapshot!(render(joins()));
+}
+
 #[test]
 fn faults_of_rounds_name_the_key_and_what_to_write() {
     insta::assert_snapshot!(render(rounds()));
