@@ -87,6 +87,8 @@ mod interruption;
 #[allow(dead_code)]
 #[path = "../../examples/item_mean.rs"]
 mod item_mean;
+/// Users who come in the course of a run are unknown until then, and scored as new.
+mod joins;
 /// `--json` prints what `run.json` says, and nothing else.
 mod json_output;
 /// A run of k-fold tests one part of a random division, and reports its errors beside those of the

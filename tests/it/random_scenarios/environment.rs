@@ -15,6 +15,7 @@ pub fn keys() -> Vec<Key> {
         devices(),
         carbon(),
         availability(),
+        joins(),
         vec![maybe("faults", faults())],
     ]
     .into_iter()
@@ -180,6 +181,23 @@ fn availability() -> Vec<Key> {
             "availability.pattern.trace.period_s",
             real(files::LAST_OFF_S, 1e5),
         ),
+    ]
+}
+
+/// Draws the keys of users who come later. `rules` leaves nothing of them where nobody can.
+fn joins() -> Vec<Key> {
+    let ratings = proptest::collection::vec(integer(0..=5), 1..=3);
+    vec![
+        maybe("joins.users", one_of(&["share", "names"])),
+        // At least one of two users is there from the start.
+        always("joins.users.share", real(0.01, 0.5)),
+        always(
+            "joins.users.names",
+            Just(Value::Array(vec!["0".into()])).boxed(),
+        ),
+        always("joins.at_s", rate_from(1e-9, 1e-3, 1e3)),
+        maybe("joins.ratings", ratings.prop_map(Value::Array).boxed()),
+        maybe("joins.local_trainings", integer(1..=3)),
     ]
 }
 

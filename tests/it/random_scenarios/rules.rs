@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use toml::{Table, Value};
 
-use kinds::LEARN_RATINGS;
+use kinds::{LEARN_RATINGS, UNTRAINED};
 
 /// The most users with ratings, and the least number of items that every user has left unrated.
 struct Population {
@@ -66,6 +66,7 @@ impl Draft {
             self.remove_below("method.popularity");
             self.set("method", "popularity");
         }
+        self.mend_joins(&population);
         self.let_all_take_part_in_every_step();
         self
     }
@@ -250,12 +251,7 @@ impl Draft {
 
     /// Makes the keys of how rounds are run fit together, and those of who takes part.
     fn mend_rounds(&mut self, population: &Population) {
-        if ["popularity", "random", "global-mean", "user-mean"]
-            .iter()
-            .any(|untrained| {
-                self.is("method", untrained) || self.has_below(&format!("method.{untrained}"))
-            })
-        {
+        if self.is_one_of(&UNTRAINED) {
             for choice in [
                 "training.start",
                 "training.mode",

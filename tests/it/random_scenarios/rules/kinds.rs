@@ -6,6 +6,9 @@ use super::Draft;
 pub(super) const LEARN_RATINGS: [&str; 5] =
     ["fedrec-pmf", "fedrec-svdpp", "fedpergnn", "pmf", "svdpp"];
 
+/// The methods that train nothing.
+pub(super) const UNTRAINED: [&str; 4] = ["popularity", "random", "global-mean", "user-mean"];
+
 /// The methods whose server trains on ratings that users send as they are.
 pub(super) const AT_SERVER: [&str; 10] = [
     "mf", "pmf", "svdpp", "ease", "itemknn", "ials", "bpr-mf", "ncf", "lightgcn", "centrap",

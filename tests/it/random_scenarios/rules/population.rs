@@ -2,6 +2,7 @@
 
 use toml::Value;
 
+use super::kinds::{AT_SERVER, UNTRAINED};
 use super::{Draft, Population};
 use crate::random_scenarios::files;
 
@@ -29,6 +30,29 @@ impl Draft {
         Population {
             users,
             unrated: items - (items / 2).max(3),
+        }
+    }
+
+    /// Has users come later only where the others are there from the start, and some of both are
+    /// tested.
+    pub(super) fn mend_joins(&mut self, population: &Population) {
+        let trains_on_devices = !self.is_one_of(&UNTRAINED)
+            && !self.is_one_of(&AT_SERVER)
+            && !self.is_one_of(&["fedpergnn"]);
+        let all_are_ranked = self.is("dataset.name", "generated")
+            && !self.has_below("dataset.split.k-fold")
+            && !self.splits_at_one_time();
+        let is_wanted = self.0.contains_key("joins.users");
+        if !is_wanted || !trains_on_devices || !all_are_ranked || population.users < 2 {
+            return self.remove_below("joins");
+        }
+        self.keep_chosen("joins.users");
+        for key in [
+            "training.start",
+            "evaluation.item_table",
+            "evaluation.users",
+        ] {
+            self.0.remove(key);
         }
     }
 
