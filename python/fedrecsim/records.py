@@ -104,6 +104,8 @@ class RoundRecord(TypedDict):
     loss: Optional[float]
     #: `None` if the round was not evaluated.
     accuracy: Optional[Accuracy]
+    #: What was found for users who come in the course of the run; `None` if nobody does.
+    newcomers: Optional[dict[str, Json]]
     bytes: Bytes
     third_party_bytes: Optional[Bytes]
     inference_bytes: Optional[int]
@@ -183,6 +185,8 @@ class _Sometimes(TypedDict, total=False):
     server_energy_j: float
     #: Absent where there are too few users, or the totals of single users are not kept.
     user_groups: list[UserGroup]
+    #: Only if users come in the course of the run.
+    newcomers: dict[str, Json]
     carbon: dict[str, float]
     warnings: list[str]
     other_builds: list[str]

@@ -110,6 +110,8 @@ pub(crate) enum Doubt {
     ShortTraining { median_s: f64 },
     /// So few users are tested.
     FewUsers { users: u64 },
+    /// Newcomers come after the last evaluated round, or before the first one.
+    UnseenNewcomers { at_s: f64, never_came: bool },
     /// Scores by chance are as good.
     AtChance { random: f64 },
 }
@@ -126,6 +128,7 @@ pub(crate) fn of<S>(run: &RunRecord<S>, rounds: &Frame, metric: &str) -> Vec<Dou
         improving,
         endless_link(run),
         short_training(run),
+        unseen_newcomers(run),
         few,
     ]
     .into_iter()
@@ -169,6 +172,15 @@ fn short_training<S>(run: &RunRecord<S>) -> Option<Doubt> {
     let is_short = trains && training.count > 0 && training.p50_s < PLAUSIBLE_TRAINING_S;
     is_short.then_some(Doubt::ShortTraining {
         median_s: training.p50_s,
+    })
+}
+
+fn unseen_newcomers<S>(run: &RunRecord<S>) -> Option<Doubt> {
+    let newcomers = run.newcomers.as_ref()?;
+    let never_came = newcomers.joined.is_none();
+    (never_came || newcomers.before.is_none()).then_some(Doubt::UnseenNewcomers {
+        at_s: newcomers.at_s,
+        never_came,
     })
 }
 
@@ -245,6 +257,20 @@ impl Doubt {
                 format!(
                     "Random scores have {} on the same candidates. Nothing was learned, or what was learned does not help.",
                     words::short(random)
+                ),
+            ),
+            Self::UnseenNewcomers { at_s, never_came } => (
+                match never_came {
+                    true => "Nobody has come.".to_owned(),
+                    false => "Nobody was scored as new.".to_owned(),
+                },
+                format!(
+                    "Newcomers come at {} (`joins.at_s`), and {}.",
+                    words::duration(at_s),
+                    match never_came {
+                        true => "the last round had ended by then",
+                        false => "no round was evaluated before that",
+                    }
                 ),
             ),
             Self::FewUsers { users } => (

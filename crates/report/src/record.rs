@@ -11,8 +11,8 @@ pub(crate) use super::load::NetworkSummary;
 use fedrecsim_scenario::{CarbonSpec, FaultSpec, Policy, Scenario};
 pub(crate) use fedrecsim_sim::outcome::{
     Accuracy, AuditRecord, BeyondAccuracy, ByDirection, DeviceBytes, Distribution, Energy, Flow,
-    ItemRecord, NoEpsilon, PrivacyRecord, ProblemSize, RoundRecord, SPARSITY_THRESHOLDS, Sampling,
-    SplitAccuracy, UserRecord, VersionsCost, WorkTotals,
+    ItemRecord, Newcomers, NoEpsilon, PrivacyRecord, ProblemSize, RoundRecord, SPARSITY_THRESHOLDS,
+    Sampling, SplitAccuracy, UserRecord, VersionsCost, WorkTotals,
 };
 use fedrecsim_sim::outcome::{Losses, Outcome};
 
@@ -102,6 +102,9 @@ pub struct RunRecord<S = Scenario> {
     /// Accuracy of fast, of slow and of badly served users; none where `users.csv` is left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub user_groups: Vec<UserGroup>,
+    /// What was found for the users who come in the course of the run; absent if none do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newcomers: Option<Newcomers>,
     /// Training work of the whole run.
     #[serde(default)]
     pub work: WorkTotals,

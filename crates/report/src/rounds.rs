@@ -53,6 +53,7 @@ impl Has {
         let others = [
             ("energy", record.energy.is_some()),
             ("carbon", record.carbon.is_some()),
+            ("newcomers", record.newcomers.is_some()),
             ("sparsity", any(|round| round.sparsity.is_some())),
             ("third party", record.third_party_bytes.is_some()),
             (
@@ -78,6 +79,7 @@ impl Has {
                 "energy",
                 "server energy",
                 "carbon",
+                "newcomers",
                 "sparsity",
                 "third party",
                 "epsilon",
@@ -115,7 +117,8 @@ pub(crate) fn columns(has: &Has, place: Place) -> Vec<Column<'static, Tree>> {
         } else if line.name.contains('{') {
             let column = |name: &String| {
                 let (split, metric) = metrics::of_column(name)?;
-                let is_wanted = needed.is_empty() || needed == split;
+                let is_of_test = split == "test" && has.others.contains(&needed);
+                let is_wanted = needed.is_empty() || needed == split || is_of_test;
                 is_wanted.then_some(())?;
                 let label = metrics::label(metric);
                 let (metric, label) = (("name", metric), ("label", &*label));
@@ -202,7 +205,7 @@ mod tests {
     use crate::tests::records as sample;
     use fedrecsim_core::Error;
     use fedrecsim_scenario::FaultSpec;
-    use fedrecsim_sim::outcome::{Losses, Waits};
+    use fedrecsim_sim::outcome::{Joined, Losses, NewcomersRecord, Waits};
 
     fn csv_of(record: &RunRecord) -> Result<String> {
         csv(record, Place::Rounds)
@@ -234,6 +237,14 @@ mod tests {
         record.third_party_bytes = Some(ByDirection::default());
         for round in &mut record.per_round {
             round.third_party_bytes = Some(ByDirection::default());
+            let test = round.accuracy.clone().unwrap_or_default().test;
+            round.newcomers = Some(NewcomersRecord {
+                after_ratings: Vec::new(),
+                joined: Some(Joined {
+                    test,
+                    ..Joined::default()
+                }),
+            });
         }
         let places = [Place::Rounds, Place::Network];
         let columns: Vec<_> = places

@@ -49,6 +49,7 @@ impl RunRecord {
             draws_negatives: outcome.draws_negatives,
             baselines: outcome.baselines,
             beyond_accuracy: outcome.beyond_accuracy,
+            newcomers: outcome.newcomers,
             participations: ParticipationTotals::of(all.clone()),
             losses: LossTotals::of(all, &scenario.faults),
             network: NetworkSummary::of(&outcome.network, &scenario.network),

@@ -6,6 +6,7 @@
 mod beyond_accuracy;
 pub(super) mod charts;
 pub(super) mod head;
+mod newcomers;
 mod systems;
 
 use std::path::Path;
@@ -65,6 +66,7 @@ fn of(record: &RunRecord, rounds: &Frame, network: &Frame) -> Result<Document> {
     blocks.extend(accuracy(record, rounds));
     blocks.extend(accuracy_of_groups(record));
     blocks.extend(beyond_accuracy::section(record, rounds));
+    blocks.extend(newcomers::newcomers(record));
     blocks.extend(cost_of_accuracy(record, rounds));
     blocks.extend(systems::participations(record));
     blocks.extend(systems::bytes(record, rounds));

@@ -307,6 +307,7 @@ fn empty(rounds: u32) -> RunRecord {
         losses: LossTotals::default(),
         network: None,
         user_groups: Vec::new(),
+        newcomers: None,
         device_bytes: DeviceBytes { users: USERS.into(), never_took_part: USERS.into(), ..DeviceBytes::default() },
         work: WorkTotals::default(),
         server_energy_j: None,
@@ -379,6 +380,7 @@ fn scenario(rounds: u32) -> Scenario {
         evaluation: EvaluationSpec::default(),
         codec: CodecSpec::default(),
         audit: None,
+        joins: None,
         overheads: Default::default(),
         privacy: Default::default(),
         network: NetworkSpec {
@@ -516,6 +518,7 @@ fn round(round: u32) -> RoundRecord {
             validation: Some(figures(hr * 0.98 + 0.01 * math::sin(t), ndcg * 0.97)),
             test: figures(hr, ndcg),
         }),
+        newcomers: None,
         bytes: ByDirection {
             up: flow(USERS, 84_200),
             down: flow(USERS, 215_316),

@@ -1,0 +1,214 @@
+//! The section on users who come in the course of the run.
+
+use crate::column::Unit;
+use crate::document::{Block, Columns};
+use crate::metrics;
+use crate::record::{Accuracy, RunRecord};
+use crate::reference::POPULARITY;
+use crate::words::{self, counted};
+use fedrecsim_sim::outcome::Newcomers;
+
+/// A line of the table.
+struct Line<'r> {
+    who: String,
+    users: u64,
+    accuracy: &'r Accuracy,
+}
+
+/// Returns the section; nothing if nobody comes in the course of the run.
+pub(super) fn newcomers(record: &RunRecord) -> Vec<Block> {
+    let Some(found) = &record.newcomers else {
+        return Vec::new();
+    };
+    let mut table = Columns::new();
+    table.add("users", |line: &Line<'_>| line.who.clone());
+    table.add("number", |line| Unit::Count.cell(Some(line.users as f64)));
+    for metric in metrics::headlines(&record.scenario.evaluation) {
+        let name = metric.name();
+        table.add(format!("{} (test)", metric.label()), move |line| {
+            Unit::Accuracy.cell(line.accuracy.get(&name).copied())
+        });
+    }
+    let how = match &found.before {
+        Some(before) => format!(
+            "Newcomers were scored before they came, after round {}: each with the parameters that the server had then, \
+             which know nothing of newcomers, and with a new device that trained on its earliest ratings alone. Those with \
+             fewer ratings are left out of a line.",
+            before.round
+        ),
+        None => {
+            "No round was evaluated before newcomers came, so that none of them was scored as new."
+                .to_owned()
+        }
+    };
+    vec![
+        Block::heading("Newcomers"),
+        Block::text(how),
+        Block::Table(table.table("Newcomers and all others", lines(record, found))),
+        Block::text(cost(record, found)),
+    ]
+}
+
+fn lines<'r>(record: &'r RunRecord, found: &'r Newcomers) -> Vec<Line<'r>> {
+    let mut lines = Vec::new();
+    let evaluated = found.before.iter().flat_map(|before| &before.after_ratings);
+    let evaluated = evaluated.map(|after| after.users);
+    let evaluated = evaluated.chain(found.joined.iter().map(|joined| joined.users));
+    let evaluated = evaluated.max().unwrap_or_default();
+    if let Some(before) = &found.before {
+        lines.push(Line {
+            who: format!("all others, after round {}", before.round),
+            users: record.size.evaluated_users,
+            accuracy: &before.others,
+        });
+    }
+    lines.extend(found.baselines.get(POPULARITY).map(|accuracy| Line {
+        who: "newcomers, by popularity among the others".to_owned(),
+        users: evaluated,
+        accuracy,
+    }));
+    let after = found.before.iter().flat_map(|before| &before.after_ratings);
+    lines.extend(after.map(|after| Line {
+        who: format!(
+            "newcomers after {}",
+            counted(after.ratings.into(), "rating")
+        ),
+        users: after.users,
+        accuracy: &after.test,
+    }));
+    lines.extend(found.joined.iter().map(|joined| Line {
+        who: format!(
+            "newcomers {} after they came",
+            words::duration(joined.since_s)
+        ),
+        users: joined.users,
+        accuracy: &joined.test,
+    }));
+    lines.extend(found.others.iter().map(|accuracy| Line {
+        who: "all others by then".to_owned(),
+        users: record.size.evaluated_users,
+        accuracy,
+    }));
+    lines
+}
+
+/// Returns in words what it takes until newcomers are served like the others.
+fn cost(record: &RunRecord, found: &Newcomers) -> String {
+    let came = format!(
+        "{} of {} come at {}.",
+        words::thousands(found.users),
+        counted(record.size.users, "user"),
+        words::duration(found.at_s)
+    );
+    let label = metrics::label(&found.metric);
+    let then = match (&found.joined, &found.warm) {
+        (None, _) => format!(
+            "The run ended before that, at {}: nobody has come.",
+            words::duration(record.virtual_time_s)
+        ),
+        (Some(_), Some(warm)) => format!(
+            "In round {}, the mean {label} over newcomers first was 95 % of the mean over the others: {} after they \
+             came, when the device of one of them had sent and received {} in the mean.",
+            warm.round,
+            words::duration(warm.since_s),
+            words::bytes(warm.bytes_per_user)
+        ),
+        (Some(joined), None) => format!(
+            "In the {} after that, the mean {label} over newcomers was never 95 % of the mean over the others.",
+            words::duration(joined.since_s)
+        ),
+    };
+    format!("{came} {then}")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeMap;
+
+    use fedrecsim_sim::outcome::{AfterRatings, BeforeJoin, Joined, Warm};
+
+    use super::*;
+    use crate::run::document;
+    use crate::tests::records as sample;
+
+    fn value(of: f64) -> Accuracy {
+        BTreeMap::from([("hr@10".to_owned(), of), ("ndcg@10".to_owned(), of / 2.0)])
+    }
+
+    /// Returns the page of a run in which 94 users come at 30 s.
+    fn page(change: impl FnOnce(&mut Newcomers)) -> String {
+        let after = |(ratings, users)| AfterRatings {
+            ratings,
+            users,
+            test: value(0.4 + f64::from(ratings) / 100.0),
+        };
+        let mut found = Newcomers {
+            users: 94,
+            at_s: 30.0,
+            before: Some(BeforeJoin {
+                round: 8,
+                after_ratings: [(0, 94), (10, 61)].map(after).into(),
+                others: value(0.6),
+            }),
+            baselines: BTreeMap::from([(POPULARITY.to_owned(), value(0.41))]),
+            joined: Some(Joined {
+                users: 94,
+                since_s: 12.0,
+                bytes: 9_400_000,
+                test: value(0.59),
+            }),
+            others: Some(value(0.61)),
+            metric: "ndcg@10".to_owned(),
+            warm: Some(Warm {
+                round: 11,
+                since_s: 9.0,
+                bytes_per_user: 75_000.0,
+            }),
+        };
+        change(&mut found);
+        let mut record = sample::run(24);
+        record.newcomers = Some(found);
+        document(&record).unwrap().markdown()
+    }
+
+    /// If this fails, a reader cannot tell after which round newcomers were scored, how many of them, or
+    /// what it cost until they were served like the others.
+    #[test]
+    fn a_page_tells_what_newcomers_get_and_what_it_costs() {
+        let text = page(|_| ());
+        for part in [
+            "## Newcomers",
+            "were scored before they came, after round 8:",
+            "| all others, after round 8 | 943 | 0.6000 | 0.3000 |",
+            "| all others by then | 943 | 0.6100 | 0.3050 |",
+            "| newcomers, by popularity among the others | 94 | 0.4100 | 0.2050 |",
+            "| newcomers after 0 ratings | 94 | 0.4000 |",
+            "| newcomers after 10 ratings | 61 | 0.5000 |",
+            "| newcomers 12.0 s after they came | 94 | 0.5900 |",
+            "94 of 943 users come at 30.0 s. In round 11, the mean NDCG@10",
+            "9.00 s after they came",
+            "75.0 kB in the mean",
+        ] {
+            assert!(text.contains(part), "no {part:?} in {text}");
+        }
+        let never_warm = page(|found| found.warm = None);
+        assert!(never_warm.contains("was never 95 %"), "{never_warm}");
+    }
+
+    /// If this fails, nobody notices that newcomers came too late or too early for a finding.
+    #[test]
+    fn newcomers_whom_no_round_has_seen_are_warned_of() {
+        let late = page(|found| {
+            (found.joined, found.others, found.warm) = (None, None, None);
+        });
+        for part in ["Nobody has come.", "The run ended before that"] {
+            assert!(late.contains(part), "no {part:?} in {late}");
+        }
+        let early = page(|found| found.before = None);
+        for part in ["Nobody was scored as new.", "No round was evaluated before"] {
+            assert!(early.contains(part), "no {part:?} in {early}");
+        }
+        assert!(!page(|_| ()).contains("Nobody"));
+    }
+}
