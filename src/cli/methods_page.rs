@@ -78,6 +78,10 @@ fn section(entry: &Entry, (traffic, kept): (&Traffic, Option<Vec<Kept>>), keys: 
     if traffic.has_personal_downloads {
         rows.push(("downloads", "each user has one of its own".to_owned()));
     }
+    if traffic.sends_chosen_rows {
+        let rule = "rows that the server chooses for each step; whoever is evaluated, all rows";
+        rows.push(("downloads", rule.to_owned()));
+    }
     if traffic.needs_everybody {
         rows.push(("needs", "everybody in every step".to_owned()));
     }

@@ -40,6 +40,14 @@ pub trait Server: Send {
         Download::Shared(self.model().clone())
     }
 
+    /// Returns what users download who are evaluated now, if that is something else than
+    /// [`Self::download`]; `None`, which is the default, if it is the same. Participants may get a
+    /// part of the model that is not enough to score with. A method that returns something says so
+    /// in its traffic ([`sends_chosen_rows`](fedrecsim_scenario::Traffic::sends_chosen_rows)).
+    fn download_to_score(&self) -> Option<Download> {
+        None
+    }
+
     /// Returns whether the next step needs uploads. Otherwise nobody is invited, and the server
     /// steps with an empty accumulator.
     fn needs_participants(&self) -> bool {

@@ -47,6 +47,7 @@ pub(super) fn found_out(method: &dyn Method) -> Traffic {
     Traffic {
         blocks,
         has_personal_downloads: matches!(server.download(), Download::PerUser(_)),
+        sends_chosen_rows: server.download_to_score().is_some(),
         trains_on_sampled_rows: method.trains_on_sampled_rows(),
         keeps_personal_tables: client.personal_table().is_ok_and(|table| table.is_some()),
         needs_everybody: false,

@@ -24,6 +24,9 @@ pub struct Traffic {
     pub blocks: Vec<TrafficBlock>,
     /// Whether each user has a download of its own.
     pub has_personal_downloads: bool,
+    /// Whether participants download rows that the server chooses for each step, and those who are
+    /// evaluated all rows.
+    pub sends_chosen_rows: bool,
     /// Whether training reads no other rows of downloaded item tables than those of the
     /// participation's samples.
     pub trains_on_sampled_rows: bool,

@@ -178,6 +178,7 @@ impl<M: Declare> Declared<M> {
             ]
             .concat(),
             has_personal_downloads: false,
+            sends_chosen_rows: false,
             trains_on_sampled_rows: keeps_nothing(&blocks) && method.trains_on_sampled_rows(),
             keeps_personal_tables: personal.any(|block| block.is_kept || block.is_personal_table()),
             needs_everybody: false,

@@ -407,6 +407,11 @@ impl Traffic {
                                    would have the server keep versions for each user";
                     found.push((format!("{key}.delta"), message.to_owned()));
                 }
+                if self.sends_chosen_rows && choice.sends_differences() {
+                    let message = "this method sends other rows in each step, so `delta = true` \
+                                   would have devices set those of the step before to zero";
+                    found.push((format!("{key}.delta"), message.to_owned()));
+                }
                 if choice.selects_needed_rows()
                     && let Some(message) = self.without_needed_rows(spec, block)
                 {
@@ -491,6 +496,7 @@ mod tests {
                 block("counts", true, false),
             ],
             has_personal_downloads: true,
+            sends_chosen_rows: false,
             trains_on_sampled_rows: false,
             keeps_personal_tables: false,
             needs_everybody: false,

@@ -53,7 +53,13 @@ impl ServerActor {
     /// As [`Self::next_download`].
     pub(super) fn download_to_score(&mut self) -> Result<Arc<Download>> {
         let world = Arc::clone(&self.world);
-        self.present_download(world.candidates.evaluated_users())
+        match self.server.download_to_score() {
+            None => self.present_download(world.candidates.evaluated_users()),
+            Some(content) => {
+                let phase = self.server.phase();
+                Download::encode(self.version, phase, content, &world).map(Arc::new)
+            }
+        }
     }
 
     /// Returns the model, and the download that it is scored with.
