@@ -69,6 +69,7 @@ fn fewer_bits_are_fewer_bytes_for_every_method() {
         "fedncf",
         "fedrecon",
         "fcf",
+        "fcf-bts",
         "fedgram",
         "fedspec",
         "privirec",
@@ -95,6 +96,29 @@ fn fewer_bits_are_fewer_bytes_for_every_method() {
             "{method}: {up} to {less_up}, {down} to {less_down}"
         );
     }
+}
+
+/// If this fails, rows that the server has not chosen take bytes, or whoever is evaluated does not
+/// download all rows.
+#[test]
+fn chosen_rows_alone_travel_and_all_are_scored_with() {
+    let rows = [
+        "codec.uplink=\"rows-f32\"",
+        "codec.downlink=\"rows-f32\"",
+        "network.dropout=0",
+    ];
+    let run_of = |share| {
+        let share = format!("method={{ fcf-bts = {{ row_share = {share} }} }}");
+        run(small_with("random", &[&rows[..], &[&share]].concat()), 2)
+    };
+    let (all, some) = (run_of("1"), run_of("0.1"));
+    let sent = |outcome: &Outcome| [outcome.bytes.up.sent, outcome.bytes.down.sent];
+    for (whole, part) in sent(&all).into_iter().zip(sent(&some)) {
+        assert!(8 * part < whole, "{part} of {whole}");
+    }
+    let inference = |outcome: &Outcome| outcome.rounds.last().unwrap().inference_bytes;
+    assert_eq!(inference(&some), inference(&all));
+    assert!(inference(&some) > Some(40 * 150 * 32 * 4));
 }
 
 /// If this fails, the codec of one block is used for another.
@@ -181,6 +205,10 @@ fn compositions_that_contradict_themselves_or_the_method_are_refused() {
         (
             &["method=\"metamf\"", "codec.downlink={ delta = true }"],
             &["a download per user", "versions for each user"],
+        ),
+        (
+            &["method=\"fcf-bts\"", "codec.downlink={ delta = true }"],
+            &["other rows in each step", "to zero"],
         ),
     ] {
         let workshop = Workshop::new();

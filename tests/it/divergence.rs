@@ -135,7 +135,7 @@ fn an_explosion_in_the_first_round_leaves_a_report_without_rounds() {
 }
 
 /// For every method that moves along gradients, parameters that make it explode.
-const EXPLODING_RATES: [(&str, &str); 26] = [
+const EXPLODING_RATES: [(&str, &str); 27] = [
     ("fedrap", "{ learning_rate_network = 1e30 }"),
     ("feddad", "{ learning_rate_users = 1e30 }"),
     ("pfedrec", "{ learning_rate = 1e20 }"),
@@ -152,6 +152,7 @@ const EXPLODING_RATES: [(&str, &str); 26] = [
     ("metamf", "{ learning_rate = 1e30, hidden_units = 64 }"),
     // After two such steps the table is infinite in single precision.
     ("fcf", "{ server_rate = 3e38 }"),
+    ("fcf-bts", "{ server_rate = 3e38, row_share = 1 }"),
     ("fedrec-pmf", "{ learning_rate = 1e20 }"),
     ("fedrec-svdpp", "{ learning_rate = 1e20 }"),
     (

@@ -159,6 +159,7 @@ const ARMS: &[(&str, &str, Data, Expected)] = &[
         WellAbove,
     ),
     ("fcf", "{}", Positives, WellAbove),
+    ("fcf-bts", "{ row_share = 0.5 }", Positives, WellAbove),
     ("fedgram", "{}", Positives, WellAbove),
     ("fedspec", "{}", Positives, WellAbove),
     ("privirec", "{}", Positives, WellAbove),

@@ -71,6 +71,47 @@ impl Fcf {
         let gram = WeightedGram::Matrix(&gram);
         solver.user_vector(gram, table, positives, self.regularization)
     }
+
+    /// Solves for x_u in `table`, which has all rows of Y or some, and returns the gradients of these
+    /// rows. The positives are rows of `table`, ascending, each with a factor of alpha.
+    ///
+    /// # Errors
+    /// Those of [`solved`], and [`Error::Diverged`].
+    pub(super) fn gradients(
+        &self,
+        table: &Table,
+        weighted: (&[u32], &[f64]),
+        task: &LocalTask<'_>,
+        solver: &mut LeastSquares,
+    ) -> Result<Gradients> {
+        let vector = solved(task, self.solve(table, weighted, solver))?;
+        let row = |item: &u32| score(&vector, table.row(*item as usize));
+        let positives = weighted.0;
+        let loss: f64 = positives.iter().map(|item| (1.0 - row(item)).powi(2)).sum();
+        let gradients = item_gradients(&vector, table, weighted, self.confidence);
+        task.check_magnitude("gradient", largest_magnitude(&gradients))?;
+        let (count, shape) = (positives.len(), table.shape());
+        let (m, k) = (shape.rows as u64, shape.dimension as u64);
+        Ok(Gradients {
+            gradients: Table::new(shape, gradients),
+            loss: loss / count.max(1) as f64,
+            work: Work {
+                // Every row is read for Y^T Y and again for its gradient.
+                row_visits: 2 * m,
+                multiply_adds: m * k * (k + 1) / 2
+                    + LeastSquares::multiply_adds(count, shape.dimension)
+                    + 2 * m * k,
+            },
+        })
+    }
+}
+
+/// What a device finds for the rows of a table.
+pub(super) struct Gradients {
+    pub gradients: Table,
+    /// The mean squared error of the positives among the rows.
+    pub loss: f64,
+    pub work: Work,
 }
 
 impl Declare for Fcf {
@@ -123,23 +164,9 @@ impl Declare for Fcf {
         let table = table_of(task.model, "Y");
         let (positives, factors) = training_weights((&task.own, task.user), self.recency.as_ref())?;
         let weighted = (&positives[..], &factors[..]);
-        let vector = self.solve(table, weighted, &mut scratch.least_squares);
-        let vector = solved(task, vector)?;
-        let row = |item: &u32| score(&vector, table.row(*item as usize));
-        let loss: f64 = positives.iter().map(|item| (1.0 - row(item)).powi(2)).sum();
-        let gradients = item_gradients(&vector, table, weighted, self.confidence);
-        task.check_magnitude("gradient", largest_magnitude(&gradients))?;
-        let (count, shape) = (positives.len(), table.shape());
-        let (m, k) = (shape.rows as u64, shape.dimension as u64);
-        let work = Work {
-            // Every row is read for Y^T Y and again for its gradient.
-            row_visits: 2 * m,
-            multiply_adds: m * k * (k + 1) / 2
-                + LeastSquares::multiply_adds(count, shape.dimension)
-                + 2 * m * k,
-        };
-        let update = ModelUpdate::of_table(TableUpdate::whole(Table::new(shape, gradients)));
-        Ok(Trained::new(update, loss / count.max(1) as f64, work))
+        let found = self.gradients(table, weighted, task, &mut scratch.least_squares)?;
+        let update = ModelUpdate::of_table(TableUpdate::whole(found.gradients));
+        Ok(Trained::new(update, found.loss, found.work))
     }
 
     fn scorer<'a>(&'a self, _: &'a Own, context: ScoringContext<'a>) -> Scoring<'a> {

@@ -83,6 +83,7 @@ mod colr;
 pub mod declare;
 mod entry;
 mod fcf;
+mod fcf_bts;
 mod fedca;
 mod fedcia;
 mod fedem;

@@ -32,6 +32,7 @@ pub static METHODS: &[Entry] = &[
     super::colr::ENTRY,
     super::metamf::ENTRY,
     super::fcf::ENTRY,
+    super::fcf_bts::ENTRY,
     super::fedgram::ENTRY,
     super::fedspec::ENTRY,
     super::privirec::ENTRY,

@@ -118,6 +118,7 @@ fn no_upload_moves_a_sum_by_more_than_the_clip() {
         ("fedrap", None),
         ("colr", None),
         ("fcf", None),
+        ("fcf-bts", None),
         ("fedcia", None),
         ("fedcia-gsp", None),
         ("lightfr", None),

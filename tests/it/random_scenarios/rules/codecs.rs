@@ -6,11 +6,12 @@ use super::Draft;
 use super::kinds::{AT_SERVER, SINGLE_UPLOADS};
 
 impl Draft {
-    /// Has only downloads that all users share, and that are differences, begin with a seed.
+    /// Has only downloads that are the same for all users, and of the same rows, be differences, and
+    /// only these begin with a seed.
     pub(super) fn mend_codecs(&mut self) {
-        let has_own_downloads = self.has_own_downloads();
+        let have_no_versions = self.has_own_downloads() || self.is_one_of(&["fcf-bts"]);
         if let Some(Value::Table(downlink)) = self.0.get_mut("codec.downlink")
-            && has_own_downloads
+            && have_no_versions
         {
             downlink.insert("delta".to_owned(), Value::Boolean(false));
         }
