@@ -31,6 +31,7 @@ pub struct Block {
     /// How a device goes on from its own version; `None` if it starts from what it downloads.
     pub(crate) goes_on: Option<GoesOn>,
     pub(crate) is_optional: bool,
+    pub(crate) is_of_own_items: bool,
     /// The table that all rows are pulled to, and the weight of their distance.
     pub(crate) pull: Option<(&'static str, f64)>,
     /// What draws rows of one label together.
@@ -218,6 +219,7 @@ impl Block {
             is_kept: false,
             goes_on: None,
             is_optional: false,
+            is_of_own_items: false,
             pull: None,
             contrast: None,
             rule: ServerRule::MEAN,
@@ -318,6 +320,13 @@ impl Block {
     /// Lets the server leave the block, and those that are declared after it, out of a download.
     pub fn optional(mut self) -> Self {
         self.is_optional = true;
+        self
+    }
+
+    /// Has devices read and train no other rows of an item table than those of their users' items,
+    /// where they have all blocks in one slice ([`Own::flat`](super::Own::flat)).
+    pub(crate) fn of_own_items(mut self) -> Self {
+        self.is_of_own_items = true;
         self
     }
 

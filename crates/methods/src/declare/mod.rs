@@ -33,6 +33,7 @@ pub use score::{Loss, Optimizer, Product, Score, Training};
 
 mod blocks;
 mod controls;
+mod flat;
 pub(crate) mod learn;
 mod method;
 mod own;
