@@ -50,6 +50,7 @@ compare "FedMF, k = 100" --set 'method={ fedmf = { latent_dimension = 100 } }' "
 for method in fedncf fedrecon feddad colr gpfedrec fedca fedem fedea cofedrec fedcia fedcia-gsp lightfr metamf fcf fcf-bts fedgram fedspec privirec fedtide fedpergnn centrap mf ease ials itemknn bpr-mf ncf; do
     compare "$method" --set "method={ $method = {} }" "$@"
 done
+compare "FedDAE" --set 'method={ feddae = { latent_dimension = 8, outer_units = 40, inner_units = 19, gate_units = 8 } }' "$@"
 compare "LightGCN, k = 119" --set 'method={ lightgcn = { latent_dimension = 119 } }' "$@"
 compare "Laplace noise" --set 'privacy={ laplace = { scale = 0.1 } }' --set 'codec.uplink="dense-f32"' "$@"
 compare "FedRAP, noise" --set 'method.fedrap.noise={ at = "gradient", clip_norm = 0.1, multiplier = 1.0 }' "$@"

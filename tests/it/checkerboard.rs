@@ -76,6 +76,9 @@ pub(crate) fn quickly(name: &str) -> Vec<String> {
             "method.{name}={{ learning_rate = 0.05, mixed_share = 1, similarity = 0 }}"
         ),
         "fedcia" => "method.fedcia={ learning_rate = 0.05, local_epochs = 5, alignment_steps = 20 }".to_owned(),
+        "feddae" => "method.feddae={ latent_dimension = 8, outer_units = 32, inner_units = 16, gate_units = 8, \
+                     learning_rate = 0.01, server_rate = 0.02 }"
+            .to_owned(),
         "fcf-bts" => "method.fcf-bts={ row_share = 0.5 }".to_owned(),
         "metamf" => "method.metamf={ learning_rate = 0.01, hidden_units = 128 }".to_owned(),
         "centrap" => {

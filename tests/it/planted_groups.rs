@@ -172,6 +172,20 @@ const ARMS: &[(&str, &str, Data, Expected)] = &[
     ("fedcia-gsp", "{}", Positives, WellAbove),
     ("lightfr", "{}", Positives, WellAbove),
     (
+        "feddae",
+        "{ latent_dimension = 8, outer_units = 32, inner_units = 16, gate_units = 8, learning_rate = 0.01, \
+         server_rate = 0.02 }",
+        Positives,
+        WellAbove,
+    ),
+    (
+        "feddae",
+        "{ variant = \"paper\", latent_dimension = 8, outer_units = 32, inner_units = 16, gate_units = 8, \
+         learning_rate = 0.01, server_rate = 0.02 }",
+        Positives,
+        WellAbove,
+    ),
+    (
         "fedtide",
         "{ period_days = 2, periods = 1 }",
         Positives,

@@ -66,6 +66,10 @@ pub fn parameters_for_few_users(method: &str) -> Option<&'static str> {
         "fedpergnn" => Some("{ latent_dimension = 8, own_items = 6, neighbours_per_item = 4 }"),
         // As many steps as by default would take a tenth of a second of each training and scoring.
         "fedcia" => Some("{ latent_dimension = 8, alignment_steps = 5 }"),
+        // The default widths have millions of parameters, and no test depends on them.
+        "feddae" => {
+            Some("{ latent_dimension = 4, outer_units = 16, inner_units = 8, gate_units = 4 }")
+        }
         // The default width would take half a second of training, and no test depends on it.
         "metamf" => Some("{ hidden_units = 64 }"),
         _ => None,

@@ -86,6 +86,7 @@ mod fcf;
 mod fcf_bts;
 mod fedca;
 mod fedcia;
+mod feddae;
 mod fedem;
 mod fedgram;
 pub mod fedmf;

@@ -26,6 +26,7 @@ pub static METHODS: &[Entry] = &[
     super::fedcia::ENTRY,
     super::fedcia::gsp::ENTRY,
     super::lightfr::ENTRY,
+    super::feddae::ENTRY,
     super::fedmf::ENTRY,
     super::fedncf::ENTRY,
     super::fedrecon::ENTRY,

@@ -122,6 +122,7 @@ fn no_upload_moves_a_sum_by_more_than_the_clip() {
         ("fedcia", None),
         ("fedcia-gsp", None),
         ("lightfr", None),
+        ("feddae", None),
         ("fedncf", None),
     ] {
         let option = option.map(|option| format!("method.{method}.{option}=true"));
