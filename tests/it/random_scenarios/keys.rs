@@ -148,6 +148,7 @@ fn dataset() -> Vec<Key> {
         maybe("dataset.generator.popularity_exponent", zero_or(1e-2, 3.0)),
         maybe("dataset.generator.taste_dimension", integer(1..=64)),
         maybe("dataset.generator.taste_strength", zero_or(1e-2, 20.0)),
+        maybe("dataset.generator.device_correlation", real(-1.0, 1.0)),
     ]
 }
 

@@ -67,6 +67,7 @@ impl Draft {
             self.set("method", "popularity");
         }
         self.mend_joins(&population);
+        self.mend_device_correlation();
         self.let_all_take_part_in_every_step();
         self
     }

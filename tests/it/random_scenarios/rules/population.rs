@@ -56,6 +56,13 @@ impl Draft {
         }
     }
 
+    /// Lets tastes go with devices only where these differ by a lognormal spread.
+    pub(super) fn mend_device_correlation(&mut self) {
+        if self.real("devices.speed.lognormal.log_sigma", 0.0) == 0.0 {
+            self.0.remove("dataset.generator.device_correlation");
+        }
+    }
+
     pub(super) fn in_a_file(&mut self) -> Population {
         self.remove_below("dataset.generator");
         if self.is("dataset.name", "delimited") {
