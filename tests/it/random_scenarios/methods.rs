@@ -171,7 +171,7 @@ fn method() -> Vec<Key> {
         maybe("method.lightfr.code_length", small_dimension()),
         maybe("method.lightfr.regularization", zero_or(1e-3, 2.0)),
         maybe("method.lightfr.most_sweeps", integer(1..=20)),
-        maybe("method.lightfr.lowest_rating", real(-1.0, 1.0)),
+        maybe("method.lightfr.lowest_rating", real(-1.0, 0.9)),
         maybe("method.lightfr.highest_rating", real(1.1, 5.0)),
         maybe(
             "method.feddae.variant",
