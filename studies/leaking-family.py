@@ -29,10 +29,9 @@ def take(folder):
 
 
 def read():
-    """Returns the figures by arm and figure, and the number of seeds of each arm."""
+    """Returns the figures by arm and figure."""
     with open(CSV, newline="") as lines:
-        rows = list(csv.DictReader(lines))
-    return {(row["arm"], row["figure"]): float(row["mean"]) for row in rows}, {row["arm"]: row["runs"] for row in rows}
+        return {(row["arm"], row["figure"]): float(row["mean"]) for row in csv.DictReader(lines)}
 
 
 def short(value):
@@ -48,7 +47,7 @@ def against(value, other, name):
 
 def page_part():
     """Returns what stands between the two marks."""
-    figures, runs = read()
+    figures = read()
 
     def arm(method, negatives, server="its own"):
         return f"method={method}, negatives={negatives}, server={server}"
@@ -57,25 +56,24 @@ def page_part():
         return figures[arm(*of), "hr@10"]
 
     def cell(name):
-        values = [figures.get((name, figure)) for figure in FIGURES]
-        return "-" if None in values else " / ".join(map(short, values))
+        value = figures.get((name, "hr@10"))
+        return "-" if value is None else short(value)
 
     judged = [("unrated",), ("unrated", "none"), ("not-in-train",), ("not-in-train", "none"), ("not-in-train", "mean")]
     there = [method for method in METHODS if all((arm(method, *pool), "hr@10") in figures for pool in judged)]
     popularity = figures["popularity", "hr@10"]
     lines = [
-        "| HR@10 / NDCG@10 | its protocol | the same, nothing shared | symmetric | on a device | the same, nothing shared "
-        "| the same, plain mean | seeds |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|",
+        "| HR@10 | its protocol | nothing shared | symmetric | on a device | and nothing shared | and plain mean |",
+        "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for method in there:
         pools = [("unrated",), ("unrated", "none"), ("symmetric",), ("not-in-train",)]
         pools += [("not-in-train", "none"), ("not-in-train", "mean")]
         cells = [cell(arm(method, *pool)) for pool in pools]
-        lines.append(f"| {METHODS[method]} | {' | '.join(cells)} | {runs[arm(method, 'not-in-train')]} |")
+        lines.append(f"| {METHODS[method]} | {' | '.join(cells)} |")
     for name in ("fedmf, negatives=not-in-train", "popularity"):
         title = name.split(",")[0].replace("fedmf", "FedMF")
-        lines.append(f"| {title} | - | - | - | {cell(name)} | - | - | {runs[name]} |")
+        lines.append(f"| {title} | - | - | - | {cell(name)} | - | - |")
     lines.append("")
     survive = 0
     for method in there:
