@@ -107,7 +107,7 @@ fn newcomers(users: &JoinUsers, dataset: &Dataset, streams: Streams) -> Result<V
             .map_err(|error| error.within("joins.users.names"))?,
         JoinUsers::Share(share) => {
             let all = dataset.users_with_history();
-            // One more user displaces at most one of the others.
+            // Each user draws a key of its own, so that one more user displaces at most one other.
             let key = |user: UserId| {
                 let mut stream = streams.named("joins/users", u64::from(user.0), 0);
                 (stream.open_unit().to_bits(), user)

@@ -80,7 +80,7 @@ impl Popularity {
     }
 
     /// Returns the self-information of an item in bits: -log2 of the share of users who have rated it.
-    /// One that nobody has rated counts as if one user had, since it would be infinite.
+    /// An item that nobody has rated counts as rated by one user, so that its value is finite.
     pub(super) fn self_information_bits(&self, item: usize) -> f64 {
         let raters = f64::from(self.counts[item].max(1));
         math::log2(f64::from(self.users.max(1)) / raters)
@@ -96,7 +96,8 @@ mod tests {
     /// items are ordered by chance.
     #[test]
     fn head_and_tail_have_a_fifth_of_the_ratings_each() {
-        // Of ten ratings, the head has those before the second and the tail those after the eighth.
+        // There are ten ratings. An item is in the head if fewer than two ratings stand before it, and in
+        // the tail if eight or more do.
         let popularity = Popularity::new(vec![1, 3, 0, 4, 1, 1], 5);
         assert_eq!(popularity.order(), [3, 1, 0, 4, 5, 2]);
         // Before item 3 are no ratings, before 1 are 4, before 0 are 7, before 4 are 8.

@@ -21,7 +21,7 @@ mod tests;
 pub(crate) const ENTRY: Entry = Entry::of::<FcfBts>();
 
 choices! {
-    /// Who chooses the rows.
+    /// How the server chooses the rows that travel.
     pub(crate) enum Choice {
         /// A bandit, by Thompson sampling.
         Bandit,
@@ -54,7 +54,7 @@ parameters! {
         /// Share of the rows that travel in a step. Frames are shorter if the codecs of both
         /// directions select rows, as `rows-f32` does.
         row_share: f64 = 0.1, > 0.0, <= 1.0;
-        /// Who chooses the rows.
+        /// How the server chooses the rows that travel.
         choice: Choice = Choice::Bandit;
         /// What a gradient is worth to the bandit.
         reward: Reward = Reward::Change;
@@ -63,7 +63,7 @@ parameters! {
     }
 }
 
-/// The method, with the randomness of its choices.
+/// FCF whose server chooses the rows that travel, with the streams that it draws from.
 pub(crate) struct FcfBts {
     parameters: FcfBtsParameters,
     fcf: Fcf,

@@ -9,7 +9,7 @@ keys! {
     /// invites them, and nothing counts what they have rated. The accuracy of a round is the mean
     /// over the other users, and newcomers have figures of their own.
     pub struct JoinsSpec with required keys {
-        /// Who they are.
+        /// Which users come later.
         users: JoinUsers;
         /// The virtual time at which they come, in seconds. From then on they take part as everybody
         /// does.
