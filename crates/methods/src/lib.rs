@@ -105,6 +105,7 @@ mod lightfr;
 mod lightgcn;
 mod metamf;
 mod mf;
+mod mixtures;
 mod ncf;
 mod network;
 mod own_noise;

@@ -3,33 +3,20 @@
 //!
 //! The user vector u is private, and each device has an item table E of its own, which it goes on
 //! from in every participation. It sends the table, with the principal directions of the rows that
-//! it has trained. The server draws some of the senders and [mixes](mix) their tables for each of
+//! it has trained. The server draws some of the senders and [mixes](super::mixtures) their tables for each of
 //! them. Who is drawn moves its table a little towards the mixture; all others receive nothing.
 
-use self::mix::{Mixing, Mixtures};
-use super::choices;
 use super::declare::learn;
+use super::mixtures::{Mixing, Mixture, Mixtures};
 use super::prelude::*;
 use super::user_tables::{self, MakingServer, number_of_samples};
-use principal::Principal;
+use fedrecsim_model::algebra::Principal;
 
-pub(crate) mod mix;
-mod principal;
 #[cfg(test)]
 mod tests;
 
 /// Describes the method to the registry.
 pub(crate) const ENTRY: Entry = Entry::of::<FedCa>();
-
-choices! {
-    /// How alike two users are.
-    pub(crate) enum Mixture {
-        /// By scores on each table's first principal component. Directions are of all samples.
-        PublishedCode,
-        /// By the squared distance of whole tables. Directions are of positives alone.
-        Paper,
-    }
-}
 
 parameters! {
     /// Parameters of FedCA; the defaults are the published ones.

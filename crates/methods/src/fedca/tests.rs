@@ -1,9 +1,9 @@
 #![allow(clippy::unwrap_used)]
 //! Compares mixtures with the specification's example, and a training with plain arithmetic.
 
-use super::mix::{alignment, composite, likeness, on_simplex};
 use super::*;
 use crate::declare::Declared;
+use crate::mixtures::{alignment, composite, likeness, on_simplex};
 use crate::server::{Download, StepWeights, WeightTotals};
 use crate::tests::{holding, problem_of, with_step};
 use fedrecsim_core::math::gradient::numeric_gradient;

@@ -3,15 +3,14 @@
 //!
 //! The user vector u and a small network A are private, and each device has an item table E of its
 //! own, which it goes on from in every participation and sends. The server draws some of the
-//! senders and [mixes](super::fedca::mix) their tables for each of them, as FedCA does without
+//! senders and [mixes](super::mixtures) their tables for each of them, as FedCA does without
 //! directions. Who has received a mixture G moves each row of E towards that of G, by the share of
 //! the way that A says. All others train alone. In FedEM slopes pass through A; in FedEA A alone
 //! learns from moved rows.
 
 use super::declare::learn::adapter::Adapter;
 use super::declare::{learn, private_perceptron};
-use super::fedca::Mixture;
-use super::fedca::mix::{Mixing, Mixtures};
+use super::mixtures::{Mixing, Mixture, Mixtures};
 use super::prelude::*;
 use super::user_tables::{self, MakingServer, number_of_samples};
 

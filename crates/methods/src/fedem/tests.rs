@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::declare::Declared;
-use crate::fedca::mix::{composite, on_simplex};
+use crate::mixtures::{composite, on_simplex};
 use crate::tests::{holding, problem_of, score};
 use fedrecsim_core::math::gradient::numeric_gradient;
 use fedrecsim_core::{InvitationId, Round};

@@ -30,9 +30,8 @@ impl Rated {
             bits.map(|(d, b)| f64::from(d * b)).sum::<f64>()
         };
         let errors = self.items.iter().zip(&self.targets);
-        let mut errors: Vec<f64> = errors
-            .map(|(item, target)| target - product(item))
-            .collect();
+        let errors = errors.map(|(item, target)| target - product(item));
+        let mut errors: Vec<f64> = errors.collect();
         for sweep in 1..=most as usize {
             let mut has_changed = false;
             for (k, bit) in code.iter_mut().enumerate() {

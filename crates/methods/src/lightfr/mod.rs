@@ -39,9 +39,11 @@ parameters! {
 impl LightFr {
     /// Returns the product of codes that a rating asks for.
     fn target(&self, rating: f32) -> f64 {
-        let length = f64::from(self.code_length);
-        let share =
-            (f64::from(rating) - self.lowest_rating) / (self.highest_rating - self.lowest_rating);
+        let (length, range) = (
+            f64::from(self.code_length),
+            self.highest_rating - self.lowest_rating,
+        );
+        let share = (f64::from(rating) - self.lowest_rating) / range;
         (2.0 * length * (share.clamp(0.0, 1.0) + 0.01) - length).trunc()
     }
 
@@ -51,11 +53,9 @@ impl LightFr {
         let (rated, ratings) = last_ratings(own);
         let count = rated.len();
         let targets = ratings.into_iter().map(|rating| self.target(rating));
-        let counting = rated
-            .into_iter()
-            .zip(targets)
-            .filter(|(item, target)| *target > 0.0 && positives.binary_search(item).is_ok());
-        let (items, targets) = counting.unzip();
+        let mut all: Vec<(u32, f64)> = rated.into_iter().zip(targets).collect();
+        all.retain(|(item, target)| *target > 0.0 && positives.binary_search(item).is_ok());
+        let (items, targets) = all.into_iter().unzip();
         (Rated { items, targets }, count)
     }
 }
@@ -89,10 +89,9 @@ impl Declare for LightFr {
         Some("devices send pulls, which only the server turns into codes");
 
     fn resolve(parameters: &mut Self) -> Vec<ParameterFault> {
-        let is_range = parameters.lowest_rating < parameters.highest_rating;
-        let fault =
-            || ParameterFault::wrong("highest_rating", "it has to be above `lowest_rating`");
-        (!is_range).then(fault).into_iter().collect()
+        let remedy = "it has to be above `lowest_rating`";
+        let fault = ParameterFault::wrong("highest_rating", remedy);
+        Vec::from_iter((parameters.lowest_rating >= parameters.highest_rating).then_some(fault))
     }
 
     fn new(parameters: Self, _problem: &Problem) -> Self {
@@ -119,27 +118,23 @@ impl Declare for LightFr {
     }
 
     /// Sends the pulls, negative as gradients are.
-    fn train(
-        &self,
-        own: &mut Own,
-        task: &LocalTask<'_>,
-        _scratch: &mut Scratch,
-    ) -> Result<Trained> {
+    fn train(&self, own: &mut Own, task: &LocalTask<'_>, _: &mut Scratch) -> Result<Trained> {
         let (table, (rated, count)) = (table_of(task.model, "d"), self.rated(&task.own));
         let code = own.get_mut("b");
         let hold = 2.0 * self.regularization * count as f64;
         let (errors, sweeps) = rated.sweep(code, table, (hold, self.most_sweeps));
         let code = &*code;
-        let pulls: Vec<f32> = errors
-            .iter()
-            .flat_map(|error| code.iter().map(move |bit| -*error as f32 * bit))
+        let of_items = errors.iter().map(|error| -*error as f32);
+        let pulls: Vec<f32> = of_items
+            .flat_map(|pull| code.iter().map(move |bit| pull * bit))
             .collect();
         task.check_values("the pull at d", &pulls)?;
         let squares: f64 = errors.iter().map(|error| error * error).sum();
-        let visits = rated.items.len() * (sweeps + 2);
+        let row_visits = (rated.items.len() * (sweeps + 2)) as u64;
+        let multiply_adds = row_visits * code.len() as u64;
         let work = Work {
-            row_visits: visits as u64,
-            multiply_adds: (visits * code.len()) as u64,
+            row_visits,
+            multiply_adds,
         };
         let loss = squares / errors.len().max(1) as f64;
         let update = TableUpdate::listed(table.shape(), rated.items, &pulls, 1.0)?;

@@ -10,7 +10,8 @@
 //! `blocked` adds products of matrices to matrices, for an inverse by several threads.
 //! `product` multiplies by it, `gram` adds rows up, and `cholesky` solves positive definite systems
 //! and inverts their matrices. `eigen` and `svd` decompose by Jacobi rotations, `qr` makes columns
-//! orthonormal, and `nystroem` finds leading eigenvectors.
+//! orthonormal, `nystroem` finds leading eigenvectors, and `principal` the principal components of
+//! rows.
 //!
 //! Symmetric matrices are described by their upper triangle. Elements below the diagonal are not
 //! read, except where a function says so. Wrong shapes are defects of the caller, and panic.
@@ -21,6 +22,7 @@ mod cholesky;
 mod eigen;
 mod gram;
 mod nystroem;
+mod principal;
 mod product;
 mod qr;
 mod svd;
@@ -34,6 +36,7 @@ pub use {
     eigen::{SymmetricEigen, symmetric_eigen},
     gram::{add_gram, add_pair_products, mirror_upper},
     nystroem::{Spectrum, nystroem},
+    principal::Principal,
     product::{product, product_by_pool},
     qr::{ThinQr, thin_qr},
     triangle::{packed_triangle, triangle_values, upper_triangular},

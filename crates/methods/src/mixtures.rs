@@ -1,14 +1,25 @@
-//! Mixes the tables of users for each of them.
+//! Mixes the tables of users for each of them, as FedCA, FedEM and FedEA do: by weights on the simplex, from
+//! shares of samples, how alike tables are, and how aligned directions.
 
 use std::sync::Arc;
 
 use ndarray::Array2;
 
-use super::Mixture;
-use super::principal::Principal;
+use crate::choices;
 use crate::prelude::*;
 use crate::server::PersonalDownloads;
 use crate::user_tables::{Made, Making, Uploads, mean_of};
+use fedrecsim_model::algebra::Principal;
+
+choices! {
+    /// How alike two users are.
+    pub(crate) enum Mixture {
+        /// By scores on each table's first principal component. Directions are of all samples.
+        PublishedCode,
+        /// By the squared distance of whole tables. Directions are of positives alone.
+        Paper,
+    }
+}
 
 /// The mixture of each user that was drawn in the last step. All others receive nothing. The model is the
 /// mean of what was sent, which no device receives.
@@ -79,7 +90,7 @@ pub(crate) fn composite(p: &Mixing, share: f64, (likeness, alignment): (f64, f64
 }
 
 /// Returns how alike each two tables are.
-pub(super) fn likeness(
+pub(crate) fn likeness(
     mixture: Mixture,
     tables: &[&Table],
     step: &StepContext<'_>,
@@ -113,7 +124,7 @@ pub(super) fn likeness(
 
 /// Returns the cosine of the mean angle between the directions of two users, which are paired from
 /// the largest cosine down.
-pub(super) fn alignment(one: &Table, other: &Table) -> f64 {
+pub(crate) fn alignment(one: &Table, other: &Table) -> f64 {
     let directions = one.shape().rows;
     let cosine = |i: usize, j: usize| {
         let values = one.row(i).iter().zip(other.row(j));
