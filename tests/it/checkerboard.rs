@@ -67,7 +67,9 @@ pub(crate) fn quickly(name: &str) -> Vec<String> {
         "gpfedrec" => {
             "method.gpfedrec={ learning_rate = 0.5, learning_rate_multiplier = 20 }".to_owned()
         }
-        "cofedrec" => "method.cofedrec={ clusters = 2, regularization = 0.5 }".to_owned(),
+        "cofedrec" | "cgfedrec" => {
+            format!("method.{name}={{ clusters = 2, regularization = 0.5 }}")
+        }
         "fedca" => {
             "method.fedca={ learning_rate = 0.05, mixed_share = 1, own_share = 0 }".to_owned()
         }

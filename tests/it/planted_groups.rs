@@ -84,6 +84,14 @@ const ARMS: &[(&str, &str, Data, Expected)] = &[
     ),
     ("cofedrec", "{}", Positives, WellAbove),
     (
+        "cgfedrec",
+        "{}",
+        Positives,
+        Hardly(
+            "of others a device learns clusters of the mean table alone, in which both groups are one",
+        ),
+    ),
+    (
         "fedca",
         "{}",
         Positives,

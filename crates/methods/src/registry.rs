@@ -20,6 +20,7 @@ pub static METHODS: &[Entry] = &[
     super::pfedrec::ENTRY,
     super::gpfedrec::ENTRY,
     super::cofedrec::ENTRY,
+    super::cofedrec::CG_FED_REC,
     super::fedca::ENTRY,
     super::fedem::ENTRY,
     super::fedem::FED_EA,

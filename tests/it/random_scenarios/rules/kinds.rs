@@ -27,7 +27,9 @@ const COUNT_SENDERS: [&str; 5] = [
 const WEIGHT_UPLOADS: [&str; 3] = ["fedrecon", "metamf", "fedpergnn"];
 
 /// The methods whose server works with single uploads, whatever they say.
-pub(super) const SINGLE_UPLOADS: [&str; 5] = ["gpfedrec", "fedca", "fedem", "fedea", "cofedrec"];
+pub(super) const SINGLE_UPLOADS: [&str; 6] = [
+    "gpfedrec", "fedca", "fedem", "fedea", "cofedrec", "cgfedrec",
+];
 
 impl Draft {
     /// Returns whether the method is one of `methods` without this option.
