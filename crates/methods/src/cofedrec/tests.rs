@@ -49,20 +49,6 @@ fn clusters_and_groups_are_those_of_the_examples() {
         labels[0] == labels[1] && labels[1] != labels[2],
         "{labels:?}"
     );
-    let far = table(
-        &(0..40)
-            .map(|at| (at / 10 * 100 + at % 10) as f32)
-            .collect::<Vec<_>>(),
-    );
-    let (labels, _) = clusters(&far, 4, 10, &mut stream);
-    assert!(
-        labels
-            .chunks(5)
-            .all(|five| five.iter().all(|label| *label == five[0])),
-        "{labels:?}"
-    );
-    let (labels, _) = clusters(&table(&[1.0; 6]), 60, 2, &mut stream);
-    assert_eq!(labels, [0; 3], "equal rows have no more than one cluster");
     // The first row of users 0 and 2 points the same way, and user 1's the other.
     let tables = [
         [1.0, 0.0, 5.0, 5.0],
