@@ -135,7 +135,7 @@ fn an_explosion_in_the_first_round_leaves_a_report_without_rounds() {
 }
 
 /// For every method that moves along gradients, parameters that make it explode.
-const EXPLODING_RATES: [(&str, &str); 29] = [
+const EXPLODING_RATES: [(&str, &str); 30] = [
     ("fedrap", "{ learning_rate_network = 1e30 }"),
     ("feddad", "{ learning_rate_users = 1e30 }"),
     ("pfedrec", "{ learning_rate = 1e20 }"),
@@ -149,6 +149,7 @@ const EXPLODING_RATES: [(&str, &str); 29] = [
         "{ optimizer = \"adam\", learning_rate_items = 1e30 }",
     ),
     ("fedcia", "{ learning_rate = 1e30 }"),
+    ("fedpeft", "{ learning_rate = 1e30 }"),
     (
         "feddae",
         "{ learning_rate = 1e30, latent_dimension = 4, outer_units = 16, inner_units = 8 }",

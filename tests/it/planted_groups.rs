@@ -91,6 +91,7 @@ const ARMS: &[(&str, &str, Data, Expected)] = &[
             "of others a device learns clusters of the mean table alone, in which both groups are one",
         ),
     ),
+    ("fedpeft", "{ learning_rate = 0.1 }", Positives, WellAbove),
     (
         "fedca",
         "{}",

@@ -26,6 +26,7 @@ pub static METHODS: &[Entry] = &[
     super::fedem::FED_EA,
     super::fedcia::ENTRY,
     super::fedcia::gsp::ENTRY,
+    super::fedpeft::ENTRY,
     super::lightfr::ENTRY,
     super::feddae::ENTRY,
     super::fedmf::ENTRY,
