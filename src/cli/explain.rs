@@ -204,6 +204,7 @@ mod tests {
             "low-rank",
             "int4",
             "dead-zone",
+            "centroids",
             "zstd",
             "rice",
         ] {

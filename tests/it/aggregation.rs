@@ -15,9 +15,9 @@ const NONE: &str = "training.aggregation=\"none\"";
 const MEAN: &str = "training.aggregation=\"mean\"";
 
 /// The methods that can be run under both controls.
-const WITH_CONTROLS: [&str; 13] = [
-    "fedrap", "feddad", "pfedrec", "gpfedrec", "fedca", "fedem", "fedea", "cofedrec", "fedmf",
-    "fedncf", "fedrecon", "fedcia", "fedbpr",
+const WITH_CONTROLS: [&str; 14] = [
+    "fedrap", "feddad", "pfedrec", "gpfedrec", "fedca", "fedem", "fedea", "cofedrec", "cgfedrec",
+    "fedmf", "fedncf", "fedrecon", "fedcia", "fedbpr",
 ];
 
 /// Returns user 0's scores of all items after this many participations of three users who train
@@ -42,7 +42,7 @@ fn scores_alone(method: &str, others: [u32; 3], rounds: u32) -> Vec<f32> {
             "pfedrec" => serde_json::json!({ "item_learning_rate_multiplier": 0.1 }),
             "gpfedrec" => serde_json::json!({ "learning_rate_multiplier": 2.0 }),
             "fedca" | "fedem" | "fedea" | "fedcia" => serde_json::json!({}),
-            "cofedrec" => serde_json::json!({ "item_learning_rate_multiplier": 0.1 }),
+            "cofedrec" | "cgfedrec" => serde_json::json!({ "item_learning_rate_multiplier": 0.1 }),
             "fedmf" => {
                 serde_json::json!({ "learning_rate_items": 50.0, "learning_rate_user": 5.0 })
             }

@@ -67,7 +67,9 @@ pub(crate) fn quickly(name: &str) -> Vec<String> {
         "gpfedrec" => {
             "method.gpfedrec={ learning_rate = 0.5, learning_rate_multiplier = 20 }".to_owned()
         }
-        "cofedrec" => "method.cofedrec={ clusters = 2, regularization = 0.5 }".to_owned(),
+        "cofedrec" | "cgfedrec" => {
+            format!("method.{name}={{ clusters = 2, regularization = 0.5 }}")
+        }
         "fedca" => {
             "method.fedca={ learning_rate = 0.05, mixed_share = 1, own_share = 0 }".to_owned()
         }
@@ -75,6 +77,7 @@ pub(crate) fn quickly(name: &str) -> Vec<String> {
         "fedem" | "fedea" => format!(
             "method.{name}={{ learning_rate = 0.05, mixed_share = 1, similarity = 0 }}"
         ),
+        "fedpeft" => "method.fedpeft={ learning_rate = 0.1, local_epochs = 5 }".to_owned(),
         "fedcia" => "method.fedcia={ learning_rate = 0.05, local_epochs = 5, alignment_steps = 20 }".to_owned(),
         "feddae" => "method.feddae={ latent_dimension = 8, outer_units = 32, inner_units = 16, gate_units = 8, \
                      learning_rate = 0.01, server_rate = 0.02 }"

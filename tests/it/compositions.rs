@@ -81,6 +81,7 @@ fn fewer_bits_are_fewer_bytes_for_every_method() {
         "cofedrec",
         "fedcia",
         "fedcia-gsp",
+        "fedpeft",
         "lightfr",
     ] {
         let sent = |overrides: &[&str]| {

@@ -135,7 +135,7 @@ fn an_explosion_in_the_first_round_leaves_a_report_without_rounds() {
 }
 
 /// For every method that moves along gradients, parameters that make it explode.
-const EXPLODING_RATES: [(&str, &str); 28] = [
+const EXPLODING_RATES: [(&str, &str); 30] = [
     ("fedrap", "{ learning_rate_network = 1e30 }"),
     ("feddad", "{ learning_rate_users = 1e30 }"),
     ("pfedrec", "{ learning_rate = 1e20 }"),
@@ -144,7 +144,12 @@ const EXPLODING_RATES: [(&str, &str); 28] = [
     ("fedem", "{ learning_rate = 1e30 }"),
     ("fedea", "{ learning_rate_adapter = 1e30, mixed_share = 1 }"),
     ("cofedrec", "{ learning_rate = 1e20 }"),
+    (
+        "cgfedrec",
+        "{ optimizer = \"adam\", learning_rate_items = 1e30 }",
+    ),
     ("fedcia", "{ learning_rate = 1e30 }"),
+    ("fedpeft", "{ learning_rate = 1e30 }"),
     (
         "feddae",
         "{ learning_rate = 1e30, latent_dimension = 4, outer_units = 16, inner_units = 8 }",

@@ -248,6 +248,10 @@ fn needed_rows_are_refused_where_training_or_an_upload_reads_others() {
             &["a download per user"],
         ),
         (
+            &["method=\"cgfedrec\"", ROWS_UP, NEEDED],
+            &["a download per user"],
+        ),
+        (
             &["method=\"metamf\"", ROWS_UP, NEEDED],
             &["a download per user"],
         ),

@@ -84,6 +84,15 @@ const ARMS: &[(&str, &str, Data, Expected)] = &[
     ),
     ("cofedrec", "{}", Positives, WellAbove),
     (
+        "cgfedrec",
+        "{}",
+        Positives,
+        Hardly(
+            "of others a device learns clusters of the mean table alone, in which both groups are one",
+        ),
+    ),
+    ("fedpeft", "{ learning_rate = 0.1 }", Positives, WellAbove),
+    (
         "fedca",
         "{}",
         Positives,

@@ -91,6 +91,7 @@ mod fedem;
 mod fedgram;
 pub mod fedmf;
 mod fedncf;
+mod fedpeft;
 mod fedpergnn;
 pub mod fedrap;
 mod fedrec;

@@ -15,6 +15,7 @@ pub mod algebra;
 pub mod archive;
 mod bits;
 pub mod blocks;
+pub mod clusters;
 pub mod codec;
 mod instruction_sets;
 pub mod kernel;

@@ -45,7 +45,7 @@ pub fn of_prefix(prefix: [u8; PREFIX_BYTES]) -> (CompositionSpec, TableShape) {
             step: 0.5,
             zone: 0.7,
         }),
-        ValuesSpec::Int8,
+        ValuesSpec::Centroids(5),
         ValuesSpec::F32,
     ];
     let codec = CompositionSpec {

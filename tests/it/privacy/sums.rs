@@ -113,6 +113,7 @@ fn no_upload_moves_a_sum_by_more_than_the_clip() {
         ("fedrec-svdpp", Some("sends_counts")),
         ("fedrecon", Some("equal_weights")),
         ("fedpergnn", Some("equal_weights")),
+        ("fedpeft", Some("equal_weights")),
         ("fedmf", None),
         ("pfedrec", None),
         ("fedrap", None),
@@ -292,7 +293,7 @@ fn the_sum_of_gradients_of_metamf_is_clipped_and_has_noise() {
 /// averaged by one, or an epsilon is claimed where one travels.
 #[test]
 fn uploads_that_weigh_the_same_can_have_noise_with_an_epsilon() {
-    for method in ["fedrecon", "metamf", "fedpergnn"] {
+    for method in ["fedrecon", "metamf", "fedpergnn", "fedpeft"] {
         let equal = format!("method.{method}.equal_weights=true");
         let with = |more: &[&str]| run(small_with(method, &[&[DENSE], more].concat()), 2);
         let (weighted, same) = (with(&[]), with(&[&equal]));
@@ -317,7 +318,7 @@ fn uploads_that_weigh_the_same_can_have_noise_with_an_epsilon() {
             ),
         }
     }
-    for method in ["fedrecon", "metamf"] {
+    for method in ["fedrecon", "metamf", "fedpeft"] {
         let equal = format!("method.{method}.equal_weights=true");
         let noisy = run(small_with(method, &[DENSE, &equal, CENTRAL, POISSON]), 2);
         let curve = Curve::of_poisson_sample(0.2, 0.7);

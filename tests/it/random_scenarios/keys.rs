@@ -438,6 +438,7 @@ fn composition(of_uploads: bool) -> BoxedStrategy<Value> {
     let values = prop_oneof![
         7 => one_of(&["f32", "f16", "bf16", "int8", "int4", "int2", "sign"]),
         1 => dead_zone,
+        1 => (2i64..=20).prop_map(move |most| table(vec![("centroids", Value::Integer(most))])),
     ];
     let scales = (
         one_of(&["row", "block"]),

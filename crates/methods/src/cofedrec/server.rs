@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::clusters::{clusters, group_of};
-use super::{CoFedRec, LABELS};
+use super::{CoFedRecParameters, LABELS};
 use crate::declare::learn::contrast::packed;
 use crate::prelude::*;
 use crate::server::PersonalDownloads;
@@ -39,7 +39,7 @@ impl PersonalDownloads for Step {
     }
 }
 
-impl CoFedRec {
+impl CoFedRecParameters {
     /// Draws a user and a cluster, and returns the users that are most like it in the items of the
     /// cluster, ascending.
     fn draw_group(&self, tables: &[&Table], labels: &[u32], stream: &mut Stream) -> Vec<usize> {
@@ -53,7 +53,8 @@ impl CoFedRec {
 }
 
 impl Making for Step {
-    type Parameters = CoFedRec;
+    /// The method's, and whether a group gets its mean.
+    type Parameters = (CoFedRecParameters, bool);
 
     fn of_nobody(model: Model) -> Self {
         Self {
@@ -70,7 +71,7 @@ impl Making for Step {
 
     fn made(
         &self,
-        p: &CoFedRec,
+        (p, has_groups): &Self::Parameters,
         (users, sent): (Vec<UserId>, Vec<Vec<Table>>),
         step: &StepContext<'_>,
     ) -> Result<(Self, u64)> {
@@ -82,7 +83,7 @@ impl Making for Step {
         let (labels, of_clusters) =
             clusters(&mean, p.clusters as usize, p.cluster_starts, &mut stream);
         let mut made = Self::of_nobody(self.model().clone());
-        if p.groups {
+        if *has_groups {
             let group = p.draw_group(&tables, &labels, &mut stream);
             made.table = mean_of(shape, group.iter().map(|user| tables[*user])).into();
             made.group = group.iter().map(|user| users[*user]).collect();

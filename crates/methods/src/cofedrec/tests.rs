@@ -49,20 +49,6 @@ fn clusters_and_groups_are_those_of_the_examples() {
         labels[0] == labels[1] && labels[1] != labels[2],
         "{labels:?}"
     );
-    let far = table(
-        &(0..40)
-            .map(|at| (at / 10 * 100 + at % 10) as f32)
-            .collect::<Vec<_>>(),
-    );
-    let (labels, _) = clusters(&far, 4, 10, &mut stream);
-    assert!(
-        labels
-            .chunks(5)
-            .all(|five| five.iter().all(|label| *label == five[0])),
-        "{labels:?}"
-    );
-    let (labels, _) = clusters(&table(&[1.0; 6]), 60, 2, &mut stream);
-    assert_eq!(labels, [0; 3], "equal rows have no more than one cluster");
     // The first row of users 0 and 2 points the same way, and user 1's the other.
     let tables = [
         [1.0, 0.0, 5.0, 5.0],
@@ -78,23 +64,45 @@ fn clusters_and_groups_are_those_of_the_examples() {
     );
 }
 
-/// If this fails, members of a group do not get the mean of their tables, others get it too, or
-/// somebody does not learn of the clusters.
-#[test]
-fn a_group_gets_the_mean_of_its_tables_and_everybody_the_clusters() {
-    let parameters = CoFedRec {
-        latent_dimension: 2,
-        clusters: 2,
-        ..CoFedRec::default()
-    };
-    let bits = parameters.bits();
-    let method: Declared<CoFedRec> = Declared::new(parameters, &problem_of(4, 2));
+/// Returns the model of the server after a step with these tables of two columns, one of each user,
+/// and what each user downloads then.
+fn downloads_after<const N: usize>(
+    method: &dyn Method,
+    tables: &[[f32; N]],
+) -> (Model, Vec<Model>) {
     let mut server = method.server();
     let download = |server: &dyn Server, user: u32| match server.download() {
         Download::PerUser(made) => made.download(UserId(user)).unwrap(),
         other => panic!("{other:?} is not of each user"),
     };
     assert_eq!(download(&*server, 0), Model::none());
+    let mut sums = server.accumulator();
+    for (user, values) in (0u32..).zip(tables) {
+        let table = Table::new(TableShape::new(N / 2, 2), values.to_vec());
+        let update = ModelUpdate::of_table(TableUpdate::whole(table));
+        let received = Model::none();
+        let sent = Contribution::fresh(UserId(user), InvitationId(user), &update, &received);
+        sums.absorb(&[sent]).unwrap();
+    }
+    let normalise = |_: &WeightTotals| -> StepWeights { unreachable!("no table is weighed") };
+    let users = tables.len() as u32;
+    let step = StepContext::new(0, users, &normalise, Streams::new(5));
+    server.step(sums, &step).unwrap();
+    let downloads = (0..users).map(|user| download(&*server, user)).collect();
+    (server.model().clone(), downloads)
+}
+
+/// If this fails, members of a group do not get the mean of their tables, others get it too, or
+/// somebody does not learn of the clusters.
+#[test]
+fn a_group_gets_the_mean_of_its_tables_and_everybody_the_clusters() {
+    let parameters = CoFedRecParameters {
+        latent_dimension: 2,
+        clusters: 2,
+        ..CoFedRecParameters::default()
+    };
+    let bits = parameters.bits();
+    let method: Declared<CoFedRec<true>> = Declared::new(parameters, &problem_of(4, 2));
     // Users 0 and 1 are alike in both items, and the others are less and less like them.
     let tables = [
         [1.0, 0.0, 0.0, 1.0],
@@ -102,18 +110,7 @@ fn a_group_gets_the_mean_of_its_tables_and_everybody_the_clusters() {
         [-1.0, 1.5, 0.5, -1.0],
         [-3.0, 0.0, 0.0, -1.0],
     ];
-    let mut sums = server.accumulator();
-    for (user, values) in (0u32..).zip(tables) {
-        let table = Table::new(TableShape::new(2, 2), values.to_vec());
-        let update = ModelUpdate::of_table(TableUpdate::whole(table));
-        let received = Model::none();
-        let sent = Contribution::fresh(UserId(user), InvitationId(user), &update, &received);
-        sums.absorb(&[sent]).unwrap();
-    }
-    let normalise = |_: &WeightTotals| -> StepWeights { unreachable!("no table is weighed") };
-    let step = StepContext::new(0, 4, &normalise, Streams::new(5));
-    server.step(sums, &step).unwrap();
-    let downloads: Vec<Model> = (0..4).map(|user| download(&*server, user)).collect();
+    let (mean, downloads) = downloads_after(&method, &tables);
     let members: Vec<usize> = (0..4)
         .filter(|user| downloads[*user].named("E").is_some())
         .collect();
@@ -128,22 +125,21 @@ fn a_group_gets_the_mean_of_its_tables_and_everybody_the_clusters() {
             assert_eq!(download.table(1).as_slice(), mean_of(&members));
         }
     }
-    assert_eq!(server.model().table(0).as_slice(), mean_of(&[0, 1, 2, 3]));
+    assert_eq!(mean.table(0).as_slice(), mean_of(&[0, 1, 2, 3]));
 }
 
-/// If this fails, CoFedRec without contrast and groups is not PFedRec whose devices are alone.
+/// If this fails, CGFedRec without contrast is not PFedRec whose devices are alone.
 #[test]
 fn without_contrast_and_groups_it_is_pfedrec_alone() {
     let problem = problem_of(3, 4);
     let pfedrec: Declared<PFedRec> = Declared::new(PFedRec::default(), &problem);
     let pfedrec = controlled(Box::new(pfedrec), Aggregation::None);
-    let parameters = CoFedRec {
+    let parameters = CoFedRecParameters {
         local_epochs: 1,
         regularization: 0.0,
-        groups: false,
-        ..CoFedRec::default()
+        ..CoFedRecParameters::default()
     };
-    let method: Declared<CoFedRec> = Declared::new(parameters, &problem);
+    let method: Declared<CoFedRec<false>> = Declared::new(parameters, &problem);
     let (mut other, mut client) = (pfedrec.client(UserId(0)), method.client(UserId(0)));
     let (start, none) = (pfedrec.initial(), Model::none());
     for round in 0..3 {
@@ -160,15 +156,15 @@ fn without_contrast_and_groups_it_is_pfedrec_alone() {
 fn a_device_draws_the_items_of_a_cluster_together() {
     let (labels, problem) = ([0, 0, 1, 1], problem_of(3, 4));
     let with = |regularization: f64| {
-        let parameters = CoFedRec {
+        let parameters = CoFedRecParameters {
             latent_dimension: 3,
             local_epochs: 1,
             learning_rate: 0.01,
             clusters: 2,
             regularization,
-            ..CoFedRec::default()
+            ..CoFedRecParameters::default()
         };
-        let method: Declared<CoFedRec> = Declared::new(parameters.clone(), &problem);
+        let method: Declared<CoFedRec<true>> = Declared::new(parameters.clone(), &problem);
         (method, parameters)
     };
     let values = |at: usize| ((at * 7 + 3) % 11) as f32 / 4.0 - 1.0;
@@ -177,7 +173,7 @@ fn a_device_draws_the_items_of_a_cluster_together() {
     let bytes = BlockValues::Raw(packed(&labels, parameters.bits()).into());
     let blocks = vec![bytes, BlockValues::Table(received.clone().into())];
     let model = Model::new(method.download_layout(Phase::default()), blocks).unwrap();
-    let sent = |method: &Declared<CoFedRec>, model: &Model| {
+    let sent = |method: &Declared<CoFedRec<true>>, model: &Model| {
         let trained = train(&mut *method.client(UserId(0)), model, 0);
         trained.update.blocks[0].apply(None).unwrap()
     };
@@ -201,4 +197,107 @@ fn a_device_draws_the_items_of_a_cluster_together() {
     }
     assert_ne!(drawn.row(2), received.row(2), "no sample has item 2");
     assert_eq!(plain.row(2), received.row(2));
+}
+
+/// If this fails, CGFedRec is not CoFedRec for who is in no group: with clusters, or without contrast.
+#[test]
+fn a_device_in_no_group_trains_as_in_cgfedrec_to_the_bit() {
+    let problem = problem_of(3, 4);
+    for regularization in [0.0, 0.005] {
+        let parameters = CoFedRecParameters {
+            latent_dimension: 3,
+            regularization,
+            ..CoFedRecParameters::default()
+        };
+        let bits = parameters.bits();
+        let grouped: Declared<CoFedRec<true>> = Declared::new(parameters.clone(), &problem);
+        let plain: Declared<CoFedRec<false>> = Declared::new(parameters, &problem);
+        assert_eq!(grouped.initial(), plain.initial());
+        let labels = packed(&[0, 0, 1, 59], bits);
+        let shape = TableShape::new(1, labels.len());
+        let layout = BlockLayout::weights(LABELS, shape).of(ValueType::Bytes);
+        let labels = BlockValues::Raw(labels.into());
+        let labelled = Model::new(Layout::new(vec![layout]), vec![labels]).unwrap();
+        let downloads = match regularization > 0.0 {
+            true => [Model::none(), labelled],
+            false => [Model::none(), Model::none()],
+        };
+        let (mut one, mut other) = (grouped.client(UserId(0)), plain.client(UserId(0)));
+        for (round, download) in (0..).zip(&downloads) {
+            let sent = [&mut one, &mut other].map(|client| train(&mut **client, download, round));
+            let [one, other] = sent.map(|trained| trained.update.blocks[0].values.clone());
+            assert_eq!(one, other, "round {round}");
+        }
+        assert_eq!(scores(&*one, &downloads[1]), scores(&*other, &downloads[1]));
+    }
+}
+
+/// The specification's example: two users, three items, two clusters. If this fails, clusters of
+/// CGFedRec are not those of the mean table, or a device receives something else than their labels.
+#[test]
+fn devices_of_cgfedrec_receive_the_labels_of_the_mean_alone() {
+    let mut parameters = CoFedRecParameters {
+        latent_dimension: 2,
+        clusters: 2,
+        ..CoFedRecParameters::default()
+    };
+    let tables = [
+        [2.0, 0.0, 0.0, 2.0, -2.0, 0.0],
+        [4.0, 0.0, 2.0, 0.0, -4.0, 0.0],
+    ];
+    let method: Declared<CoFedRec<false>> = Declared::new(parameters.clone(), &problem_of(2, 3));
+    let (mean, downloads) = downloads_after(&method, &tables);
+    assert_eq!(mean.table(0).as_slice(), [3.0, 0.0, 1.0, 1.0, -3.0, 0.0]);
+    for download in downloads {
+        assert_eq!(download.layout().blocks().len(), 1);
+        assert_eq!(download.raw(0).len(), 1, "three labels of one bit");
+        let labels = unpacked(download.raw(0), 3, 1);
+        assert!(
+            labels[0] == labels[1] && labels[1] != labels[2],
+            "{labels:?}"
+        );
+        let contrast = add_contrast((&tables[0], 2), &labels, [0.5, 0.5, 1.0], &mut [0.0; 6]);
+        assert!((contrast - 0.2734).abs() < 1e-4, "{contrast}");
+    }
+    // 1,682 items in 60 clusters, as on MovieLens 100K.
+    assert_eq!(
+        packed_bytes(1682, CoFedRecParameters::default().bits()),
+        1262
+    );
+    parameters.regularization = 0.0;
+    let method: Declared<CoFedRec<false>> = Declared::new(parameters, &problem_of(2, 3));
+    for download in downloads_after(&method, &tables).1 {
+        assert_eq!(download, Model::none());
+    }
+}
+
+/// If this fails, a device does not step by Adam where it is told to, or its table has the rate of
+/// gradient descent, which nobody hears of.
+#[test]
+fn adam_has_a_rate_of_the_table_of_its_own() {
+    let moved = |learning_rate_items: Option<f64>| {
+        let mut parameters = CoFedRecParameters {
+            latent_dimension: 3,
+            local_epochs: 1,
+            optimizer: Optimizer::Adam,
+            learning_rate: 0.05,
+            learning_rate_items,
+            item_learning_rate_multiplier: 70.0,
+            ..CoFedRecParameters::default()
+        };
+        assert_eq!(CoFedRec::<false>::resolve(&mut parameters).len(), 1);
+        let method: Declared<CoFedRec<false>> = Declared::new(parameters, &problem_of(3, 4));
+        let (start, mut client) = (method.initial(), method.client(UserId(0)));
+        let trained = train(&mut *client, &Model::none(), 0);
+        let table = trained.update.blocks[0].apply(None).unwrap();
+        let pairs = table.row(0).iter().zip(start.table(0).row(0));
+        pairs
+            .map(|(now, before)| (now - before).abs())
+            .collect::<Vec<_>>()
+    };
+    for (rate, expected) in [(None, 0.05), (Some(2.0), 2.0)] {
+        for step in moved(rate) {
+            assert!((step - expected).abs() < 1e-3, "{step}, not {expected}");
+        }
+    }
 }

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use self::align::{align, similarity};
 pub(crate) use self::objective::Objective;
-use self::objective::{pairs_of, slopes};
-use super::declare::learn::draw_rows;
+use self::objective::slopes;
 use super::declare::learn::moments::{self, KeptMoments};
+use super::declare::learn::{draw_rows, pairs_of};
 use super::prelude::*;
 use fedrecsim_core::InvitationId;
 use fedrecsim_model::neural::optimizer::AdamSettings;

@@ -1,7 +1,6 @@
 //! What a device of FedCIA minimises, with its gradient.
 
 use crate::choices;
-use crate::declare::learn::groups_of;
 use fedrecsim_model::neural::dense::dot;
 
 choices! {
@@ -12,17 +11,6 @@ choices! {
         /// The error of their sum, which is the score.
         Paper,
     }
-}
-
-/// Returns each positive of the samples with each of its negatives, as their rows.
-pub(super) fn pairs_of(samples: &[(u32, bool)]) -> Vec<(u32, u32)> {
-    let groups = groups_of(samples).into_iter();
-    let pairs = groups.flat_map(|group| {
-        let positive = samples[group.start].0;
-        let negatives = &samples[group.start + 1..group.end];
-        negatives.iter().map(move |negative| (positive, negative.0))
-    });
-    pairs.collect()
 }
 
 /// Replaces `gradient` by that of the mean loss of a batch, and returns the loss. `parameters` are the

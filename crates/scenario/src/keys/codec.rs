@@ -240,6 +240,10 @@ variants! {
         Sign,
         /// Steps without a limit, with a wider one around 0.
         DeadZone(DeadZoneSpec),
+        /// The centres of this many clusters at most, in single precision, and the number of its
+        /// centre for each row; for each value, where `select` picks single values. The clusters are
+        /// found anew for each frame, by k-means of ten rounds.
+        Centroids(#[schemars(range(min = 2, max = 256))] u32),
     }
 }
 
@@ -327,7 +331,7 @@ fn check_composition(
     key: &str,
     checker: &mut Checker<'_>,
 ) {
-    use ValuesSpec::{Bf16, F16, F32, Int2, Int4, Int8};
+    use ValuesSpec::{Bf16, Centroids, F16, F32, Int2, Int4, Int8};
     let key_of = |name: &str| format!("{key}.{name}");
     let sends_needed_rows = spec.select == SelectSpec::NeededRows;
     checker.refuse_if(
@@ -354,9 +358,9 @@ fn check_composition(
          change, not to the next values",
     );
     checker.idle_if(
-        matches!(spec.values, F32 | F16 | Bf16),
+        matches!(spec.values, F32 | F16 | Bf16 | Centroids(_)),
         &key_of("scale"),
-        "floating-point values have no scale",
+        "floating-point values and centroids have no scale",
     );
     checker.idle_if(
         !matches!(spec.values, Int8 | Int4 | Int2),

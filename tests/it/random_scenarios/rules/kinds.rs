@@ -24,10 +24,12 @@ const COUNT_SENDERS: [&str; 5] = [
 ];
 
 /// The methods whose server weights uploads, unless all are to weigh the same.
-const WEIGHT_UPLOADS: [&str; 3] = ["fedrecon", "metamf", "fedpergnn"];
+const WEIGHT_UPLOADS: [&str; 4] = ["fedrecon", "metamf", "fedpergnn", "fedpeft"];
 
 /// The methods whose server works with single uploads, whatever they say.
-pub(super) const SINGLE_UPLOADS: [&str; 5] = ["gpfedrec", "fedca", "fedem", "fedea", "cofedrec"];
+pub(super) const SINGLE_UPLOADS: [&str; 6] = [
+    "gpfedrec", "fedca", "fedem", "fedea", "cofedrec", "cgfedrec",
+];
 
 impl Draft {
     /// Returns whether the method is one of `methods` without this option.

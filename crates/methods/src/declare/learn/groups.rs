@@ -26,6 +26,17 @@ pub(crate) fn groups_of(samples: &[(u32, bool)]) -> Vec<Range<usize>> {
         .collect()
 }
 
+/// Returns each positive of the samples with each of its negatives, as their rows or items.
+pub(crate) fn pairs_of(samples: &[(u32, bool)]) -> Vec<(u32, u32)> {
+    let groups = groups_of(samples).into_iter();
+    let pairs = groups.flat_map(|group| {
+        let positive = samples[group.start].0;
+        let negatives = &samples[group.start + 1..group.end];
+        negatives.iter().map(move |negative| (positive, negative.0))
+    });
+    pairs.collect()
+}
+
 impl Training {
     /// Calls `step` for every batch of whole groups, as [`Self::run`] does, and returns the mean per
     /// group.

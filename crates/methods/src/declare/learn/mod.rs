@@ -24,7 +24,7 @@ mod network;
 mod product;
 mod pull;
 
-pub(crate) use groups::{Factors, groups_of};
+pub(crate) use groups::{Factors, groups_of, pairs_of};
 pub(super) use network::FIRST_LAYER;
 pub(crate) use network::{layer_updates, score_by_network};
 pub(crate) use product::{Session, update};

@@ -2,12 +2,12 @@
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 1 | number of the representation of values: 0 exact, 1 f16, 2 bf16, 3 levels, 4 sign, 5 dead zone |
+//! | 1 | number of the representation of values: 0 exact, 1 f16, 2 bf16, 3 levels, 4 sign, 5 dead zone, 6 centroids |
 //! | 1 | code of the rows (low four bits) and of the entries in them (high four bits), see [`PositionCode`] |
 //! | 1 | 1 if single entries of the rows are listed, else 0; and twice the number of the [`Coding`] of the symbols |
 //! | each 1 to 10 | LEB128 integers: rows; bytes of their positions; entries; bytes of their positions; escaped numbers |
 //! | | positions of the rows, positions of the entries |
-//! | | scales, escaped numbers as LEB128, symbols |
+//! | | scales or centres, escaped numbers as LEB128, symbols |
 //!
 //! A block of projected rows begins with the seed of their basis (u64, little-endian), and has as
 //! many values in a row as the basis has vectors.
@@ -26,7 +26,6 @@ use crate::table::{TableShape, TableUpdate};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::memory;
 use fedrecsim_scenario::{CompositionSpec, ScaleSpec};
-use rand::Rng;
 use std::borrow::Cow;
 
 /// The parts of a block, as bytes.
@@ -140,18 +139,15 @@ impl Body {
             };
         }
         let (rows, lists_entries) = (rows.len(), entries.is_some());
-        let groups = groups(spec.scale, lengths);
-        let seed = || {
-            let mut stream = randomness.stream("codec/rounding");
-            std::array::from_fn(|_| stream.next_u32())
-        };
+        let groups = groups((quantizer, spec.scale), lengths, lists_entries);
+        let stream = |name: &str| randomness.stream(name);
         let quantized = match &selected {
-            None => quantizer.quantise(&mut candidates.values, &groups, seed)?,
+            None => quantizer.quantise(&mut candidates.values, &groups, stream)?,
             Some(Selected { places, .. }) => {
                 let all = &mut candidates.values;
                 let own = places.iter().map(|place| all[*place as usize]);
                 let mut values: Buffer = own.collect();
-                let quantized = quantizer.quantise(&mut values, &groups, seed)?;
+                let quantized = quantizer.quantise(&mut values, &groups, stream)?;
                 for (place, left_out) in places.iter().zip(values.iter()) {
                     all[*place as usize] = *left_out;
                 }
@@ -163,8 +159,11 @@ impl Body {
             varint::write(&mut body.scales, unsigned(*steps));
         }
         let coding;
-        (coding, body.values) =
-            payload::coded(quantized.symbols, Form::of(quantizer, count), spec.entropy)?;
+        (coding, body.values) = payload::coded(
+            quantized.symbols,
+            Form::of(quantizer, &groups),
+            spec.entropy,
+        )?;
         let entries_bytes = body.index.len() - rows_bytes;
         body.description.extend([
             quantizer.number(),
@@ -238,8 +237,8 @@ impl Body {
         } else {
             positions::check_all(entries_code, entries_part)?;
         }
-        let groups = groups(spec.scale, lengths);
-        let scale_bytes = 2 * groups.len() * usize::from(quantizer.has_scales());
+        let groups = groups((quantizer, spec.scale), lengths, listed);
+        let scale_bytes = quantizer.scale_bytes(&groups);
         let (scales, mut rest) = rest
             .split_at_checked(scale_bytes)
             .ok_or_else(payload::wrong)?;
@@ -247,7 +246,7 @@ impl Body {
         for _ in 0..escaped {
             steps.push(signed(varint::read(&mut rest)?));
         }
-        let symbols = payload::read(rest, Form::of(quantizer, entries), coding)?;
+        let symbols = payload::read(rest, Form::of(quantizer, &groups), coding)?;
         let mut values = quantizer.restore(&symbols, &groups, scales, &steps)?;
         if let Some(places) = places {
             let mut whole = Buffer::default();
@@ -271,9 +270,18 @@ fn lengths_of(entries: &[u32], rows: usize, columns: usize) -> Vec<usize> {
     lengths
 }
 
-/// Returns the lengths of the groups of values that have a scale each.
-fn groups(scale: ScaleSpec, lengths: Vec<usize>) -> Vec<usize> {
+/// Returns the lengths of the groups of values that have a scale each, or are put into clusters: rows
+/// or, where entries are listed, each of these.
+fn groups(
+    (quantizer, scale): (Quantizer, ScaleSpec),
+    lengths: Vec<usize>,
+    lists_entries: bool,
+) -> Vec<usize> {
     match scale {
+        _ if lists_entries && matches!(quantizer, Quantizer::Centroids(_)) => {
+            vec![1; lengths.iter().sum()]
+        }
+        _ if matches!(quantizer, Quantizer::Centroids(_)) => lengths,
         ScaleSpec::Row => lengths,
         ScaleSpec::Block => vec![lengths.iter().sum()],
     }

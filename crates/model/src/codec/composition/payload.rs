@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use crate::codec::bits::{BitReader, BitWriter};
 use crate::codec::values::Quantizer;
 use crate::codec::{symbols, varint};
 use crate::per_instruction_set;
@@ -46,10 +47,12 @@ impl Coding {
 }
 
 impl Form {
-    /// Returns the form of `values` values.
-    pub(crate) fn of(quantizer: Quantizer, values: usize) -> Self {
-        let bits = quantizer.symbol_bits();
-        Self { values, bits }
+    /// Returns the form of the symbols of values in groups of these lengths.
+    pub(crate) fn of(quantizer: Quantizer, groups: &[usize]) -> Self {
+        Self {
+            values: quantizer.symbols(groups),
+            bits: quantizer.symbol_bits(),
+        }
     }
 
     /// Returns the bytes that each value takes before it is coded.
@@ -186,6 +189,14 @@ pub(super) fn wrong() -> Error {
 
 /// Packs symbols of fewer than eight bits, starting at the least significant bit of each byte.
 fn packed(symbols: &[u8], form: Form) -> Vec<u8> {
+    if 8 % form.bits != 0 {
+        let mut out = Vec::with_capacity(form.packed_bytes());
+        let mut bits = BitWriter::new(&mut out);
+        let symbols = symbols.iter();
+        symbols.for_each(|symbol| bits.write(u64::from(*symbol), form.bits));
+        bits.finish();
+        return out;
+    }
     let in_byte = (8 / form.bits) as usize;
     let byte = |symbols: &[u8]| {
         symbols
@@ -201,6 +212,13 @@ fn unpacked(code: &[u8], form: Form) -> Result<Vec<u8>> {
     let wrong = |what: &str| Error::Frame(format!("a string of bits {what}"));
     if code.len() != form.packed_bytes() {
         return Err(wrong("is longer or shorter than its symbols"));
+    }
+    if 8 % form.bits != 0 {
+        let mut bits = BitReader::new(code);
+        let symbols = (0..form.values).map(|_| Ok(bits.read(form.bits)? as u8));
+        let symbols = symbols.collect::<Result<_>>()?;
+        bits.finish()?;
+        return Ok(symbols);
     }
     let (bits, mask) = (form.bits, (1u8 << form.bits) - 1);
     let mut symbols: Vec<u8> = code
@@ -268,7 +286,7 @@ mod tests {
     use super::*;
     use fedrecsim_core::rng::{Purpose, Streams};
 
-    const FORMS: [u32; 6] = [1, 2, 4, 8, 16, 32];
+    const FORMS: [u32; 8] = [1, 2, 3, 4, 7, 8, 16, 32];
 
     fn form(bits: u32, values: usize) -> Form {
         Form { values, bits }

@@ -22,7 +22,7 @@ const SELECTIONS: [SelectSpec; 7] = [
     SelectSpec::LowRank(2),
 ];
 
-const VALUES: [ValuesSpec; 8] = [
+const VALUES: [ValuesSpec; 9] = [
     ValuesSpec::F32,
     ValuesSpec::F16,
     ValuesSpec::Bf16,
@@ -34,6 +34,7 @@ const VALUES: [ValuesSpec; 8] = [
         step: 0.7,
         zone: 0.6,
     }),
+    ValuesSpec::Centroids(3),
 ];
 
 const ENTROPIES: [EntropySpec; 4] = [
@@ -286,10 +287,35 @@ fn a_frame_of_another_composition_or_length_is_refused() {
     );
 }
 
+/// If this fails, centroids take other bytes than those of the centres and of a number for each row.
+#[test]
+fn centroids_take_the_bytes_of_centres_and_numbers() {
+    let shape = TableShape {
+        rows: 1682,
+        dimension: 32,
+    };
+    let rows: Vec<u32> = (0..1680).step_by(4).collect();
+    let values: Vec<f32> = (0..420 * 32u32)
+        .map(|value| (value * 7919 % 1009) as f32 / 500.0 - 1.0)
+        .collect();
+    let update = TableUpdate::listed(shape, rows, &values, 1.0).unwrap();
+    for (most, expected) in [(16, 2048 + 210), (5, 640 + 158), (100, 12_800 + 368)] {
+        let codec = CompositionSpec {
+            delta: true,
+            values: ValuesSpec::Centroids(most),
+            ..CompositionSpec::default()
+        };
+        let base = Table::zeros(shape);
+        let (frame, _) = sent(codec, &update, &base, &mut CodecMemory::default(), 0);
+        assert_eq!(frame.parts.values, expected, "{most}");
+    }
+}
+
 /// Returns the choices about values in words.
 fn label(codec: &CompositionSpec) -> String {
     match codec.values {
         ValuesSpec::F32 => "F32".to_owned(),
+        ValuesSpec::Centroids(most) => format!("Centroids({most})"),
         values => format!("{values:?} by {:?}", codec.scale),
     }
 }
@@ -331,8 +357,9 @@ fn frames_have_the_bytes_that_they_had_before() {
         let is_plain =
             codec.select == SelectSpec::TouchedRows && codec.entropy == EntropySpec::None;
         let is_exact = codec.values == ValuesSpec::F32;
-        // Exact values have no scales.
-        if is_exact && codec.scale == ScaleSpec::Block {
+        // Exact values and centroids have no scales.
+        let has_scales = !is_exact && !matches!(codec.values, ValuesSpec::Centroids(_));
+        if !has_scales && codec.scale == ScaleSpec::Block {
             continue;
         }
         let has_levels = codec.values == ValuesSpec::Int4 && codec.scale == ScaleSpec::Row;

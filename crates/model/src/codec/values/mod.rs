@@ -2,18 +2,20 @@
 //!
 //! Values come in groups, such as the rows of a table, and each group may have a scale of its own.
 //! A quantised value is a whole number of steps, which is written as a *symbol*: 0 for 0, 1 for -1,
-//! 2 for 1, 3 for -2 and so on. The caller codes the symbols.
+//! 2 for 1, 3 for -2 and so on. Of [centroids], a group has one symbol. The caller codes the symbols.
 
+mod centroids;
 mod steps;
 
 use half::{bf16, f16};
 
 use crate::codec::buffer::Buffer;
-use crate::kernel::lane_math::LANES;
 use crate::magnitude::largest_magnitude;
-use crate::table::{extend_bytes, floats};
+use crate::table::{VALUE_BYTES, extend_bytes, floats};
 use fedrecsim_core::error::{Error, Result};
+use fedrecsim_core::rng::Stream;
 use fedrecsim_scenario::{CompositionSpec, RoundingSpec, ValuesSpec};
+use rand::Rng;
 use steps::Shifts;
 
 /// Stands for a number of steps whose symbol does not fit into a byte. The number follows in the
@@ -46,14 +48,18 @@ pub(super) enum Quantizer {
         /// The reach of the zone around 0 on each side, in steps.
         zone: f32,
     },
+    /// The centre of a cluster of groups, of so many clusters at most. All groups are of one length.
+    Centroids(u32),
 }
 
 /// Holds quantised values.
 #[derive(Debug, Default)]
 pub(super) struct Quantized {
-    /// The scale of every group, little-endian in two bytes each, for a quantizer that has scales.
+    /// The scale of every group, little-endian in two bytes each, for a quantizer that has scales; or
+    /// the centres.
     pub scales: Vec<u8>,
-    /// For each value its symbol, or two bytes if the quantizer makes no steps.
+    /// For each value its symbol, or two bytes if the quantizer makes no steps. For centroids, a
+    /// symbol for each group.
     pub symbols: Vec<u8>,
     /// The numbers of steps that do not fit into a symbol, in their order.
     pub escaped: Vec<i64>,
@@ -78,6 +84,7 @@ impl Quantizer {
                 step: zone.step as f32,
                 zone: zone.zone as f32,
             },
+            ValuesSpec::Centroids(most) => Self::Centroids(most),
         }
     }
 
@@ -90,6 +97,7 @@ impl Quantizer {
             Self::Levels { .. } => 3,
             Self::Sign => 4,
             Self::DeadZone { .. } => 5,
+            Self::Centroids(_) => 6,
         }
     }
 
@@ -102,16 +110,33 @@ impl Quantizer {
             Self::Levels { most: 2.., .. } => 4,
             Self::Levels { .. } => 2,
             Self::Sign => 1,
+            Self::Centroids(most) => (most - 1).checked_ilog2().unwrap_or(0) + 1,
         }
     }
 
-    /// Returns whether each group has a scale.
-    pub(super) fn has_scales(self) -> bool {
-        !matches!(self, Self::Exact | Self::F16 | Self::Bf16)
+    /// Returns the number of bytes of the scales of groups of these lengths, or of their centres.
+    pub(super) fn scale_bytes(self, groups: &[usize]) -> usize {
+        match self {
+            Self::Exact | Self::F16 | Self::Bf16 => 0,
+            Self::Centroids(most) => {
+                let columns = groups.first().copied().unwrap_or(0);
+                VALUE_BYTES * columns * groups.len().min(most as usize)
+            }
+            _ => 2 * groups.len(),
+        }
+    }
+
+    /// Returns the number of symbols, or of values where there are none, of groups of these lengths.
+    pub(super) fn symbols(self, groups: &[usize]) -> usize {
+        match self {
+            Self::Centroids(_) if groups.first() == Some(&0) => 0,
+            Self::Centroids(_) => groups.len(),
+            _ => groups.iter().sum(),
+        }
     }
 
     /// Quantises `values`, which consist of groups of these lengths. The losses take the place of
-    /// the values. `seed` is called only for stochastic rounding.
+    /// the values. `stream` makes the stream of a name, for stochastic rounding and centroids.
     ///
     /// # Errors
     /// [`Error::Unrepresentable`] if a value is not finite, or too large for half precision. Exact
@@ -120,7 +145,7 @@ impl Quantizer {
         self,
         values: &mut [f32],
         groups: &[usize],
-        seed: impl FnOnce() -> [u32; LANES],
+        stream: impl FnOnce(&str) -> Stream,
     ) -> Result<Quantized> {
         let mut out = Quantized::default();
         if self == Self::Exact {
@@ -145,11 +170,18 @@ impl Quantizer {
                 let short = nearest_bf16(value);
                 (short.to_le_bytes(), short.to_f32())
             })?,
+            Self::Centroids(most) if !values.is_empty() => {
+                let stream = stream("codec/centroids");
+                centroids::quantise(most as usize, values, groups[0], stream, &mut out);
+            }
             _ => {
                 let shifts = match self {
                     Self::Levels {
                         stochastic: true, ..
-                    } => Shifts::of_seed(seed()),
+                    } => {
+                        let mut stream = stream("codec/rounding");
+                        Shifts::of_seed(std::array::from_fn(|_| stream.next_u32()))
+                    }
                     _ => Shifts::Half,
                 };
                 steps::quantise(self, values, groups, shifts, &mut out);
@@ -184,6 +216,10 @@ impl Quantizer {
                 return Ok(halves
                     .map(|half| bf16::from_le_bytes(*half).to_f32())
                     .collect());
+            }
+            Self::Centroids(_) => {
+                let columns = groups.first().copied().unwrap_or(0);
+                return centroids::restore(symbols, columns, scales).map_err(missing);
             }
             _ => {}
         }
@@ -254,6 +290,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use fedrecsim_core::rng::Streams;
 
     const ALL: [Quantizer; 11] = [
         Quantizer::Exact,
@@ -290,24 +327,10 @@ mod tests {
         },
     ];
 
-    const SEED: [u32; LANES] = [
-        3,
-        0,
-        7,
-        11,
-        13,
-        17,
-        19,
-        23,
-        29,
-        31,
-        37,
-        41,
-        43,
-        47,
-        53,
-        u32::MAX,
-    ];
+    /// Returns a stream of this seed.
+    fn stream(seed: u64) -> impl FnOnce(&str) -> Stream {
+        move |name| Streams::new(seed).named(name, 0, 0)
+    }
 
     /// Returns the largest error that the quantiser may make in a value.
     fn largest_error(quantizer: Quantizer, value: f32, scale: f32) -> f32 {
@@ -322,6 +345,7 @@ mod tests {
             Quantizer::Levels { .. } => scale * 1.0001,
             Quantizer::Sign => value.abs() + scale,
             Quantizer::DeadZone { zone, .. } => scale * zone.max(0.5) * 1.0001 + value.abs() * 1e-5,
+            Quantizer::Centroids(_) => unreachable!("its groups are of one length"),
         }
     }
 
@@ -332,14 +356,14 @@ mod tests {
         fn receivers_get_what_senders_count_on(
             groups in prop::collection::vec(prop::collection::vec(-6e4f32..6e4, 0..20), 0..9),
             magnitude in -30i32..0,
-            seed: [u32; LANES],
+            seed: u64,
         ) {
             let values: Vec<f32> = groups.concat().iter().map(|value| value * 2f32.powi(magnitude)).collect();
             let lengths: Vec<usize> = groups.iter().map(Vec::len).collect();
             for quantizer in ALL {
                 let mut left_out = values.clone();
                 let Quantized { scales, symbols, escaped } =
-                    quantizer.quantise(&mut left_out, &lengths, || seed).unwrap();
+                    quantizer.quantise(&mut left_out, &lengths, stream(seed)).unwrap();
                 let received = quantizer.restore(&symbols, &lengths, &scales, &escaped).unwrap();
                 prop_assert_eq!(received.len(), values.len());
                 for ((value, received), left_out) in values.iter().zip(received.iter()).zip(&left_out) {
@@ -348,7 +372,7 @@ mod tests {
                 let mut scales = scales.as_chunks::<2>().0.iter().map(|bytes| bf16::from_le_bytes(*bytes).to_f32());
                 let (mut values, mut received) = (values.iter(), received.iter());
                 for group in &groups {
-                    let scale = if quantizer.has_scales() { scales.next().unwrap() } else { 0.0 };
+                    let scale = if quantizer.scale_bytes(&[1]) > 0 { scales.next().unwrap() } else { 0.0 };
                     for (value, found) in values.by_ref().zip(received.by_ref()).take(group.len()) {
                         let most = largest_error(quantizer, *value, scale);
                         prop_assert!((value - found).abs() <= most, "{:?}: {} became {}", quantizer, value, found);
@@ -370,7 +394,7 @@ mod tests {
             .chain(std::iter::repeat_n(0.3, 65_536))
             .collect();
         let groups = [values.len()];
-        quantizer.quantise(&mut values, &groups, || SEED).unwrap();
+        quantizer.quantise(&mut values, &groups, stream(1)).unwrap();
         let left_out: f64 = values[1..].iter().map(|value| f64::from(*value)).sum();
         // The standard deviation of the mean is 0.0018.
         assert!((left_out / 65_536.0).abs() < 0.006, "{left_out}");
@@ -379,7 +403,7 @@ mod tests {
     #[test]
     fn numbers_too_large_for_a_format_do_not_become_infinite() {
         let refused = Quantizer::F16
-            .quantise(&mut [70_000.0], &[1], || SEED)
+            .quantise(&mut [70_000.0], &[1], stream(1))
             .unwrap_err();
         assert!(
             refused.to_string().contains("too large for half precision"),
@@ -394,11 +418,67 @@ mod tests {
             Quantizer::Sign,
         ] {
             let mut left_out = [f32::MAX];
-            quantizer.quantise(&mut left_out, &[1], || SEED).unwrap();
+            quantizer.quantise(&mut left_out, &[1], stream(1)).unwrap();
             assert!(
                 left_out[0].abs() < 0.01 * f32::MAX,
                 "{quantizer:?}: {left_out:?}"
             );
+        }
+    }
+    proptest! {
+        /// If this fails, a receiver gets other centres than the sender counts on, a row gets the
+        /// centre of others that are farther, or more bytes are sent than rows or centres need.
+        #[test]
+        fn rows_become_their_nearest_centres(
+            values in prop::collection::vec(-6e4f32..6e4, 0..120),
+            (columns, most) in (1usize..5, 2u32..=256),
+            seed: u64,
+        ) {
+            let rows = values.len() / columns;
+            let (values, groups) = (&values[..rows * columns], vec![columns; rows]);
+            let quantizer = Quantizer::Centroids(most);
+            let mut left_out = values.to_vec();
+            let sent = quantizer.quantise(&mut left_out, &groups, stream(seed)).unwrap();
+            prop_assert_eq!(sent.symbols.len(), quantizer.symbols(&groups));
+            prop_assert_eq!(sent.scales.len(), 4 * columns * rows.min(most as usize));
+            prop_assert_eq!(sent.scales.len(), quantizer.scale_bytes(&groups));
+            let received = quantizer.restore(&sent.symbols, &groups, &sent.scales, &[]).unwrap();
+            for ((value, received), left_out) in values.iter().zip(received.iter()).zip(&left_out) {
+                prop_assert_eq!((value - received).to_bits(), left_out.to_bits());
+            }
+            if rows <= most as usize {
+                prop_assert_eq!(values, &received[..], "each row is a centre");
+            }
+            let centres: Vec<f32> = floats(&sent.scales).collect();
+            for (row, received) in values.chunks(columns).zip(received.chunks(columns)) {
+                let distance = |centre: &[f32]| -> f64 {
+                    let pairs = row.iter().zip(centre);
+                    pairs.map(|(a, b)| f64::from(a - b).powi(2)).sum()
+                };
+                for centre in centres.chunks(columns) {
+                    prop_assert!(distance(received) <= distance(centre) * 1.0001 + 1e-3);
+                }
+            }
+        }
+    }
+
+    /// The specification's example. If this fails, rows are not drawn to the means of their clusters,
+    /// or a centre that no sender has named is read.
+    #[test]
+    fn centres_are_those_of_the_example() {
+        for seed in 0..20 {
+            let (mut values, groups) = ([1.0, 0.0, 0.8, 0.0, -1.0, 0.0], [2; 3]);
+            let quantizer = Quantizer::Centroids(2);
+            let sent = quantizer
+                .quantise(&mut values, &groups, stream(seed))
+                .unwrap();
+            let restore = |symbols: &[u8]| quantizer.restore(symbols, &groups, &sent.scales, &[]);
+            assert_eq!(
+                restore(&sent.symbols).unwrap()[..],
+                [0.9, 0.0, 0.9, 0.0, -1.0, 0.0]
+            );
+            assert_eq!((sent.symbols.len(), sent.scales.len()), (3, 16));
+            assert!(restore(&[0, 1, 2]).is_err());
         }
     }
 }
