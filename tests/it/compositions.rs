@@ -127,7 +127,10 @@ fn a_single_block_has_a_codec_of_its_own() {
     let scenario = small_with("fedncf", &[]);
     let blocks: Vec<String> = {
         let world = crate::support::world(scenario);
-        let layout = world.upload_layout(fedrecsim_methods::Phase::default());
+        let layout = world.upload_layout(
+            fedrecsim_methods::Phase::default(),
+            fedrecsim_core::UserId(0),
+        );
         layout
             .blocks()
             .iter()
@@ -138,7 +141,10 @@ fn a_single_block_has_a_codec_of_its_own() {
     let own = format!("codec.blocks.{name}.uplink={{ delta = true, values = \"int8\" }}");
     let world = crate::support::world(small_with("fedncf", &[&own]));
     let lossless = |codecs: &BlockCodecs| {
-        let layout = world.upload_layout(fedrecsim_methods::Phase::default());
+        let layout = world.upload_layout(
+            fedrecsim_methods::Phase::default(),
+            fedrecsim_core::UserId(0),
+        );
         layout
             .blocks()
             .iter()
