@@ -82,6 +82,7 @@ fn fewer_bits_are_fewer_bytes_for_every_method() {
         "fedcia",
         "fedcia-gsp",
         "lightfr",
+        "adafedrec",
     ] {
         let sent = |overrides: &[&str]| {
             let outcome = run(small_with(method, overrides), 2);
@@ -210,6 +211,10 @@ fn compositions_that_contradict_themselves_or_the_method_are_refused() {
         ),
         (
             &["method=\"metamf\"", "codec.downlink={ delta = true }"],
+            &["a download per user", "versions for each user"],
+        ),
+        (
+            &["method=\"adafedrec\"", "codec.downlink={ delta = true }"],
             &["a download per user", "versions for each user"],
         ),
         (

@@ -120,7 +120,15 @@ fn what_cannot_be_encrypted_is_refused_with_the_reason() {
         &[secure, DENSE, "audit={}"],
         "the audit reads single uploads",
     );
-    for method in ["metamf", "gpfedrec", "fedca", "fedem", "fedea", "cofedrec"] {
+    for method in [
+        "metamf",
+        "gpfedrec",
+        "fedca",
+        "fedem",
+        "fedea",
+        "cofedrec",
+        "adafedrec",
+    ] {
         let of_method = format!("method=\"{method}\"");
         refused(&[secure, DENSE, &of_method], "works with single uploads");
     }

@@ -74,6 +74,7 @@ pub use fedrecsim_scenario::choices;
 /// Declares the parameters of a method, one line a key.
 pub use fedrecsim_scenario::keys as parameters;
 
+mod adafedrec;
 pub mod averager;
 pub mod baselines;
 mod bpr_mf;

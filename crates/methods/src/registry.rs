@@ -27,6 +27,7 @@ pub static METHODS: &[Entry] = &[
     super::fedcia::gsp::ENTRY,
     super::lightfr::ENTRY,
     super::feddae::ENTRY,
+    super::adafedrec::ENTRY,
     super::fedmf::ENTRY,
     super::fedncf::ENTRY,
     super::fedrecon::ENTRY,

@@ -358,6 +358,7 @@ fn what_protects_nothing_is_refused_with_the_reason() {
         "fedem",
         "fedea",
         "cofedrec",
+        "adafedrec",
     ] {
         refused(
             &[CENTRAL, &format!("method=\"{method}\"")],
