@@ -166,8 +166,9 @@ pub mod dataset {
 pub mod method {
     #[doc(inline)]
     pub use fedrecsim_methods::{
-        Averager, Client, Entry, Exchange, Kept, LocalTask, Method, OwnNoise, PersonalTable, Phase,
-        Placement, Problem, Scorer, Scoring, ScoringContext, Scratch, Server, ThirdParty, Trained,
+        Averager, Class, Classes, Client, Entry, Exchange, Kept, LocalTask, Method, OwnNoise,
+        PersonalTable, Phase, Placement, Problem, Scorer, Scoring, ScoringContext, Scratch, Server,
+        ThirdParty, Trained,
         declare::{self, Declare, Declared},
         fedmf::{self, FedMf},
         largest_magnitude, parameters,

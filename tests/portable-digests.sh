@@ -47,7 +47,7 @@ compare "FedRAP, paper" --set 'method.fedrap={ objective = "paper", learning_rat
 compare "FedRAP, L2, k = 19, batches" --set 'method.fedrap={ regularizer = "l2", latent_dimension = 19, batch_size = 64, learning_rate_tables = 20 }' "$@"
 compare "PFedRec" --set 'method={ pfedrec = {} }' "$@"
 compare "FedMF, k = 100" --set 'method={ fedmf = { latent_dimension = 100 } }' "$@"
-for method in fedncf fedrecon feddad colr gpfedrec fedca fedem fedea cofedrec cgfedrec fedcia fedcia-gsp fedpeft lightfr metamf fcf fcf-bts fedgram fedspec privirec fedtide fedpergnn centrap mf ease ials itemknn bpr-mf ncf; do
+for method in fedncf fedrecon feddad colr gpfedrec fedca fedem fedea cofedrec cgfedrec fedcia fedcia-gsp fedpeft lightfr adafedrec metamf fcf fcf-bts fedgram fedspec privirec fedtide fedpergnn centrap mf ease ials itemknn bpr-mf ncf; do
     compare "$method" --set "method={ $method = {} }" "$@"
 done
 compare "FedDAE" --set 'method={ feddae = { latent_dimension = 8, outer_units = 40, inner_units = 19, gate_units = 8 } }' "$@"

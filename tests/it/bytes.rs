@@ -385,3 +385,21 @@ fn scoring_takes_a_download_that_is_booked_apart() {
         "every user has a download of its own"
     );
 }
+
+/// If this fails, a device of few columns pays for the table of a larger one, or what its user
+/// receives has another width than what it sends.
+#[test]
+fn each_device_pays_for_tables_of_its_own_width() {
+    let values = |devices| {
+        let method = format!("method={{ adafedrec = {{ devices = \"{devices}\" }} }}");
+        let outcome = run(small(&[&method, "codec.downlink=\"dense-f32\""]), 2);
+        assert_balanced(&outcome);
+        [outcome.bytes.up, outcome.bytes.down].map(|flow| flow.values / flow.frames)
+    };
+    let published = |d: u64| 4 * (ITEMS * d + 16 * d + 89);
+    for (devices, d) in [("large", 32), ("medium", 16), ("small", 8)] {
+        assert_eq!(values(devices), [published(d); 2], "{devices}");
+    }
+    let [up, down] = values("mixed");
+    assert!(up == down && published(8) < up && up < published(32));
+}

@@ -82,6 +82,7 @@ pub(crate) fn quickly(name: &str) -> Vec<String> {
         "feddae" => "method.feddae={ latent_dimension = 8, outer_units = 32, inner_units = 16, gate_units = 8, \
                      learning_rate = 0.01, server_rate = 0.02 }"
             .to_owned(),
+        "adafedrec" => "method.adafedrec={ local_epochs = 5, autoencoder_steps = 300 }".to_owned(),
         "fcf-bts" => "method.fcf-bts={ row_share = 0.5 }".to_owned(),
         "metamf" => "method.metamf={ learning_rate = 0.01, hidden_units = 128 }".to_owned(),
         "centrap" => {

@@ -83,6 +83,7 @@ fn fewer_bits_are_fewer_bytes_for_every_method() {
         "fedcia-gsp",
         "fedpeft",
         "lightfr",
+        "adafedrec",
     ] {
         let sent = |overrides: &[&str]| {
             let outcome = run(small_with(method, overrides), 2);
@@ -128,7 +129,10 @@ fn a_single_block_has_a_codec_of_its_own() {
     let scenario = small_with("fedncf", &[]);
     let blocks: Vec<String> = {
         let world = crate::support::world(scenario);
-        let layout = world.upload_layout(fedrecsim_methods::Phase::default());
+        let layout = world.upload_layout(
+            fedrecsim_methods::Phase::default(),
+            fedrecsim_core::UserId(0),
+        );
         layout
             .blocks()
             .iter()
@@ -139,7 +143,10 @@ fn a_single_block_has_a_codec_of_its_own() {
     let own = format!("codec.blocks.{name}.uplink={{ delta = true, values = \"int8\" }}");
     let world = crate::support::world(small_with("fedncf", &[&own]));
     let lossless = |codecs: &BlockCodecs| {
-        let layout = world.upload_layout(fedrecsim_methods::Phase::default());
+        let layout = world.upload_layout(
+            fedrecsim_methods::Phase::default(),
+            fedrecsim_core::UserId(0),
+        );
         layout
             .blocks()
             .iter()
@@ -205,6 +212,10 @@ fn compositions_that_contradict_themselves_or_the_method_are_refused() {
         ),
         (
             &["method=\"metamf\"", "codec.downlink={ delta = true }"],
+            &["a download per user", "versions for each user"],
+        ),
+        (
+            &["method=\"adafedrec\"", "codec.downlink={ delta = true }"],
             &["a download per user", "versions for each user"],
         ),
         (

@@ -8,8 +8,8 @@ use fedrecsim_methods::averager::Averager;
 use fedrecsim_methods::rule::{Combine, Optimizer, ServerRule};
 use fedrecsim_methods::server::{Accumulator, StepContext, StepReport};
 use fedrecsim_methods::{
-    Client, Entry, LocalTask, Method, Phase, Scoring, ScoringContext, Scratch, Server, Trained,
-    parameters, sizes_by,
+    Class, Client, Entry, LocalTask, Method, Phase, Scoring, ScoringContext, Scratch, Server,
+    Trained, parameters, sizes_by,
 };
 use fedrecsim_model::{
     Layout, Model, ModelUpdate, Private, StateVisitor, Table, TableShape, TableUpdate,
@@ -144,7 +144,7 @@ impl Method for Flawed {
         };
         let averager = Averager::with_rules(
             self.initial(),
-            self.upload_layout(Phase::default()),
+            self.upload_layout(Phase::default(), Class::default()),
             &[rule],
         );
         Box::new(Forgetful {

@@ -135,7 +135,7 @@ fn an_explosion_in_the_first_round_leaves_a_report_without_rounds() {
 }
 
 /// For every method that moves along gradients, parameters that make it explode.
-const EXPLODING_RATES: [(&str, &str); 30] = [
+const EXPLODING_RATES: [(&str, &str); 31] = [
     ("fedrap", "{ learning_rate_network = 1e30 }"),
     ("feddad", "{ learning_rate_users = 1e30 }"),
     ("pfedrec", "{ learning_rate = 1e20 }"),
@@ -154,6 +154,7 @@ const EXPLODING_RATES: [(&str, &str); 30] = [
         "feddae",
         "{ learning_rate = 1e30, latent_dimension = 4, outer_units = 16, inner_units = 8 }",
     ),
+    ("adafedrec", "{ learning_rate = 1e30 }"),
     ("fedmf", "{ learning_rate_items = 1e30 }"),
     ("fedncf", "{ learning_rate_user = 1e30 }"),
     ("fedrecon", "{ learning_rate_items = 1e30 }"),

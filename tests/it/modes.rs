@@ -204,7 +204,7 @@ impl Loop {
         let (device, upload) = worked.result.unwrap();
         self.devices.insert(user, device);
         let frame = upload.bytes(UserId(user), &invitation, &world).unwrap();
-        let layout = self.world.upload_layout(Phase::default());
+        let layout = self.world.upload_layout(Phase::default(), UserId(user));
         let update = self
             .world
             .uplink

@@ -121,7 +121,14 @@ fn what_cannot_be_encrypted_is_refused_with_the_reason() {
         "the audit reads single uploads",
     );
     for method in [
-        "metamf", "gpfedrec", "fedca", "fedem", "fedea", "cofedrec", "cgfedrec",
+        "metamf",
+        "gpfedrec",
+        "fedca",
+        "fedem",
+        "fedea",
+        "cofedrec",
+        "cgfedrec",
+        "adafedrec",
     ] {
         let of_method = format!("method=\"{method}\"");
         refused(&[secure, DENSE, &of_method], "works with single uploads");

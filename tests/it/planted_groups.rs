@@ -194,6 +194,7 @@ const ARMS: &[(&str, &str, Data, Expected)] = &[
         Positives,
         WellAbove,
     ),
+    ("adafedrec", "{}", Positives, WellAbove),
     (
         "fedtide",
         "{ period_days = 2, periods = 1 }",

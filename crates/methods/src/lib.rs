@@ -2,7 +2,7 @@
 //! lists them.
 //!
 //! A method says what travels between server and clients ([`Layout`]s of named blocks, which may
-//! differ by phase), and makes the private side of a user ([`Method::client`]) and the server side
+//! differ by phase and by class of users), and makes the private side of a user ([`Method::client`]) and the server side
 //! ([`Method::server`]). Time, network and bytes are no concern of a method.
 //!
 //! # Writing a method
@@ -74,10 +74,12 @@ pub use fedrecsim_scenario::choices;
 /// Declares the parameters of a method, one line a key.
 pub use fedrecsim_scenario::keys as parameters;
 
+mod adafedrec;
 pub mod averager;
 pub mod baselines;
 mod bpr_mf;
 mod central;
+mod class;
 mod cofedrec;
 mod colr;
 pub mod declare;
@@ -134,6 +136,7 @@ mod user_tables;
 mod user_vector;
 
 pub use averager::Averager;
+pub use class::{Class, Classes};
 pub use declare::Kept;
 pub use entry::{Entry, parameters, sizes_by, sizes_of};
 pub use fedrecsim_model::magnitude::largest_magnitude;
@@ -171,15 +174,21 @@ pub trait Method: Send + Sync + Debug {
         0
     }
 
-    /// Returns the layout of what a participant of `phase` downloads, which is [`Layout::none`] if
-    /// it downloads nothing. The default is the layout of the whole model.
-    fn download_layout(&self, _phase: Phase) -> Layout {
+    /// Returns the classes of users, between which what travels differs. A method with several makes
+    /// a download for each user. By default there is one.
+    fn classes(&self) -> Classes {
+        Classes::default()
+    }
+
+    /// Returns the layout of what a participant of this class downloads in `phase`, which is
+    /// [`Layout::none`] if it downloads nothing. The default is the layout of the whole model.
+    fn download_layout(&self, _phase: Phase, _class: Class) -> Layout {
         self.initial().layout().clone()
     }
 
-    /// Returns the layout of what a participant of `phase` uploads. The default is the layout of
-    /// the whole model.
-    fn upload_layout(&self, _phase: Phase) -> Layout {
+    /// Returns the layout of what a participant of this class uploads in `phase`. The default is the
+    /// layout of the whole model.
+    fn upload_layout(&self, _phase: Phase, _class: Class) -> Layout {
         self.initial().layout().clone()
     }
 
@@ -192,7 +201,7 @@ pub trait Method: Send + Sync + Debug {
         let model = self.initial();
         Box::new(Averager::with_rules(
             model,
-            self.upload_layout(Phase::default()),
+            self.upload_layout(Phase::default(), Class::default()),
             &[],
         ))
     }
@@ -273,7 +282,7 @@ pub trait Client: CloneClient + Send {
     }
 
     /// Returns the vector that this user keeps for itself, such as its embedding or the weights of its
-    /// score function; `None`, which is the default, if there is none. All users of a run have one of the
+    /// score function; `None`, which is the default, if there is none. All users of a class have one of the
     /// same length. It is for studies of a method, and reaches no codec.
     ///
     /// # Errors

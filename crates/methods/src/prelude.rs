@@ -9,8 +9,8 @@ pub use super::declare::{
 pub use super::rule::{Combine, ServerRule};
 pub use super::server::{Accumulator, Contribution, Server, StepContext, StepReport, UploadUse};
 pub use super::{
-    Averager, Client, Entry, LocalTask, Method, Phase, Placement, Problem, Products, Scorer,
-    Scoring, ScoringContext, Scratch, Trained, largest_magnitude,
+    Averager, Class, Classes, Client, Entry, LocalTask, Method, Phase, Placement, Problem,
+    Products, Scorer, Scoring, ScoringContext, Scratch, Trained, largest_magnitude,
 };
 pub use crate::{choices, parameters};
 pub use fedrecsim_core::UserId;

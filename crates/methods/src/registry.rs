@@ -29,6 +29,7 @@ pub static METHODS: &[Entry] = &[
     super::fedpeft::ENTRY,
     super::lightfr::ENTRY,
     super::feddae::ENTRY,
+    super::adafedrec::ENTRY,
     super::fedmf::ENTRY,
     super::fedncf::ENTRY,
     super::fedrecon::ENTRY,

@@ -45,6 +45,8 @@ pub struct LocalTask<'a> {
     /// The data and the client's rule for drawing negatives. Without them it trains on the samples
     /// that its memory holds, such as those of a recording of the authors' code.
     pub negatives: Option<(&'a Dataset, &'a NegativesSpec)>,
+    /// Whether the negatives are those of all participations of the user, which it draws once.
+    pub(crate) draws_once: bool,
 }
 
 impl<'a> LocalTask<'a> {
@@ -69,6 +71,7 @@ impl<'a> LocalTask<'a> {
             streams,
             divergence_limit,
             negatives: None,
+            draws_once: false,
         }
     }
 
@@ -83,10 +86,14 @@ impl<'a> LocalTask<'a> {
     /// # Errors
     /// [`Error::Dataset`] if there are too few items to draw negatives from.
     pub fn draw_samples(&self, scratch: &mut SampleScratch) -> Result<()> {
-        match self.negatives {
-            Some(negatives) => scratch.draw(negatives, self.streams, self.user, self.invitation_id),
-            None => Ok(()),
-        }
+        let Some(negatives) = self.negatives else {
+            return Ok(());
+        };
+        let names_stream = match self.draws_once {
+            true => InvitationId(u32::MAX),
+            false => self.invitation_id,
+        };
+        scratch.draw(negatives, self.streams, self.user, names_stream)
     }
 
     /// Draws the training samples into `scratch`, and returns their distinct items, ascending.

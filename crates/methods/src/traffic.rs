@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::declare::traffic_blocks;
 use super::server::Download;
-use super::{Entry, Method, Phase, Problem};
+use super::{Class, Entry, Method, Phase, Problem};
 use fedrecsim_core::{Streams, UserId};
 use fedrecsim_model::noisy_sum::NoisySum;
 use fedrecsim_scenario::sizes::ProblemSize;
@@ -39,8 +39,14 @@ pub(super) fn of(entry: Entry) -> TrafficOf {
 pub(super) fn found_out(method: &dyn Method) -> Traffic {
     let mut blocks = Vec::new();
     for phase in (0..method.phases()).map(Phase) {
-        blocks.extend(traffic_blocks(&method.upload_layout(phase), true));
-        blocks.extend(traffic_blocks(&method.download_layout(phase), false));
+        blocks.extend(traffic_blocks(
+            &method.upload_layout(phase, Class::default()),
+            true,
+        ));
+        blocks.extend(traffic_blocks(
+            &method.download_layout(phase, Class::default()),
+            false,
+        ));
     }
     let (client, server) = (method.client(UserId(0)), method.server());
     let noise = NoisySum::new(1.0, 0.0, Streams::new(0).named("exchanged/noise", 0, 0));

@@ -339,7 +339,7 @@ pub(crate) fn take_trained(
     let result = match is_trained {
         true => {
             let phase = invited.invitation.download.phase();
-            Ok(Upload::restore(archive, world.upload_layout(phase))?)
+            Ok(Upload::restore(archive, world.upload_layout(phase, user))?)
         }
         false => Err(errors::take(archive)),
     };

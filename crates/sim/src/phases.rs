@@ -1,15 +1,17 @@
 //! What travels in each phase of a method.
 
 use fedrecsim_core::legs::{Downloads, Leg};
-use fedrecsim_methods::{Exchange, Method, Phase};
+use fedrecsim_methods::{Class, Exchange, Method, Phase};
 use fedrecsim_model::Layout;
 use fedrecsim_model::codec::BlockCodecs;
 
 /// The frames that travel in a phase of a method, and the order of a participation's legs.
 #[derive(Clone, Debug)]
 pub(super) struct PhaseLayouts {
-    pub download: Layout,
-    pub upload: Layout,
+    /// The downloads of each class of users.
+    pub downloads: Vec<Layout>,
+    /// The uploads of each class.
+    pub uploads: Vec<Layout>,
     pub exchange: Option<Exchange>,
     pub legs: Vec<Leg>,
 }
@@ -22,22 +24,29 @@ impl PhaseLayouts {
         reports_utility: bool,
         downlink: &BlockCodecs,
     ) -> Vec<Self> {
+        let classes: Vec<Class> = method.classes().all().collect();
         let layouts = |phase| {
-            let mut upload = method.upload_layout(phase);
-            upload.reports_utility = reports_utility;
-            let (download, exchange) = (method.download_layout(phase), method.exchange(phase));
-            let mut blocks = download.blocks().iter();
-            let downloads = if download.is_empty() {
+            let upload = |class: &Class| {
+                let mut layout = method.upload_layout(phase, *class);
+                layout.reports_utility = reports_utility;
+                layout
+            };
+            let download = |class: &Class| method.download_layout(phase, *class);
+            let downloads: Vec<Layout> = classes.iter().map(download).collect();
+            let exchange = method.exchange(phase);
+            // The blocks of all classes have the same kinds.
+            let (first, mut blocks) = (&downloads[0], downloads[0].blocks().iter());
+            let kind = if first.is_empty() {
                 Downloads::Nothing
             } else if blocks.any(|block| downlink.sends_needed_rows_of(block)) {
                 Downloads::AskedRows
             } else {
                 Downloads::Model
             };
-            let legs = Leg::of_participation(downloads, exchange.is_some());
+            let legs = Leg::of_participation(kind, exchange.is_some());
             Self {
-                download,
-                upload,
+                uploads: classes.iter().map(upload).collect(),
+                downloads,
                 exchange,
                 legs,
             }

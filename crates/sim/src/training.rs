@@ -151,7 +151,7 @@ fn train(
             }
             _ => download.answer(&request.bytes, (user, *id)),
         })?;
-        let received = download.received_of_rows(&rows, &asked.reply)?;
+        let received = download.received_of_rows(user, &rows, &asked.reply)?;
         effort.rows = Some(Arc::new(asked));
         Cow::Owned(received)
     } else {
@@ -180,7 +180,7 @@ fn train(
     } = device.client.train(&task, scratch)?;
     check_loss(&task, loss)?;
     let _encoding = enter(Stage::Encode);
-    let layout = world.upload_layout(task.phase);
+    let layout = world.upload_layout(task.phase, user);
     let randomness = upload::randomness(user, *id, world);
     if let Some(mechanism) = &world.privacy {
         let protection = Protection {

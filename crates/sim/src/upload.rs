@@ -144,7 +144,7 @@ impl Upload {
             memory: &mut CodecMemory::default(),
             randomness: randomness(user, *id, world),
         };
-        let layout = world.upload_layout(download.phase());
+        let layout = world.upload_layout(download.phase(), user);
         let frame = world.uplink.encode(update, layout, &mut context)?;
         if frame.parts != self.parts {
             let (found, announced) = (frame.bytes.len(), self.parts.total());
@@ -271,7 +271,7 @@ mod tests {
         upload.save(&mut archive);
         let mut reader =
             ArchiveReader::new(Box::new(std::io::Cursor::new(archive.take().unwrap())));
-        let layout = world.upload_layout(invitation.download.phase());
+        let layout = world.upload_layout(invitation.download.phase(), UserId(3));
         let carried = Upload::restore(&mut reader, layout).unwrap();
         assert_eq!(
             (carried.parts(), carried.held_bytes(), carried.loss),

@@ -22,7 +22,7 @@ use fedrecsim_data::population::{Population, Traces};
 use fedrecsim_methods::declare::controlled;
 use fedrecsim_methods::registry::{self, Runnable};
 use fedrecsim_methods::server::Download;
-use fedrecsim_methods::{Entry, Exchange, Method, Phase, Placement, Problem};
+use fedrecsim_methods::{Class, Classes, Entry, Exchange, Method, Phase, Placement, Problem};
 use fedrecsim_model::codec::{BlockCodecs, FrameParts};
 use fedrecsim_model::{BlockKind, Layout, ValueType};
 use fedrecsim_scenario::{
@@ -58,6 +58,8 @@ pub struct World {
     pub draws_negatives: bool,
     /// What travels in each phase of the method.
     layouts: Vec<PhaseLayouts>,
+    /// The classes of users, between which that differs.
+    classes: Classes,
     /// The users' devices and links.
     pub population: Population,
     /// The users who have something to train on and take no part, since their device has no room for
@@ -182,14 +184,20 @@ impl World {
         };
         numbered.faults.extend(joins.as_ref().map(Joins::outage));
         let population = Population::new(&numbered, dataset.users(), traces, streams)?;
-        let largest = layouts
-            .iter()
-            .map(|layouts| layouts.download.bytes())
-            .max()
-            .unwrap_or(0);
-        let table = Bytes::new(largest as u64);
+        let classes = method.classes();
         let users = dataset.users_with_history();
-        let excluded = population.too_small_for(table, users);
+        let (mut table, mut excluded) = (Bytes::ZERO, Vec::new());
+        for class in classes.all() {
+            let place = usize::from(class.0);
+            let downloads = layouts
+                .iter()
+                .map(|layouts| layouts.downloads[place].bytes());
+            let largest = Bytes::new(downloads.max().unwrap_or(0) as u64);
+            let too_small = population.too_small_for(largest, users).into_iter();
+            excluded.extend(too_small.filter(|user| classes.of(*user) == class));
+            table = table.max(largest);
+        }
+        excluded.sort_unstable();
         if trains && excluded.len() == users {
             return Err(Error::Usage(format!(
                 "no device has the memory for the table of {table} that it would download; see [devices]"
@@ -211,6 +219,7 @@ impl World {
             trains,
             draws_negatives,
             layouts,
+            classes,
             population,
             excluded,
             streams,
@@ -406,42 +415,62 @@ impl World {
         self.layouts.len()
     }
 
-    /// Returns what a participant of `phase` downloads.
+    /// Returns what all participants of `phase` download who share a download. It has the blocks that
+    /// others download.
     ///
     /// # Panics
     /// If the method has no such phase, which is a defect of its server side.
-    pub(crate) fn download_layout(&self, phase: Phase) -> &Layout {
-        &self.layouts[usize::from(phase.0)].download
+    pub(crate) fn shared_layout(&self, phase: Phase) -> &Layout {
+        &self.layouts[usize::from(phase.0)].downloads[0]
+    }
+
+    /// Returns what participants download, phase by phase and class by class.
+    pub(crate) fn download_layouts(&self) -> impl Iterator<Item = &Layout> + Clone {
+        self.layouts.iter().flat_map(|layouts| &layouts.downloads)
+    }
+
+    /// Returns what each class downloads in `phase`, and the classes.
+    ///
+    /// # Panics
+    /// As [`Self::shared_layout`].
+    pub(crate) fn layouts_of_classes(&self, phase: Phase) -> (&[Layout], &Classes) {
+        (&self.layouts[usize::from(phase.0)].downloads, &self.classes)
+    }
+
+    /// Returns the class of `user`.
+    pub(crate) fn class_of(&self, user: UserId) -> Class {
+        self.classes.of(user)
     }
 
     /// Returns the phase whose sequence of downloads `phase` goes on with: the first one in which the
     /// same is downloaded, so that a device which has a version needs no more than what has changed.
     pub(crate) fn download_sequence(&self, phase: Phase) -> Phase {
-        let layout = self.download_layout(phase);
+        let layout = self.shared_layout(phase);
         let mut phases = (0..phase.0).map(Phase);
         phases
-            .find(|earlier| self.download_layout(*earlier) == layout)
+            .find(|earlier| self.shared_layout(*earlier) == layout)
             .unwrap_or(phase)
     }
 
-    /// Returns what a participant of `phase` uploads, which includes what the choice of cohorts
-    /// needs to know.
+    /// Returns what `user` uploads if it takes part in `phase`, which includes what the choice of
+    /// cohorts needs to know.
     ///
     /// # Panics
-    /// As [`Self::download_layout`].
-    pub fn upload_layout(&self, phase: Phase) -> &Layout {
-        &self.layouts[usize::from(phase.0)].upload
+    /// As [`Self::shared_layout`].
+    pub fn upload_layout(&self, phase: Phase, user: UserId) -> &Layout {
+        let class = self.class_of(user);
+        &self.layouts[usize::from(phase.0)].uploads[usize::from(class.0)]
     }
 
-    /// Returns what participants upload, phase by phase.
+    /// Returns what participants upload, phase by phase and class by class.
     pub(crate) fn upload_layouts(&self) -> impl Iterator<Item = &Layout> + Clone {
-        self.layouts.iter().map(|layouts| &layouts.upload)
+        self.layouts.iter().flat_map(|layouts| &layouts.uploads)
     }
 
     /// Returns what a participant of `phase` exchanges with a third party, if anything.
     ///
     /// # Panics
-    /// As [`Self::download_layout`].
+    /// As [`Self::shared_layout`].
     pub(crate) fn exchange(&self, phase: Phase) -> Option<&Exchange> {
         self.layouts[usize::from(phase.0)].exchange.as_ref()
     }
@@ -463,7 +492,7 @@ impl World {
     /// Returns the legs of a participation in `phase`, in their order.
     ///
     /// # Panics
-    /// As [`Self::download_layout`].
+    /// As [`Self::shared_layout`].
     pub(crate) fn legs(&self, phase: Phase) -> &[Leg] {
         &self.layouts[usize::from(phase.0)].legs
     }

@@ -332,7 +332,11 @@ impl Method for PythonMethod {
         self.0.version.clone()
     }
 
-    fn upload_layout(&self, _phase: fedrecsim_methods::Phase) -> Layout {
+    fn upload_layout(
+        &self,
+        _phase: fedrecsim_methods::Phase,
+        _class: fedrecsim_methods::Class,
+    ) -> Layout {
         self.0.upload.clone()
     }
 

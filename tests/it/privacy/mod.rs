@@ -359,6 +359,7 @@ fn what_protects_nothing_is_refused_with_the_reason() {
         "fedea",
         "cofedrec",
         "cgfedrec",
+        "adafedrec",
     ] {
         refused(
             &[CENTRAL, &format!("method=\"{method}\"")],

@@ -3,7 +3,7 @@
 
 use fedrecsim_core::{InvitationId, Round, Streams, UserId};
 use fedrecsim_methods::server::Download;
-use fedrecsim_methods::{LocalTask, Phase, Scratch};
+use fedrecsim_methods::{Class, LocalTask, Phase, Scratch};
 use fedrecsim_model::table::floats;
 use fedrecsim_model::{Layout, Model, ModelUpdate};
 use fedrecsim_scenario::UploadUse;
@@ -141,7 +141,7 @@ fn no_upload_moves_a_sum_by_more_than_the_clip() {
             other => panic!("{method}: {other:?}"),
         };
         let (layout, negatives) = (
-            world.method.upload_layout(Phase(0)),
+            world.method.upload_layout(Phase(0), Class(0)),
             &world.scenario.dataset.negatives,
         );
         let noise = SumNoise::new(

@@ -9,8 +9,8 @@ use fedrecsim_methods::server::{
 };
 use fedrecsim_methods::third_party::{ArrivedRequest, Exchange, Message, ThirdParty};
 use fedrecsim_methods::{
-    Client, Entry, LocalTask, Method, Phase, Placement, Scoring, ScoringContext, Scratch, Server,
-    Trained, sizes_of,
+    Class, Client, Entry, LocalTask, Method, Phase, Placement, Scoring, ScoringContext, Scratch,
+    Server, Trained, sizes_of,
 };
 use fedrecsim_model::table::{Table, TableShape, TableUpdate, floats};
 use fedrecsim_model::{BlockLayout, Layout, Model, ModelUpdate, Private, StateVisitor};
@@ -55,7 +55,7 @@ impl Method for Acquainted {
         2
     }
 
-    fn download_layout(&self, phase: Phase) -> Layout {
+    fn download_layout(&self, phase: Phase, _: Class) -> Layout {
         if phase == COUNTING {
             Layout::none()
         } else {
@@ -63,7 +63,7 @@ impl Method for Acquainted {
         }
     }
 
-    fn upload_layout(&self, phase: Phase) -> Layout {
+    fn upload_layout(&self, phase: Phase, _: Class) -> Layout {
         match phase {
             COUNTING => Layout::new(vec![
                 BlockLayout::weights("ratings", self.number()).statistic(),
@@ -98,7 +98,7 @@ impl Method for Acquainted {
 
     fn server(&self) -> Box<dyn Server> {
         let model = self.initial();
-        let layout = self.upload_layout(Phase(1));
+        let layout = self.upload_layout(Phase(1), Class(0));
         Box::new(TwoPhases {
             averager: Averager::with_rules(model, layout, &[ServerRule::MEAN]),
             ratings: 0.0,

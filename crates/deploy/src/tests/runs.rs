@@ -10,6 +10,7 @@ fn a_run_over_sockets_comes_to_the_state_of_the_simulation() {
     for text in [
         "",
         "method=\"metamf\"",
+        "method=\"adafedrec\"",
         "method=\"fedpergnn\"",
         "codec.downlink={ select = \"needed-rows\" }",
         "codec.uplink={ delta = true, values = \"int4\", error_feedback = true }\n\

@@ -172,7 +172,11 @@ fn a_device_draws_the_items_of_a_cluster_together() {
     let (method, parameters) = with(2.0);
     let bytes = BlockValues::Raw(packed(&labels, parameters.bits()).into());
     let blocks = vec![bytes, BlockValues::Table(received.clone().into())];
-    let model = Model::new(method.download_layout(Phase::default()), blocks).unwrap();
+    let model = Model::new(
+        method.download_layout(Phase::default(), Class::default()),
+        blocks,
+    )
+    .unwrap();
     let sent = |method: &Declared<CoFedRec<true>>, model: &Model| {
         let trained = train(&mut *method.client(UserId(0)), model, 0);
         trained.update.blocks[0].apply(None).unwrap()

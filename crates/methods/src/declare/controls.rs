@@ -3,8 +3,8 @@
 
 use crate::third_party::{Exchange, ThirdParty};
 use crate::{
-    Client, LocalTask, Method, OwnNoise, PersonalTable, PersonalVector, Phase, Scorer, Scoring,
-    ScoringContext, Scratch, Trained,
+    Class, Classes, Client, LocalTask, Method, OwnNoise, PersonalTable, PersonalVector, Phase,
+    Scorer, Scoring, ScoringContext, Scratch, Trained,
 };
 use fedrecsim_core::{Result, UserId};
 use fedrecsim_model::{
@@ -47,8 +47,12 @@ impl Method for Controlled {
         self.method.version()
     }
 
-    fn download_layout(&self, phase: Phase) -> Layout {
-        let Some(layout) = self.unless_alone(|method| method.download_layout(phase)) else {
+    fn classes(&self) -> Classes {
+        self.method.classes()
+    }
+
+    fn download_layout(&self, phase: Phase, class: Class) -> Layout {
+        let Some(layout) = self.unless_alone(|method| method.download_layout(phase, class)) else {
             return Layout::none();
         };
         // What a method's own server makes for each user is not in the model, and is not sent here.
@@ -57,8 +61,8 @@ impl Method for Controlled {
         Layout::new(layout.blocks().iter().filter(is_sent).cloned().collect())
     }
 
-    fn upload_layout(&self, phase: Phase) -> Layout {
-        let layout = self.unless_alone(|method| method.upload_layout(phase));
+    fn upload_layout(&self, phase: Phase, class: Class) -> Layout {
+        let layout = self.unless_alone(|method| method.upload_layout(phase, class));
         layout.unwrap_or_else(Layout::none)
     }
 
@@ -66,9 +70,9 @@ impl Method for Controlled {
         let client = self.method.client(user);
         match self.is_alone {
             true => {
-                let phase = Phase::default();
+                let (phase, class) = (Phase::default(), self.method.classes().of(user));
                 let [download, upload] = [Method::download_layout, Method::upload_layout]
-                    .map(|of| of(&*self.method, phase));
+                    .map(|of| of(&*self.method, phase, class));
                 Box::new(AloneClient::new(client, self.initial(), [download, upload]))
             }
             false => client,

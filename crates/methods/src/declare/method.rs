@@ -11,8 +11,8 @@ use crate::averager::{Averager, upload_use};
 use crate::row_counts::{COUNTS, Counts, said_layouts, said_of};
 use crate::third_party::{Exchange, Message, ThirdParty};
 use crate::{
-    Client, LocalTask, Method, NO_PERSONAL_TABLE, OwnNoise, PersonalTable, PersonalVector, Phase,
-    Problem, Scoring, ScoringContext, Scratch, Server, Trained,
+    Class, Classes, Client, LocalTask, Method, NO_PERSONAL_TABLE, OwnNoise, PersonalTable,
+    PersonalVector, Phase, Problem, Scoring, ScoringContext, Scratch, Server, Trained,
 };
 use fedrecsim_core::{Error, Result, Streams, UserId};
 use fedrecsim_model::row_table::RowTable;
@@ -50,10 +50,32 @@ const SMALLEST: ProblemSize = ProblemSize { users: 1, items: 1 };
 /// The method that follows from a declaration.
 pub struct Declared<M> {
     method: Arc<M>,
-    plan: Arc<Plan>,
     initial: Model,
+    classes: Classes,
+    /// What follows from the blocks of each class.
+    sides: Vec<Side>,
+}
+
+/// What follows from the blocks of a class of users.
+struct Side {
+    plan: Arc<Plan>,
     download: Layout,
     upload: Layout,
+}
+
+impl Side {
+    /// Draws the starts, and returns them with the drawn model.
+    fn new<M: Declare>(method: &M, blocks: Vec<Block>, problem: &Problem) -> (Self, Model) {
+        let download = download_layout(&blocks);
+        let upload = upload_layout(method, &blocks, problem.items);
+        let (plan, drawn) = Plan::new(blocks, problem.starts);
+        let side = Self {
+            plan: Arc::new(plan),
+            download,
+            upload,
+        };
+        (side, drawn)
+    }
 }
 
 impl<M: Declare> fmt::Debug for Declared<M> {
@@ -86,15 +108,17 @@ impl<M: Declare> Declared<M> {
                 block.start = Start::table(move |_, _| table.clone());
             }
         }
-        let download = download_layout(&blocks);
-        let upload = upload_layout(&method, &blocks, problem.items);
-        let (plan, drawn) = Plan::new(blocks, problem.starts);
+        let classes = method.classes();
+        let (first, drawn) = Side::new(&method, blocks, problem);
+        let others = classes.all().skip(1).map(|class| {
+            let blocks = method.blocks_of(class, problem.size());
+            Side::new(&method, blocks, problem).0
+        });
         Self {
+            sides: [first].into_iter().chain(others).collect(),
             initial: method.initial(drawn),
             method: Arc::new(method),
-            plan: Arc::new(plan),
-            download,
-            upload,
+            classes,
         }
     }
 
@@ -105,13 +129,19 @@ impl<M: Declare> Declared<M> {
 
     /// Makes the private side of a user.
     pub(crate) fn own(&self, user: UserId) -> Own<M::Memory> {
-        self.plan.own(user, &self.initial)
+        let side = self.side(self.classes.of(user));
+        side.plan.own(user, &self.initial)
+    }
+
+    fn side(&self, class: Class) -> &Side {
+        &self.sides[usize::from(class.0)]
     }
 
     fn averager(&self) -> Averager {
-        let blocks = self.plan.blocks.iter().filter(|block| block.place.in_model);
+        let Side { plan, upload, .. } = self.side(Class::default());
+        let blocks = plan.blocks.iter().filter(|block| block.place.in_model);
         let rules: Vec<_> = blocks.map(|block| block.rule).collect();
-        Averager::with_rules(self.initial.clone(), self.upload.clone(), &rules).counted_by(COUNTS)
+        Averager::with_rules(self.initial.clone(), upload.clone(), &rules).counted_by(COUNTS)
     }
 
     /// Returns the sizes of the blocks that a run with these parameters makes.
@@ -210,12 +240,16 @@ impl<M: Declare> Method for Declared<M> {
         self.initial.clone()
     }
 
-    fn download_layout(&self, _phase: Phase) -> Layout {
-        self.download.clone()
+    fn classes(&self) -> Classes {
+        self.classes.clone()
     }
 
-    fn upload_layout(&self, _phase: Phase) -> Layout {
-        self.upload.clone()
+    fn download_layout(&self, _phase: Phase, class: Class) -> Layout {
+        self.side(class).download.clone()
+    }
+
+    fn upload_layout(&self, _phase: Phase, class: Class) -> Layout {
+        self.side(class).upload.clone()
     }
 
     fn client(&self, user: UserId) -> Box<dyn Client> {
@@ -238,7 +272,8 @@ impl<M: Declare> Method for Declared<M> {
     }
 
     fn trains_on_sampled_rows(&self) -> bool {
-        keeps_nothing(&self.plan.blocks) && self.method.trains_on_sampled_rows()
+        keeps_nothing(&self.side(Class::default()).plan.blocks)
+            && self.method.trains_on_sampled_rows()
     }
 
     fn own_noise(&self) -> Option<OwnNoise> {

@@ -15,7 +15,8 @@ pub use super::row_counts::Counts;
 use super::server::Server;
 use super::third_party::{Exchange, Message, ThirdParty};
 use super::{
-    LocalTask, OwnNoise, Parameters, Placement, Problem, Scoring, ScoringContext, Scratch, Trained,
+    Class, Classes, LocalTask, OwnNoise, Parameters, Placement, Problem, Scoring, ScoringContext,
+    Scratch, Trained,
 };
 pub use blocks::{
     Block, Start, constant, each, item_table, normal, perceptron, uniform, vector, weights,
@@ -107,6 +108,17 @@ pub trait Declare: Send + Sync + Sized + 'static {
 
     /// Lists the blocks for a problem of this size. Their names do not depend on it.
     fn blocks(&self, size: ProblemSize) -> Vec<Block>;
+
+    /// Returns the classes of users, whose blocks differ in shape.
+    fn classes(&self) -> Classes {
+        Classes::default()
+    }
+
+    /// Lists the blocks of a class, with the names and kinds of [`Self::blocks`], which are those of
+    /// the first class and of the server's model.
+    fn blocks_of(&self, _class: Class, size: ProblemSize) -> Vec<Block> {
+        self.blocks(size)
+    }
 
     /// Returns how a device scores. The default is that the method overrides [`Self::train`] and
     /// [`Self::scorer`].

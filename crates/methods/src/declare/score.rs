@@ -186,6 +186,9 @@ pub struct Training {
     /// Ends the training after a pass that has changed the mean loss since its start by less than
     /// this share; 0: never.
     pub least_change: f64,
+    /// Whether Adam's moments go on from one participation to the next. The method declares private
+    /// blocks for them, and scores by a shared network that reads a private vector.
+    pub(crate) keeps_moments: bool,
 }
 
 impl Default for Training {
@@ -202,6 +205,7 @@ impl Training {
             batch_size: batch_size as usize,
             optimizer: Optimizer::Sgd,
             least_change: 0.0,
+            keeps_moments: false,
         }
     }
 

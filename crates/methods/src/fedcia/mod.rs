@@ -13,7 +13,6 @@ use self::objective::slopes;
 use super::declare::learn::moments::{self, KeptMoments};
 use super::declare::learn::{draw_rows, pairs_of};
 use super::prelude::*;
-use fedrecsim_core::InvitationId;
 use fedrecsim_model::neural::optimizer::AdamSettings;
 use fedrecsim_model::row_table::RowTable;
 
@@ -104,8 +103,10 @@ impl Declare for FedCia {
 
     fn train(&self, own: &mut Own, task: &LocalTask<'_>, scratch: &mut Scratch) -> Result<Trained> {
         let (mut table, of_alignment) = self.aligned(own, task.model);
-        let mut once = *task;
-        once.invitation_id = InvitationId(u32::MAX);
+        let once = LocalTask {
+            draws_once: true,
+            ..*task
+        };
         let rows = draw_rows(&once, &table, scratch)?;
         let (items, samples) = (&scratch.round_rows.rows, &scratch.round_rows.samples);
         let mut pairs = pairs_of(samples);

@@ -5,7 +5,7 @@ use super::*;
 use crate::declare::Declared;
 use crate::tests::{holding, problem_of, score, with_step};
 use fedrecsim_core::math::gradient::gradient_check;
-use fedrecsim_core::{Round, Streams};
+use fedrecsim_core::{InvitationId, Round, Streams};
 use fedrecsim_data::dataset::OwnData;
 use fedrecsim_data::dataset::negatives::Samples;
 

@@ -114,7 +114,7 @@ fn networks_have_the_sizes_of_the_code() {
     let of_encoder = ITEMS * outer + outer + (outer + 1) * inner + (inner + 1) * 2 * k;
     let of_decoder = (k + 1) * inner + (inner + 1) * outer + (outer + 1) * ITEMS;
     assert_eq!(
-        sent.upload_layout(Phase(0)).values(),
+        sent.upload_layout(Phase(0), Class(0)).values(),
         of_encoder + of_decoder
     );
 }

@@ -9,7 +9,7 @@ use crate::row_counts::said_of;
 use crate::server::{Accumulator, Contribution, Server, UploadUse};
 use crate::sums::UploadSums;
 use crate::tests::{problem_of, with_step};
-use crate::{Method, Phase};
+use crate::{Class, Method, Phase};
 use fedrecsim_core::{InvitationId, PortableDraws, Purpose, Streams, UserId};
 use fedrecsim_model::algebra::{
     add_gram, mirror_upper, packed_triangle, product, upper_triangular,
@@ -90,7 +90,7 @@ fn method(sends_counts: bool) -> Declared<FedGram> {
 }
 
 fn no_sums(method: &Declared<FedGram>) -> UploadSums {
-    UploadSums::of(&method.upload_layout(Phase::default()))
+    UploadSums::of(&method.upload_layout(Phase::default(), Class::default()))
 }
 
 /// Adds to `sums` an upload of these blocks.

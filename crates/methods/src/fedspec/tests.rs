@@ -245,7 +245,7 @@ fn after_uploads_with(
         sends_counts: true,
         ..parameters
     });
-    let (mut server, layout) = (method.server(), method.upload_layout(Phase(0)));
+    let (mut server, layout) = (method.server(), method.upload_layout(Phase(0), Class(0)));
     let before = server.model().clone();
     let mut sums = server.accumulator();
     for (user, items) in of_users {

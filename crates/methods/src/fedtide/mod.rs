@@ -208,11 +208,11 @@ impl Method for FedTide {
         server::FIRST_STATISTICS + self.parameters.periods * server::STEPS_OF_PERIOD
     }
 
-    fn download_layout(&self, _: Phase) -> Layout {
+    fn download_layout(&self, _: Phase, _: Class) -> Layout {
         package::layout(self.items, self.parameters.rank(self.items))
     }
 
-    fn upload_layout(&self, phase: Phase) -> Layout {
+    fn upload_layout(&self, phase: Phase, _: Class) -> Layout {
         let rank = self.parameters.rank(self.items);
         Stage::of(phase).uploads(self.items, rank, self.columns.count())
     }

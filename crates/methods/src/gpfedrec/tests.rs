@@ -180,7 +180,7 @@ fn every_row_goes_a_share_of_its_way_to_the_own_table() {
             ..small(Graph::PublishedCode)
         };
         let method: Declared<GpFedRec> = Declared::new(parameters, &problem_of(1, ITEMS));
-        let layout = method.download_layout(Phase::default());
+        let layout = method.download_layout(Phase::default(), Class::default());
         let model = Model::of_tables(layout, vec![e.clone(), r.clone()]);
         let samples = Samples {
             items: vec![0, 1],

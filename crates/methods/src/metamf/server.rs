@@ -238,7 +238,7 @@ mod tests {
 
     /// Has `sums` back-propagate what these users send, who all send `value` for everything.
     fn absorb(method: &Declared<MetaMf>, users: &[u32], value: f32, mut sums: Sums) -> Sums {
-        let layout = method.upload_layout(Phase::default());
+        let layout = method.upload_layout(Phase::default(), Class::default());
         let table = |block: &BlockLayout| TableUpdate::whole(Table::from_fn(block.shape, || value));
         let update = ModelUpdate::of_blocks(layout.blocks().iter().map(table).collect());
         let model = method.initial();

@@ -15,12 +15,17 @@ pub struct CodecMemory {
 
 impl CodecMemory {
     /// Returns what earlier uploads left out of the block at `position`, which has `columns`
-    /// columns.
+    /// columns. What was left out of a block of other columns, which another phase has sent there,
+    /// is forgotten.
     pub fn residual(&mut self, position: usize, columns: usize) -> &mut RowTable {
         if self.residuals.len() <= position {
             self.residuals.resize_with(position + 1, || None);
         }
-        self.residuals[position].get_or_insert_with(|| RowTable::new(columns))
+        let residual = self.residuals[position].get_or_insert_with(|| RowTable::new(columns));
+        if residual.dimension() != columns {
+            *residual = RowTable::new(columns);
+        }
+        residual
     }
 
     /// Returns whether there is nothing to remember.
@@ -49,5 +54,31 @@ impl CodecMemory {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::{Table, TableShape};
+
+    /// If this fails, a device panics in a phase that sends other columns than the one before, or
+    /// forgets in a phase what that has left out.
+    #[test]
+    fn what_a_block_of_other_columns_left_out_is_forgotten() {
+        let mut memory = CodecMemory::default();
+        let left_out = |memory: &mut CodecMemory, columns| {
+            let (residual, mut values) = (memory.residual(1, columns), Vec::<f32>::new());
+            let nothing = Table::zeros(TableShape::new(4, columns));
+            residual.read_rows(&[2], &nothing, &mut Vec::new(), |_, row, _| {
+                values.extend(row)
+            });
+            values
+        };
+        let residual = memory.residual(1, 2);
+        residual.write_rows(&[2], 1.0, &mut Vec::new(), |_, row| row.fill(0.5));
+        assert_eq!(left_out(&mut memory, 2), [0.5; 2]);
+        assert_eq!(left_out(&mut memory, 3), [0.0; 3]);
+        assert_eq!(left_out(&mut memory, 2), [0.0; 2]);
     }
 }

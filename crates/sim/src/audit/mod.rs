@@ -215,7 +215,7 @@ fn mean(sums: &[AuditFigures; SCORES], count: u64) -> [AuditFigures; SCORES] {
 /// Looks at one upload, and at the rows that its sender has asked for; `None` if it has no item
 /// table of floating-point numbers.
 fn find(contribution: &Contribution<'_>, asked: &[u32], world: &World) -> Option<Found> {
-    let layout = world.upload_layout(contribution.phase);
+    let layout = world.upload_layout(contribution.phase, contribution.user);
     let is_table = |block: &BlockLayout| {
         block.kind == BlockKind::ItemTable
             && block.value_type == ValueType::F32

@@ -314,7 +314,8 @@ impl Devices {
             return Ok(download);
         }
         shared.retain(|_, (_, download)| download.strong_count() > 0);
-        let download = Arc::new(Download::arrived(number, phase, frame.clone(), &self.world));
+        let arrived = Download::arrived(number, (phase, user), frame.clone(), &self.world);
+        let download = Arc::new(arrived);
         shared.insert(number, (frame.clone(), Arc::downgrade(&download)));
         Ok(download)
     }

@@ -61,7 +61,7 @@ impl Held {
                     "a version of a phase that the method does not have",
                 ));
             }
-            let layout = world.download_layout(Phase(phase));
+            let layout = world.shared_layout(Phase(phase));
             let version = Arc::new(Version::restore(archive, layout)?);
             versions.insert((phase, version.number()), version);
         }
@@ -104,7 +104,7 @@ impl Held {
                 let held = self.of_users.get(&(sequence, user));
                 let held = held.map(|version| (version.number(), version.model()));
                 let model = upgraded(held, beginning, &changes, sequence, world)?;
-                let layout = world.download_layout(sequence).clone();
+                let layout = world.shared_layout(sequence).clone();
                 Arc::new(Version::first(number, model, layout))
             }
         };
@@ -127,7 +127,7 @@ fn upgraded(
     phase: Phase,
     world: &World,
 ) -> Result<Model> {
-    let layout = world.download_layout(phase);
+    let layout = world.shared_layout(phase);
     let (mut model, skipped, first) = match (beginning, held) {
         (Beginning::Held, Some((number, model))) => {
             let known = changes.partition_point(|(change, _)| *change <= number);

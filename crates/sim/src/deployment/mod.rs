@@ -117,8 +117,8 @@ pub fn longest_frame(world: &World) -> u64 {
     const HEADER: u64 = 1 << 16;
     let exchanges = (0..world.phases()).filter_map(|phase| world.exchange(Phase(phase as u8)));
     let requests = exchanges.flat_map(|exchange| [&exchange.request, &exchange.reply]);
-    let phases = (0..world.phases()).map(|phase| world.download_layout(Phase(phase as u8)));
-    let layouts = world.upload_layouts().chain(phases).chain(requests);
+    let frames = world.upload_layouts().chain(world.download_layouts());
+    let layouts = frames.chain(requests);
     let longest = layouts.map(|layout| layout.bytes() as u64).max();
     HEADER + WITH_POSITIONS * longest.unwrap_or(0)
 }

@@ -269,6 +269,7 @@ fn codecs_and_noise_come_to_the_state_of_the_simulation() {
         ("fedmf", &[NOISE]),
         ("fedrap", &[INT4, CHANGES]),
         ("metamf", &[INT4, "codec.downlink={ values = \"int8\" }"]),
+        ("adafedrec", &[INT4, "codec.downlink={ values = \"int8\" }"]),
         ("fedpergnn", &[INT4, CHANGES]),
     ] {
         check(method, &[overrides, &[share]].concat());

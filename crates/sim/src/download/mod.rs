@@ -8,8 +8,8 @@ use bytes::Bytes;
 use super::world::World;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::{Error, InvitationId, Result, Streams, UserId};
-use fedrecsim_methods::server;
 use fedrecsim_methods::task::Phase;
+use fedrecsim_methods::{Class, server};
 use fedrecsim_model::codec::{self, BlockCodecs, Frame, FrameKind, FrameParts, Randomness};
 use fedrecsim_model::{Layout, Model};
 
@@ -38,6 +38,8 @@ pub(crate) type Participant = (UserId, InvitationId);
 pub struct Download {
     number: u32,
     phase: Phase,
+    /// The class of its receivers, or the first one if it makes each a frame.
+    class: Class,
     layout: Layout,
     codecs: BlockCodecs,
     streams: Streams,
@@ -107,7 +109,8 @@ impl Download {
         Self {
             number,
             phase,
-            layout: world.download_layout(phase).clone(),
+            class: Class::default(),
+            layout: world.shared_layout(phase).clone(),
             codecs: world.downlink.clone(),
             streams: world.streams,
             content,
@@ -126,7 +129,7 @@ impl Download {
         world: &World,
     ) -> Result<Self> {
         let _stage = enter(Stage::Encode);
-        let (layout, codecs) = (world.download_layout(phase), &world.downlink);
+        let (layout, codecs) = (world.shared_layout(phase), &world.downlink);
         let content = match download {
             _ if layout.is_empty() => Content::nothing(),
             server::Download::Nothing => {
@@ -142,7 +145,9 @@ impl Download {
                 // place if it alone has them.
                 Content::held(frame, (!codecs.is_lossless()).then_some(intended), true)
             }
-            server::Download::PerUser(personal) => Content::PerUser(Personal::new(personal)),
+            server::Download::PerUser(personal) => {
+                Content::PerUser(Personal::new(personal, world.layouts_of_classes(phase)))
+            }
         };
         Ok(Self::new(number, phase, content, world))
     }
@@ -163,20 +168,38 @@ impl Download {
         }
     }
 
-    /// Makes the download of a frame that has come from the server.
-    pub(crate) fn arrived(number: u32, phase: Phase, frame: Frame, world: &World) -> Self {
-        let content = match world.download_layout(phase).is_empty() {
+    /// Makes the download of a frame that has come from the server to a user.
+    pub(crate) fn arrived(
+        number: u32,
+        (phase, user): (Phase, UserId),
+        frame: Frame,
+        world: &World,
+    ) -> Self {
+        let content = match world.shared_layout(phase).is_empty() {
             true => Content::nothing(),
             // The receiver knows of no other one that has the same.
             false => Content::held(frame, None, false),
         };
-        Self::new(number, phase, content, world)
+        Self::new(number, phase, content, world).for_class(world.class_of(user), world)
+    }
+
+    /// Returns the same download for users of a class.
+    ///
+    /// # Panics
+    /// If there is no such class.
+    fn for_class(self, class: Class, world: &World) -> Self {
+        let layouts = world.layouts_of_classes(self.phase).0;
+        Self {
+            layout: layouts[usize::from(class.0)].clone(),
+            class,
+            ..self
+        }
     }
 
     /// Returns whether the receivers in `phase` are sent the changes since the version that they
     /// have.
     pub(crate) fn is_of_versions(phase: Phase, world: &World) -> bool {
-        world.downlink.sends_changes() && !world.download_layout(phase).is_empty()
+        world.downlink.sends_changes() && !world.shared_layout(phase).is_empty()
     }
 
     /// Makes the download of a receiver that has come to `version` with this frame.
@@ -277,21 +300,23 @@ impl Download {
         }
     }
 
-    /// Returns the layout of `frame`, which may leave out the last blocks of a download.
-    fn layout_of(&self, frame: &Bytes) -> Layout {
-        let part = codec::blocks_in(frame).and_then(|blocks| self.layout.beginning(blocks));
-        part.unwrap_or_else(|| self.layout.clone())
+    /// Returns the layout of the downloads of `user`.
+    fn layout_for(&self, user: UserId) -> &Layout {
+        match &self.content {
+            Content::PerUser(personal) => personal.layout_for(user),
+            _ => &self.layout,
+        }
     }
 
-    /// Returns whether its receiver can read `frame`. `rows` says how many rows the receiver has
-    /// asked for, if the frame is to have these alone.
-    pub(crate) fn is_sound(&self, frame: &Bytes, rows: Option<usize>) -> bool {
+    /// Returns whether `user` can read `frame`. `rows` says how many rows it has asked for, if the
+    /// frame is to have these alone.
+    pub(crate) fn is_sound(&self, frame: &Bytes, user: UserId, rows: Option<usize>) -> bool {
         if self.codecs.sends_changes() {
             return codec::unbundle(frame).is_ok();
         }
         let layout = match rows {
-            Some(count) => self.layout_of_rows(count),
-            None => self.layout_of(frame),
+            Some(count) => self.layout_of_rows(user, count),
+            None => layout_of(self.layout_for(user), frame),
         };
         self.codecs.decode(frame, &layout, &Model::none()).is_ok()
     }
@@ -321,7 +346,7 @@ impl Download {
                 ..
             } => {
                 let decode = || {
-                    self.decode(&frame.bytes, intended.as_ref())
+                    self.decode((&frame.bytes, &self.layout), intended.as_ref())
                         .map_err(|error| error.to_string())
                 };
                 let received = received.get_or_init(decode).as_ref();
@@ -343,9 +368,13 @@ impl Download {
         })
     }
 
-    fn decode(&self, frame: &Bytes, intended: Option<&Model>) -> Result<Received> {
+    fn decode(
+        &self,
+        (frame, whole): (&Bytes, &Layout),
+        intended: Option<&Model>,
+    ) -> Result<Received> {
         let _stage = enter(Stage::Decode);
-        let layout = self.layout_of(frame);
+        let layout = layout_of(whole, frame);
         let update = self.codecs.decode(frame, &layout, &Model::none())?;
         let model = update.apply(&layout, &Model::none())?;
         let intended = intended
@@ -357,6 +386,12 @@ impl Download {
             frame_bytes: frame.len() as u64,
         })
     }
+}
+
+/// Returns the layout of `frame`, which may leave out the last blocks of a whole download.
+fn layout_of(whole: &Layout, frame: &Bytes) -> Layout {
+    let part = codec::blocks_in(frame).and_then(|blocks| whole.beginning(blocks));
+    part.unwrap_or_else(|| whole.clone())
 }
 
 /// Returns the version that `user` has, if it has one.

@@ -8,8 +8,9 @@ use super::{Content, Download, Received};
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_methods::server::PersonalDownloads;
-use fedrecsim_model::Model;
+use fedrecsim_methods::{Class, Classes};
 use fedrecsim_model::codec::{Frame, FrameKind, FrameParts, Randomness};
+use fedrecsim_model::{Layout, Model};
 
 /// The number of users whose downloads are made together, which may be less work than one after
 /// another: MetaMF makes sixteen in about the time of one.
@@ -23,6 +24,9 @@ const KEPT_GROUPS: usize = 4;
 #[derive(Debug)]
 pub(super) struct Personal {
     downloads: Arc<dyn PersonalDownloads>,
+    /// The layout of each class of users.
+    pub(super) layouts: Vec<Layout>,
+    classes: Classes,
     recent: Mutex<Recent>,
 }
 
@@ -53,11 +57,24 @@ struct Made {
 }
 
 impl Personal {
-    pub(crate) fn new(downloads: Arc<dyn PersonalDownloads>) -> Self {
+    pub(super) fn new(
+        downloads: Arc<dyn PersonalDownloads>,
+        (layouts, classes): (&[Layout], &Classes),
+    ) -> Self {
         Self {
             downloads,
+            layouts: layouts.to_vec(),
+            classes: classes.clone(),
             recent: Mutex::default(),
         }
+    }
+
+    pub(super) fn class_of(&self, user: UserId) -> Class {
+        self.classes.of(user)
+    }
+
+    pub(super) fn layout_for(&self, user: UserId) -> &Layout {
+        &self.layouts[usize::from(self.class_of(user).0)]
     }
 }
 
@@ -127,15 +144,17 @@ impl Download {
                 "the download is the same for all users".to_owned(),
             ));
         };
-        let own = |made: Made| Self {
+        let own = |(made, user): (Made, &UserId)| Self {
             number: self.number,
             phase: self.phase,
-            layout: self.layout.clone(),
+            class: personal.class_of(*user),
+            layout: personal.layout_for(*user).clone(),
             codecs: self.codecs.clone(),
             streams: self.streams,
             content: Content::held(made.frame, made.intended, false),
         };
-        Ok(self.made(personal, users)?.into_iter().map(own).collect())
+        let made = self.made(personal, users)?;
+        Ok(made.into_iter().zip(users).map(own).collect())
     }
 
     /// Returns the frame of `user`.
@@ -152,7 +171,8 @@ impl Download {
     /// Returns what `user` receives.
     pub(super) fn received_by_one(&self, personal: &Personal, user: UserId) -> Result<Received> {
         let made = self.made_for(personal, user)?;
-        self.decode(&made.frame.bytes, made.intended.as_ref())
+        let frame = (&made.frame.bytes, personal.layout_for(user));
+        self.decode(frame, made.intended.as_ref())
     }
 
     /// Returns what `user` is sent, which is made with what others of its cohort are sent unless it
@@ -196,8 +216,9 @@ impl Download {
         let randomness =
             Randomness::new(self.streams, FrameKind::Download, Some(user.0), self.number);
         let blocks = intended.layout().blocks().len();
-        let part = self.layout.beginning(blocks);
-        let layout = part.as_ref().unwrap_or(&self.layout);
+        let whole = self.layout_for(user);
+        let part = whole.beginning(blocks);
+        let layout = part.as_ref().unwrap_or(whole);
         encode(intended, layout, &self.codecs, randomness)
     }
 }

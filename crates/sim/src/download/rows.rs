@@ -14,7 +14,7 @@ use super::{Download, Participant, Received};
 use crate::consultation::Consultation;
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::work::Work;
-use fedrecsim_core::{Error, Result};
+use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_model::blocks::BlockValues;
 use fedrecsim_model::codec::{self, BlockCodecs, Frame, FrameKind, Randomness};
 use fedrecsim_model::{BlockLayout, Layout, Model, Table, TableShape};
@@ -30,9 +30,9 @@ impl Download {
         self.codecs.sends_needed_rows_of(block)
     }
 
-    /// Returns the layout of a download of this many rows.
-    pub(crate) fn layout_of_rows(&self, count: usize) -> Layout {
-        self.layout
+    /// Returns the layout of a download of this many rows for `user`.
+    pub(super) fn layout_of_rows(&self, user: UserId, count: usize) -> Layout {
+        self.layout_for(user)
             .with_rows(count, |block| self.has_asked_rows(block))
     }
 
@@ -94,13 +94,13 @@ impl Download {
             other => other.clone(),
         };
         let blocks = self
-            .layout
+            .layout_for(user)
             .blocks()
             .iter()
             .zip(whole.blocks())
             .map(gathered)
             .collect();
-        let layout = self.layout_of_rows(rows.len());
+        let layout = self.layout_of_rows(user, rows.len());
         let model = Model::new(layout.clone(), blocks)?;
         let randomness =
             Randomness::new(self.streams, FrameKind::Rows, Some(user.0), invitation_id.0);
@@ -111,9 +111,14 @@ impl Download {
     ///
     /// # Errors
     /// [`Error::Frame`] if the download does not decode.
-    pub(crate) fn received_of_rows(&self, rows: &[u32], download: &Frame) -> Result<Received> {
+    pub(crate) fn received_of_rows(
+        &self,
+        user: UserId,
+        rows: &[u32],
+        download: &Frame,
+    ) -> Result<Received> {
         let _stage = enter(Stage::Decode);
-        let model = self.with_rows_of(rows, download, None)?;
+        let model = self.with_rows_of((user, rows), download, None)?;
         Ok(Received {
             model,
             intended: None,
@@ -139,7 +144,7 @@ impl Download {
             asked.ok_or_else(|| Error::Frame(format!("{user} has not asked for any rows")))?;
         let frame = self.frame_of_rows(rows, (user, invitation_id))?;
         let intended = self.intended(user)?.into_owned();
-        let model = self.with_rows_of(rows, &frame, Some(&intended))?;
+        let model = self.with_rows_of((user, rows), &frame, Some(&intended))?;
         let intended = Some(intended).filter(|intended| !has_the_bits_of_model(&model, intended));
         Ok(Cow::Owned(Received {
             model,
@@ -165,19 +170,20 @@ impl Download {
 
     /// Returns `others`, or tables of NaN, with these rows as they are decoded from `frame`, and
     /// with all that is sent whole.
-    fn with_rows_of(&self, rows: &[u32], frame: &Frame, others: Option<&Model>) -> Result<Model> {
-        let layout = self.layout_of_rows(rows.len());
+    fn with_rows_of(
+        &self,
+        (user, rows): (UserId, &[u32]),
+        frame: &Frame,
+        others: Option<&Model>,
+    ) -> Result<Model> {
+        let layout = self.layout_of_rows(user, rows.len());
         let received = self
             .codecs
             .decode(&frame.bytes, &layout, &Model::none())?
             .apply(&layout, &Model::none())?;
         let mut blocks = Vec::with_capacity(received.blocks().len());
-        for (position, (block, values)) in self
-            .layout
-            .blocks()
-            .iter()
-            .zip(received.blocks())
-            .enumerate()
+        let whole = self.layout_for(user);
+        for (position, (block, values)) in whole.blocks().iter().zip(received.blocks()).enumerate()
         {
             blocks.push(match values {
                 BlockValues::Table(of_rows) if self.has_asked_rows(block) => {
@@ -195,7 +201,7 @@ impl Download {
                 other => other.clone(),
             });
         }
-        Model::new(self.layout.clone(), blocks)
+        Model::new(whole.clone(), blocks)
     }
 }
 

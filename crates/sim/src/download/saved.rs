@@ -12,6 +12,7 @@ use super::versions::Version;
 use super::{Content, Download, WaysToVersion, rows};
 use crate::world::World;
 use fedrecsim_core::{Result, UserId};
+use fedrecsim_methods::Class;
 use fedrecsim_methods::task::Phase;
 use fedrecsim_model::archive::damaged;
 use fedrecsim_model::codec::{self, Frame};
@@ -53,6 +54,13 @@ impl Download {
         archive.put(&(self.number, self.phase.0, kind));
         if kind == 0 {
             return Ok(());
+        }
+        if kind == 2 {
+            let class = match &self.content {
+                Content::PerUser(personal) => personal.class_of(user),
+                _ => self.class,
+            };
+            archive.put(&class.0);
         }
         match place {
             Place::Checkpoint => {
@@ -97,7 +105,9 @@ impl Download {
             )));
         }
         let (phase, codecs) = (Phase(phase), &world.downlink);
-        let layout = world.download_layout(phase);
+        let class = Class(if kind == 2 { archive.take()? } else { 0 });
+        let layout = world.layouts_of_classes(phase).0.get(usize::from(class.0));
+        let layout = layout.ok_or_else(|| damaged(format!("a download of class {}", class.0)))?;
         let take_frame = |archive: &mut ArchiveReader| {
             let parts = archive.take()?;
             let bytes = match place {
@@ -130,7 +140,7 @@ impl Download {
             }
             4.. => return Err(damaged(format!("a download of kind {kind}"))),
         };
-        Ok(Self::new(number, phase, content, world))
+        Ok(Self::new(number, phase, content, world).for_class(class, world))
     }
 }
 

@@ -12,7 +12,7 @@ use fedrecsim_scenario::CodecName;
 /// Returns a table of FedMF's shape in the small world; every third row is zero, and one value is a
 /// negative zero.
 fn table_with_rows_of_zeros(world: &World) -> Table {
-    let shape = world.download_layout(Phase(0)).blocks()[0].shape;
+    let shape = world.shared_layout(Phase(0)).blocks()[0].shape;
     let mut number = 0;
     Table::from_fn(shape, || {
         number += 1;
@@ -182,19 +182,28 @@ fn a_user_for_whom_there_is_nothing_receives_an_empty_frame() {
         let strict =
             Download::encode(3, Phase(0), server::Download::PerUser(some), &world).unwrap();
         assert!(strict.frame(UserId(2)).is_err(), "a block is missing");
-        let download = Download {
-            layout: strict.layout.clone().optional_from(0),
-            ..strict
-        };
+        let mut download = strict;
+        if let Content::PerUser(personal) = &mut download.content {
+            let layouts = personal.layouts.iter();
+            personal.layouts = layouts.map(|of| of.clone().optional_from(0)).collect();
+        }
         let [nothing, whole] = [2, 3].map(|user| download.frame(UserId(user)).unwrap().bytes);
         assert!(nothing.len() < 20 && whole.len() > 100);
-        assert!(download.is_sound(&nothing, None) && download.is_sound(&whole, None));
+        assert!(
+            [&nothing, &whole]
+                .into_iter()
+                .all(|frame| download.is_sound(frame, UserId(3), None))
+        );
         let received = |user| download.received(UserId(user)).unwrap().into_owned();
         assert_eq!(received(2).model, Model::none());
         assert_eq!(received(2).frame_bytes, nothing.len() as u64);
         assert_eq!(
             received(3).model.layout(),
-            download.layout.beginning(1).as_ref().unwrap()
+            download
+                .layout_for(UserId(3))
+                .beginning(1)
+                .as_ref()
+                .unwrap()
         );
     }
 }
@@ -321,7 +330,7 @@ fn whoever_has_a_version_has_the_same_bits() {
     for first_download in ["values", "seed"] {
         let world = changing_world(first_download);
         let (mut versions, mut devices) = (Versions::new(Phase(0), &world), vec![None; 4]);
-        let format = (&world.downlink, world.download_layout(Phase(0)));
+        let format = (&world.downlink, world.shared_layout(Phase(0)));
         for (number, model) in (0u32..).zip(models(&world, 9)) {
             let version = versions.advance(number, model.clone(), &world).unwrap();
             // Device 0 never misses a version, 1 every other one, and the others have long
@@ -335,7 +344,7 @@ fn whoever_has_a_version_has_the_same_bits() {
                 let frame = download.frame(user).unwrap();
                 assert_eq!(frame.parts, download.parts(user).unwrap());
                 assert_eq!(frame.parts.total(), frame.bytes.len() as u64);
-                assert!(download.is_sound(&frame.bytes, None));
+                assert!(download.is_sound(&frame.bytes, UserId(1), None));
                 let device = &mut devices[user.0 as usize];
                 let drawn = |seed| {
                     assert_eq!(seed, world.scenario.seed);
@@ -388,7 +397,7 @@ fn the_shorter_way_to_a_version_is_taken() {
         [Some(3), Some(2), Some(1), None].map(|held| version.frame(held).unwrap().bytes.len())
     };
     let world = changing_world("values");
-    let whole = world.download_layout(Phase(0)).bytes();
+    let whole = world.shared_layout(Phase(0)).bytes();
     let [none, one, two, all] = lengths("values");
     assert_eq!(none, 12, "nothing is new");
     assert!(one < two && two < whole && all > whole);

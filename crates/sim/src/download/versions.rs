@@ -154,7 +154,7 @@ impl Versions {
             None => Arc::new(Version::first(
                 number,
                 intended,
-                world.download_layout(self.phase).clone(),
+                world.shared_layout(self.phase).clone(),
             )),
         };
         self.cost.model_bytes = self.cost.model_bytes.max(next.layout.bytes() as u64);
@@ -192,7 +192,7 @@ impl Versions {
             return Err(damaged("the versions of other users"));
         }
         if has_version {
-            let mut newest = Version::restore(archive, world.download_layout(phase))?;
+            let mut newest = Version::restore(archive, world.shared_layout(phase))?;
             let count: usize;
             (newest.root, count) = archive.take()?;
             for _ in 0..count {
@@ -238,7 +238,7 @@ impl Version {
         let server::Download::Shared(model) = server.download() else {
             return Ok(None);
         };
-        let version = Self::first(0, model, world.download_layout(phase).clone());
+        let version = Self::first(0, model, world.shared_layout(phase).clone());
         Ok(Some(Self {
             root: Root::Seed(world.starts.seed()),
             ..version

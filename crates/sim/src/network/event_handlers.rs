@@ -114,7 +114,11 @@ impl Network {
             (Peer::ThirdParty, Some(exchange)) => {
                 consultation::decode(&frame, &exchange.reply).is_ok()
             }
-            _ => download.is_sound(&frame, asked.map(|asked| asked.rows)),
+            _ => download.is_sound(
+                &frame,
+                participation.participant().0,
+                asked.map(|asked| asked.rows),
+            ),
         })
     }
 

@@ -94,7 +94,7 @@ pub(super) fn step(
         audit.look(name.round, (&contributions, &asked), world);
         if let (Some(noise), Some(first)) = (noise.take(), contributions.first_mut()) {
             // A server that adds up has the noise in its sum, whichever update it comes with.
-            let described = (world.upload_layout(first.phase), first.received);
+            let described = (world.upload_layout(first.phase, first.user), first.received);
             noisy = noise.added_to(first.update, described, (world.streams, step))?;
             first.update = &noisy;
         }
@@ -193,7 +193,7 @@ fn absorb_noise_alone(
             .model
             .clone(),
     };
-    let layout = world.upload_layout(phase);
+    let layout = world.upload_layout(phase, UserId(u32::MAX));
     let noisy = noise.added_to(
         &SumNoise::nothing(layout),
         (layout, &model),
@@ -220,7 +220,7 @@ fn decoded_bytes(world: &World, open: &Open, upload: &Upload) -> usize {
         true => bytes,
         false => bytes.max(
             world
-                .upload_layout(open.invitation.download.phase())
+                .upload_layout(open.invitation.download.phase(), open.user)
                 .bytes(),
         ),
     }
@@ -236,7 +236,7 @@ fn decode<'a>(
 ) -> Result<(ModelUpdate, Cow<'a, Received>)> {
     let _stage = enter(Stage::Decode);
     let download = &open.invitation.download;
-    let layout = world.upload_layout(download.phase());
+    let layout = world.upload_layout(download.phase(), open.user);
     let received = download.base_of(open.asked.as_deref(), open.participant())?;
     let frame = upload.bytes(open.user, &open.invitation, world)?;
     let sealed = (&frame, upload.integrity());

@@ -217,7 +217,7 @@ impl Handler<UploadArrived> for ServerActor {
             return Err(unanswered("server", reason));
         };
         let Invitation { step, download, .. } = &open.invitation;
-        let layout = self.world.upload_layout(download.phase());
+        let layout = self.world.upload_layout(download.phase(), user);
         let mut scalars = upload.scalars(layout).ok();
         // One that came over a network, from a process that may be anybody's, is no frame until it was read.
         if self.world.checks_frames_on_arrival() || upload.integrity() == Integrity::Unknown {

@@ -250,7 +250,8 @@ impl Bench {
             memory: &mut CodecMemory::default(),
             randomness,
         };
-        codecs.encode(update, self.world.upload_layout(self.phase()), &mut context)
+        let layout = self.world.upload_layout(self.phase(), UserId(user));
+        codecs.encode(update, layout, &mut context)
     }
 }
 

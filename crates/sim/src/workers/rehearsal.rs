@@ -49,7 +49,7 @@ pub(crate) struct Rehearsal {
 }
 
 struct Cast {
-    /// The users who stand for all others, ascending by the number of their ratings.
+    /// The users who stand for all others, class by class, ascending by the number of their ratings.
     representatives: Vec<Representative>,
     everybody: StandIns,
     submitted: Vec<UserId>,
@@ -73,24 +73,29 @@ fn middle_of(part: usize, parts: usize, length: usize) -> usize {
     (2 * part + 1) * length / (2 * parts)
 }
 
-/// Returns the users of `world` who stand for all others: those at even distances in the order of
-/// their numbers of ratings.
+/// Returns the users of `world` who stand for all others: of each class those at even distances in
+/// the order of their numbers of ratings.
 pub(super) fn representatives(world: &World) -> Vec<Representative> {
     let ratings = |user: &UserId| world.dataset.own_data(*user).items.len();
     let mut users: Vec<UserId> = (0..world.dataset.users_with_history())
         .map(UserId::from)
         .collect();
-    users.sort_by_cached_key(|user| (ratings(user), *user));
-    let count = REPRESENTATIVES.min(users.len());
-    let representative = |part| {
-        let user = users[middle_of(part, count, users.len())];
-        Representative {
-            user,
-            ratings: ratings(&user),
-            device: None,
-        }
-    };
-    (0..count).map(representative).collect()
+    users.sort_by_cached_key(|user| (world.class_of(*user), ratings(user), *user));
+    let classes = || users.chunk_by(|one, other| world.class_of(*one) == world.class_of(*other));
+    let most = REPRESENTATIVES / classes().count().max(1);
+    let mut all = Vec::new();
+    for of_class in classes() {
+        let count = most.clamp(1, of_class.len());
+        all.extend((0..count).map(|part| {
+            let user = of_class[middle_of(part, count, of_class.len())];
+            Representative {
+                user,
+                ratings: ratings(&user),
+                device: None,
+            }
+        }));
+    }
+    all
 }
 
 impl Rehearsal {
@@ -119,21 +124,28 @@ impl Rehearsal {
         );
     }
 
-    /// Returns the position of the representative who stands for `user`: the nearest by the number
-    /// of ratings. Where several are equally near, users are spread over them, since a training
+    /// Returns the position of the representative who stands for `user`: of its class, the nearest by
+    /// the number of ratings. Where several are equally near, users are spread over them, since a training
     /// that is measured by itself finds nothing in the processor's caches and would stand for
-    /// thousands of users whose predecessor has left everything there.
-    fn representative_of(&self, cast: &Cast, user: UserId) -> usize {
+    /// thousands of users whose predecessor has left everything there. `None` if nobody of the class
+    /// trains.
+    fn representative_of(&self, cast: &Cast, user: UserId) -> Option<usize> {
         let own = self.world.dataset.own_data(user).items.len();
+        let class = self.world.class_of(user);
+        let of_class = |other: &Representative| self.world.class_of(other.user);
         let all = &cast.representatives;
+        let begin = all.partition_point(|other| of_class(other) < class);
+        let all = &all[begin..all.partition_point(|other| of_class(other) <= class)];
         let above = all.partition_point(|representative| representative.ratings < own);
         let distance = |position: usize| all[position].ratings.abs_diff(own);
         let is_below_closer =
             above > 0 && (above == all.len() || distance(above - 1) < distance(above));
-        let nearest = all[if is_below_closer { above - 1 } else { above }].ratings;
+        let nearest = all
+            .get(if is_below_closer { above - 1 } else { above })?
+            .ratings;
         let first = all.partition_point(|representative| representative.ratings < nearest);
         let end = all.partition_point(|representative| representative.ratings <= nearest);
-        first + user.index() % (end - first)
+        Some(begin + first + user.index() % (end - first))
     }
 
     /// Trains each representative that the submitted trainings need once, and gives everybody the
@@ -144,7 +156,7 @@ impl Rehearsal {
         let mut efforts = Vec::new();
         for user in std::mem::take(&mut cast.submitted) {
             let position = self.representative_of(cast, user);
-            let Some(invited) = cast.everybody.submitted(user) else {
+            let (Some(position), Some(invited)) = (position, cast.everybody.submitted(user)) else {
                 continue;
             };
             let representative = &mut cast.representatives[position];
@@ -212,10 +224,11 @@ impl Rehearsal {
         for (number, position) in places.enumerate() {
             let user = users[position];
             let representative = self.representative_of(cast, user);
+            let trained = representative.map(|place| &cast.representatives[place].device);
             let made;
-            let device = match &cast.representatives[representative].device {
-                Some(device) => device,
-                None => {
+            let device = match trained {
+                Some(Some(device)) => device,
+                _ => {
                     made = Device::new(user, world);
                     &made
                 }
@@ -312,7 +325,7 @@ mod tests {
             let ratings = world.dataset.own_data(user).items.len();
             let distance =
                 |representative: &Representative| representative.ratings.abs_diff(ratings);
-            let chosen = &cast.representatives[rehearsal.representative_of(&cast, user)];
+            let chosen = &cast.representatives[rehearsal.representative_of(&cast, user).unwrap()];
             let nearest = cast.representatives.iter().map(distance).min();
             assert_eq!(
                 Some(distance(chosen)),

@@ -24,7 +24,7 @@ impl Draft {
 
     /// Returns whether the server makes something of its own for each user.
     fn has_own_downloads(&self) -> bool {
-        self.is_one_of(&["metamf"]) || self.is_one_of(&SINGLE_UPLOADS)
+        self.is_one_of(&["metamf", "adafedrec"]) || self.is_one_of(&SINGLE_UPLOADS)
     }
 
     /// Takes a method whose training reads no other rows than those that clients ask for. It

@@ -45,6 +45,7 @@ impl Draft {
         self.counts_senders()
             || self.is_without(&WEIGHT_UPLOADS, "equal_weights")
             || self.is_one_of(&SINGLE_UPLOADS)
+            || self.is_one_of(&["adafedrec"])
     }
 
     /// Returns whether the server counts who has sent which row.

@@ -112,7 +112,7 @@ pub(crate) fn listed_update(
 }
 
 /// Makes the scorer that `score` describes.
-pub(super) fn scorer<'a, S>(
+pub(crate) fn scorer<'a, S>(
     score: Score,
     own: &'a Own<S>,
     context: &ScoringContext<'a>,

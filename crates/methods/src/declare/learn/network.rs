@@ -7,6 +7,7 @@ use super::super::score::{Loss, Optimizer, Product, Training};
 use super::super::{Block, Own, table_of};
 use super::adapter::Adapting;
 use super::contrast::Labelled;
+use super::moments;
 use super::pull::Pull;
 use super::{draw_samples, gather_rows, groups_of, keep, listed_update};
 use crate::{LocalTask, Scratch, Trained, largest_magnitude};
@@ -222,12 +223,17 @@ fn learn<S>(
     let mut of_user = Group::of(plan.block(of_beside), user.len());
     let mut of_rows = Group::of(plan.block(table), rows.len());
     let mut of_weights = Group::of(parts.of_weights, weights.len());
+    let mut step = 0;
+    if training.keeps_moments {
+        let kept = moments::read_all(own, &round_rows.rows);
+        (step, [of_user.moments, of_rows.moments, of_weights.moments]) = kept;
+    }
     let pull = Pull::of(of_rows.block, task.model, &round_rows.rows);
     let mut adapting = Adapting::of(of_rows.block, task.model, &round_rows.rows);
     let mut turns = [&of_user, &of_rows, &of_weights].map(|group| group.block.turn);
     turns.sort_unstable();
     let (mut batch, mut buffers) = (BatchRows::default(), PerceptronBuffers::default());
-    let (mut step, mut work) = (0, Work::default());
+    let mut work = Work::default();
     let mut order = task.stream(Purpose::Shuffle);
     let mut make_step = |samples: &[(u32, bool)]| {
         step += 1;
@@ -291,6 +297,11 @@ fn learn<S>(
     };
     if let Some((name, _)) = beside {
         keep(own, task, name, &user)?;
+    }
+    if training.keeps_moments {
+        let groups = [&of_user, &of_rows, &of_weights];
+        let trained = groups.map(|group| &group.moments);
+        moments::keep_all(own, &round_rows.rows, step, trained);
     }
     task.check_magnitude(table, largest_magnitude(&rows))?;
     if of_rows.block.sends_gradient {

@@ -34,7 +34,7 @@ fn trained(
     });
     let trained = client.train(&task, &mut scratch).unwrap();
     let blocks = &trained.update.blocks;
-    let layout = method.upload_layout(Phase::default());
+    let layout = method.upload_layout(Phase::default(), Class::default());
     assert_eq!(blocks.len(), layout.blocks().len());
     let [c, u] = [0, 1].map(|at| blocks[at].apply(Some(model.table(at))).unwrap());
     let a = client.personal_vector().unwrap().unwrap().values;

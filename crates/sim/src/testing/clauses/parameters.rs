@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use crate::testing::Contract;
 use crate::testing::breach::{Seen, ensure};
 use fedrecsim_methods::registry::vocabulary_of;
-use fedrecsim_methods::{Phase, sizes_of};
+use fedrecsim_methods::sizes_of;
 use fedrecsim_scenario::sizes::ProblemSize;
 use fedrecsim_scenario::unchecked_rules;
 
@@ -112,8 +112,7 @@ pub(crate) fn announce_every_block(contract: &Contract<'_>) -> Result<(), Seen> 
     };
     let announced = (contract.entry.sizes)(&world.scenario.method.parameters, size);
     let model = world.method.initial();
-    let downloads = (0..world.method.phases())
-        .flat_map(|phase| sizes_of(&world.method.download_layout(Phase(phase))));
+    let downloads = world.download_layouts().flat_map(sizes_of);
     for block in sizes_of(model.layout()).into_iter().chain(downloads) {
         let (rows, columns) = (block.rows, block.columns);
         let named = announced.iter().find(|size| size.name == block.name);

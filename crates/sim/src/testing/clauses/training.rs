@@ -3,6 +3,7 @@
 use crate::testing::Contract;
 use crate::testing::bench::{Bench, different_updates, state};
 use crate::testing::breach::{Seen, alike, ensure};
+use fedrecsim_core::UserId;
 use fedrecsim_core::work::Work;
 use fedrecsim_methods::Scratch;
 
@@ -32,8 +33,8 @@ pub(crate) fn has_the_layout_of_uploads(contract: &Contract<'_>) -> Result<(), S
         });
     }
     let sent = bench.train(client.as_mut(), 4, 0)?;
-    let layout = bench.world.method.upload_layout(bench.phase());
-    sent.update.check(&layout)?;
+    let layout = bench.world.upload_layout(bench.phase(), UserId(4));
+    sent.update.check(layout)?;
     ensure(sent.loss.is_finite(), || {
         format!("the loss is {}", sent.loss)
     })?;
@@ -43,7 +44,7 @@ pub(crate) fn has_the_layout_of_uploads(contract: &Contract<'_>) -> Result<(), S
         "training reports no work, so it would take no time".to_owned()
     })?;
     let model = bench.download(4)?;
-    let applied = sent.update.apply(&layout, &model)?;
+    let applied = sent.update.apply(layout, &model)?;
     ensure(applied != model, || {
         "the update leaves the model as it was: nothing was learned".to_owned()
     })
