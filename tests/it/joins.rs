@@ -79,6 +79,14 @@ fn newcomers_take_part_from_the_instant_at_which_they_come() {
     assert_eq!((users.len(), who.len()), (40, 8));
     assert!(who.iter().all(|user| user.test.is_none()));
     assert_eq!(outcome.size.evaluated_users, 32);
+    for of in [&outcome, &without] {
+        let lists = of.beyond_accuracy.as_ref().map(|of| of.users);
+        assert_eq!(
+            lists,
+            Some(32),
+            "newcomers are shown nothing, before and after"
+        );
+    }
     let joined: Vec<_> = outcome
         .rounds
         .iter()
@@ -113,7 +121,7 @@ fn newcomers_are_scored_after_so_many_ratings() {
         (before.round, &found.joined, &found.warm),
         (6, &None, &None)
     );
-    let after = &before.after_ratings;
+    let after = &found.after_ratings;
     let counts: Vec<_> = after
         .iter()
         .map(|after| (after.ratings, after.users))
@@ -233,12 +241,29 @@ fn every_method_on_devices_and_every_mode_have_newcomers() {
         let users = outcome.users.as_ref().unwrap();
         let absent = users.iter().filter(|user| user.account.invited == 0);
         assert!(absent.count() >= 8, "{method}, {more}");
-        let before = newcomers(&outcome).before.as_ref().unwrap();
-        let counts = before
+        let counts = newcomers(&outcome)
             .after_ratings
             .iter()
             .map(|after: &AfterRatings| after.users);
         assert_eq!(counts.collect::<Vec<_>>(), [8, 8], "{method}, {more}");
+    }
+}
+
+/// If this fails, ranks that each know their own users run with newcomers, and count what these have
+/// rated.
+#[test]
+fn newcomers_are_refused_on_several_ranks() {
+    for comes in ["users", "items"] {
+        let joins = match comes {
+            "users" => a_fifth(1.0, "ratings = [0]"),
+            _ => "joins={ items = { share = 0.2 }, at_s = 1, stage_s = 1 }".to_owned(),
+        };
+        let refused = fedrecsim_ranks::check(&small_with("fedmf", &[&joins]));
+        let refused = refused.unwrap_err().to_string();
+        assert!(
+            refused.contains("run it without mpirun"),
+            "{comes}: {refused}"
+        );
     }
 }
 

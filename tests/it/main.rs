@@ -122,6 +122,8 @@ mod names;
 mod needed_rows;
 /// The rule that nobody is heard twice in a row is kept, or refused where it cannot be.
 mod never_twice;
+/// Items that come in the course of a run are unknown until then, and learned afterwards.
+mod new_items;
 /// A run that ends without one update that was used says so, and its exit code is that of a
 /// failure.
 mod nothing_learned;

@@ -9,7 +9,7 @@ use fedrecsim_model::{Layout, Model, Table};
 use fedrecsim_sim::outcome::{
     Booking, ByDirection, Ending, Flow, LinkEvent, RoundRecord, RoundSpan,
 };
-use fedrecsim_sim::workers::{Device, Download, Invitation, Invited};
+use fedrecsim_sim::workers::{Device, Download, Invited};
 use fedrecsim_sim::{self as sim, Outcome, RoundObserver, RunControl, Stop, World};
 
 use crate::support::{assert_balanced, run, small_with, world};
@@ -183,23 +183,15 @@ impl Loop {
     /// Returns the table that `user` makes of `global`, and its loss.
     fn train(&mut self, user: u32, step: u32, invitation_id: u32, global: &Table) -> (Table, f64) {
         let device = self.devices.remove(&user);
-        let (invitation_id, world) = (InvitationId(invitation_id), Arc::clone(&self.world));
+        let world = Arc::clone(&self.world);
         let name = world.method.initial().layout().blocks()[0].name.clone();
         let layout = Layout::of_table(name, global.shape());
         let model = Model::of_tables(layout, [global.clone()]);
         let download = server::Download::Shared(model);
         let download = Download::encode(step, Phase::default(), download, &world).unwrap();
-        let invitation = Invitation {
-            step: Step(step),
-            id: invitation_id,
-            download: Arc::new(download),
-        };
-        let invited = Invited {
-            user: UserId(user),
-            invitation: invitation.clone(),
-            reply_source: None,
-            keep: false,
-        };
+        let invitation_id = InvitationId(invitation_id);
+        let invited = Invited::alone(UserId(user), Step(step), invitation_id, &Arc::new(download));
+        let invitation = invited.invitation.clone();
         let worked = invited.work_out(device, &world, &AtomicBool::default());
         let (device, upload) = worked.result.unwrap();
         self.devices.insert(user, device);

@@ -117,7 +117,7 @@ impl<S> Pass<'_, S> {
             let dataset = dataset.iter();
             let held_out = dataset.flat_map(|dataset| dataset.known_held_out_items(*user));
             let own = (&items[..], items.iter().copied());
-            let sampled = sampler.append(own, held_out, &mut stream, &mut samples);
+            let sampled = sampler.append(own, (held_out, &[]), &mut stream, &mut samples);
             sampled.map_err(|available| Error::OfUser {
                 kind: ErrorKind::UnfitData,
                 user: (*user).into(),

@@ -101,7 +101,7 @@ pub fn check(scenario: &Scenario) -> Result<()> {
     if scenario.joins.is_some() {
         return Err(Error::Usage(
             "`[joins]` runs in one process only, as the ratings of newcomers are left out of what all ranks know \
-             together; run it without mpirun"
+             together, and items have all of theirs there; run it without mpirun"
                 .to_owned(),
         ));
     }

@@ -10,7 +10,7 @@ use super::others::Others;
 use super::share::Shares;
 use super::wire::Question;
 use bytes::Bytes;
-use fedrecsim_core::{Result, UserId};
+use fedrecsim_core::{Result, SimTime, UserId};
 use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_methods::{PersonalTable, PersonalVector, Placement};
 use fedrecsim_model::archive::damaged;
@@ -159,7 +159,8 @@ impl Ranks {
     ) -> Result<Vec<Scored>> {
         let is_central = self.world.placement == Placement::Central;
         if download.is_personal() && !is_central {
-            let own = self.own.evaluate(Arc::clone(&download), model, lists);
+            let wanted = (lists, SimTime::ZERO);
+            let own = self.own.evaluate(Arc::clone(&download), model, wanted);
             let mut scored = own.await?;
             let accuracies = self.evaluate_personal(&download, lists).await?;
             self.append(&mut scored, accuracies, &download)?;
@@ -177,7 +178,7 @@ impl Ranks {
             })?;
         let own = self
             .own
-            .evaluate(Arc::clone(&download), model.clone(), lists);
+            .evaluate(Arc::clone(&download), model.clone(), (lists, SimTime::ZERO));
         let own = own.await;
         let (mut scored, answers) = self.heard(own)?;
         for mut answer in answers {
@@ -274,7 +275,7 @@ impl Workers for Ranks {
         &self,
         download: Arc<Download>,
         model: Model,
-        lists: bool,
+        (lists, _): (bool, SimTime),
     ) -> Working<'_, Vec<Scored>> {
         Box::pin(self.evaluate_all(download, model, lists))
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::errors;
 use super::link::Parcel;
 use fedrecsim_core::work::Work;
-use fedrecsim_core::{Error, InvitationId, Result, Step, UserId};
+use fedrecsim_core::{Error, InvitationId, Result, SimTime, Step, UserId};
 use fedrecsim_methods::ThirdParty;
 use fedrecsim_model::archive::damaged;
 use fedrecsim_model::{Archive, ArchiveReader, StateVisitor};
@@ -159,7 +159,10 @@ impl Outbox {
     }
 
     fn put_invited(&mut self, invited: Invited, archive: &mut Archive) -> Result<()> {
-        let (user, Invitation { step, id, download }) = (invited.user, &invited.invitation);
+        let Invitation {
+            step, id, download, ..
+        } = &invited.invitation;
+        let user = invited.user;
         archive.put(&SentNote::Submit(user, *step, *id, invited.keep));
         self.put_download(download, user, archive)?;
         match invited.reply_source {
@@ -239,6 +242,7 @@ impl Inbox {
                         step,
                         id,
                         download: self.take_download(&mut archive, world)?,
+                        sent: SimTime::ZERO,
                     },
                     reply_source: self.take_source(&mut archive, world)?,
                     keep,

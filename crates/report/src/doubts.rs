@@ -111,7 +111,11 @@ pub(crate) enum Doubt {
     /// So few users are tested.
     FewUsers { users: u64 },
     /// Newcomers come after the last evaluated round, or before the first one.
-    UnseenNewcomers { at_s: f64, never_came: bool },
+    UnseenNewcomers {
+        at_s: f64,
+        are_items: bool,
+        never_came: bool,
+    },
     /// Scores by chance are as good.
     AtChance { random: f64 },
 }
@@ -178,7 +182,8 @@ fn short_training<S>(run: &RunRecord<S>) -> Option<Doubt> {
 fn unseen_newcomers<S>(run: &RunRecord<S>) -> Option<Doubt> {
     let newcomers = run.newcomers.as_ref()?;
     let never_came = newcomers.joined.is_none();
-    (never_came || newcomers.before.is_none()).then_some(Doubt::UnseenNewcomers {
+    (never_came || newcomers.after_ratings.is_empty()).then_some(Doubt::UnseenNewcomers {
+        are_items: newcomers.items > 0,
         at_s: newcomers.at_s,
         never_came,
     })
@@ -259,17 +264,25 @@ impl Doubt {
                     words::short(random)
                 ),
             ),
-            Self::UnseenNewcomers { at_s, never_came } => (
-                match never_came {
-                    true => "Nobody has come.".to_owned(),
-                    false => "Nobody was scored as new.".to_owned(),
+            Self::UnseenNewcomers {
+                at_s,
+                are_items,
+                never_came,
+            } => (
+                match (never_came, are_items) {
+                    (true, false) => "Nobody has come.".to_owned(),
+                    (true, true) => "Nothing has come.".to_owned(),
+                    (false, false) => "Nobody was scored as new.".to_owned(),
+                    (false, true) => "No new item was scored with few ratings.".to_owned(),
                 },
                 format!(
                     "Newcomers come at {} (`joins.at_s`), and {}.",
                     words::duration(at_s),
-                    match never_came {
-                        true => "the last round had ended by then",
-                        false => "no round was evaluated before that",
+                    match (never_came, are_items) {
+                        (true, _) => "the last round had ended by then",
+                        (false, false) => "no round was evaluated before that",
+                        (false, true) =>
+                            "no evaluated round began before they had all of their ratings",
                     }
                 ),
             ),

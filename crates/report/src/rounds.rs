@@ -239,11 +239,11 @@ mod tests {
             round.third_party_bytes = Some(ByDirection::default());
             let test = round.accuracy.clone().unwrap_or_default().test;
             round.newcomers = Some(NewcomersRecord {
-                after_ratings: Vec::new(),
                 joined: Some(Joined {
                     test,
                     ..Joined::default()
                 }),
+                ..NewcomersRecord::default()
             });
         }
         let places = [Place::Rounds, Place::Network];

@@ -8,6 +8,7 @@ use super::shown::{self, Best};
 use super::world::World;
 use fedrecsim_core::UserId;
 use fedrecsim_core::metric::ranks;
+use fedrecsim_data::dataset::Dataset;
 use fedrecsim_methods::{Products, Scorer};
 use fedrecsim_model::kernel::catalogue::{UserLanes, count_reaching};
 use fedrecsim_model::kernel::{LANES, Lanes};
@@ -33,6 +34,8 @@ pub(crate) struct InCatalogue {
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
     pub user: UserId,
+    /// What the user has rated, and what is not there yet.
+    pub catalogue: &'a Dataset,
     pub products: &'a Products,
     /// How many of the best items are wanted.
     pub list_length: usize,
@@ -72,9 +75,14 @@ struct Rated {
 }
 
 impl Rated {
-    fn new(world: &World, Asked { user, products, .. }: Asked<'_>) -> Self {
-        let dataset = &world.dataset;
-        let mut items: Vec<u32> = dataset.touched_items(user).collect();
+    fn new(world: &World, asked: Asked<'_>) -> Self {
+        let Asked {
+            user,
+            catalogue: dataset,
+            products,
+            ..
+        } = asked;
+        let mut items: Vec<u32> = dataset.items_without_rank(user).collect();
         items.sort_unstable();
         items.dedup();
         if !world.ranks_in_catalogue() {
@@ -131,12 +139,12 @@ struct List {
 }
 
 impl List {
-    fn new(world: &World, asked: Asked<'_>) -> Self {
+    fn new(asked: Asked<'_>) -> Self {
         Self {
             best: Best::new(asked.list_length),
             rated: match asked.list_length {
                 0 => Vec::new(),
-                _ => shown::rated(world, asked.user),
+                _ => shown::rated(asked.catalogue, asked.user),
             },
         }
     }
@@ -165,7 +173,7 @@ struct Group {
 }
 
 impl Group {
-    fn new(world: &World, users: &[Asked<'_>], rated: &[Rated]) -> Self {
+    fn new(users: &[Asked<'_>], rated: &[Rated]) -> Self {
         let mut bounds = vec![[f32::NEG_INFINITY; LANES]];
         for (lane, rated) in rated.iter().enumerate() {
             for (number, score) in rated.held_out.iter().flatten().enumerate() {
@@ -181,7 +189,7 @@ impl Group {
             lanes: UserLanes::new(vectors),
             counts: vec![[0; LANES]; bounds.len()],
             bounds,
-            lists: users.iter().map(|user| List::new(world, *user)).collect(),
+            lists: users.iter().map(|user| List::new(*user)).collect(),
             has_lists: users.iter().any(|user| user.list_length > 0),
         }
     }
@@ -215,7 +223,7 @@ fn in_catalogue_of_group(
     let rated: Vec<Rated> = users.iter().map(|user| Rated::new(world, *user)).collect();
     let groups = users.chunks(LANES).zip(rated.chunks(LANES));
     let mut groups: Vec<Group> = groups
-        .map(|(users, rated)| Group::new(world, users, rated))
+        .map(|(users, rated)| Group::new(users, rated))
         .collect();
     let Products {
         table, item_bias, ..

@@ -92,7 +92,8 @@ pub(crate) fn user_accuracy_with(
     let (mut accuracy, waiting) =
         without_catalogue(known, world, position, (client, model), lists)?;
     if let Some(products) = waiting {
-        let found = in_catalogue_alone(world, position, &products, lists)?;
+        let catalogue = world.catalogue(known);
+        let found = in_catalogue_alone(world, catalogue, position, &products, lists)?;
         accuracy.place_in_catalogue(world, position, found);
     }
     Ok(accuracy)
@@ -121,23 +122,13 @@ pub(crate) fn scores(
     })
 }
 
-/// Returns the accuracy as [`user_accuracy`] does. If the whole catalogue can be scored together with
+/// Returns the accuracy as [`user_accuracy_with`] does. If the whole catalogue can be scored together with
 /// that of other users, what follows from it is missing, and the products that [`place_in_catalogue`]
 /// needs are there.
 ///
 /// # Errors
 /// As [`user_accuracy`].
-pub(crate) fn accuracy_without_catalogue(
-    world: &World,
-    position: usize,
-    client: &dyn Client,
-    model: &Model,
-    lists: bool,
-) -> Result<(UserAccuracy, Option<Products>)> {
-    without_catalogue(&world.dataset, world, position, (client, model), lists)
-}
-
-fn without_catalogue(
+pub(crate) fn without_catalogue(
     known: &Dataset,
     world: &World,
     position: usize,
@@ -152,6 +143,7 @@ fn without_catalogue(
         let scorer = client.scorer(context)?;
         let mut probe = Probe {
             world,
+            catalogue: world.catalogue(known),
             position,
             scorer: &*scorer,
             list_length: list_length(world, position, lists),
@@ -170,6 +162,7 @@ fn without_catalogue(
 /// As [`user_accuracy`].
 fn in_catalogue_alone(
     world: &World,
+    catalogue: &Dataset,
     position: usize,
     products: &Products,
     lists: bool,
@@ -179,6 +172,7 @@ fn in_catalogue_alone(
         let held_out = [world.dataset.test(user), world.dataset.validation(user)];
         let mut probe = Probe {
             world,
+            catalogue,
             position,
             scorer: products,
             list_length: list_length(world, position, lists),
@@ -195,7 +189,7 @@ fn in_catalogue_alone(
 /// # Errors
 /// The first of those in `scored`, and as [`user_accuracy`].
 pub(crate) fn place_in_catalogue(
-    world: &World,
+    (world, catalogue): (&World, &Dataset),
     first: usize,
     scored: Vec<Result<(Scored, Option<Products>)>>,
     lists: bool,
@@ -213,6 +207,7 @@ pub(crate) fn place_in_catalogue(
         let _stage = enter(Stage::Evaluate);
         let asked = some.iter().map(|(position, products)| Asked {
             user: users[*position],
+            catalogue,
             products,
             list_length: list_length(world, *position, lists),
         });
@@ -222,7 +217,7 @@ pub(crate) fn place_in_catalogue(
             .zip(found)
             .map(|((position, products), found)| match found {
                 Some(found) => Ok(found),
-                None => in_catalogue_alone(world, *position, products, lists),
+                None => in_catalogue_alone(world, catalogue, *position, products, lists),
             });
         found.collect::<Vec<_>>()
     });
@@ -278,6 +273,8 @@ impl UserAccuracy {
 /// The scoring of one user.
 struct Probe<'a> {
     world: &'a World,
+    /// What the user has rated, and what is not there yet.
+    catalogue: &'a Dataset,
     position: usize,
     scorer: &'a dyn Scorer,
     /// The length of the user's list; 0 if it is to have none.
@@ -286,7 +283,7 @@ struct Probe<'a> {
 }
 
 impl Probe<'_> {
-    /// Returns the ranks of the held-out items, as [`accuracy_without_catalogue`] does.
+    /// Returns the ranks of the held-out items, as [`without_catalogue`] does.
     fn places(
         &mut self,
         test: HeldOutItems<'_>,
@@ -336,15 +333,14 @@ impl Probe<'_> {
     /// Returns the ranks of each of two lists of held-out items among other items, the item with the
     /// highest score first, the number of these others, and in the catalogue the best items.
     fn found(&mut self, against: Against, held_out: [&[u32]; 2]) -> Result<InCatalogue> {
-        let (world, dataset) = (self.world, &self.world.dataset);
+        let (world, catalogue) = (self.world, self.catalogue);
         let ScoringBuffers {
             candidates: scratch,
             items,
             scores,
         } = &mut *self.buffers;
-        let listed = world
-            .candidates
-            .list(against, dataset, self.position, scratch);
+        let candidates = world.candidates_among(catalogue);
+        let listed = candidates.list(against, catalogue, self.position, scratch);
         let others = listed.len() as u32;
         // The items are ascending, as methods with sorted rows want it. Held-out items are never
         // among the candidates.
@@ -453,7 +449,7 @@ pub(crate) fn accuracy<'a>(
     let mut has_validation = false;
     let users = world.candidates.evaluated_users();
     for (user, accuracy) in users.iter().zip(accuracies) {
-        if world.is_newcomer(*user) {
+        if world.is_apart(*user) {
             if let Some(tests) = &mut tests {
                 tests.push(0, &vec![None; metrics.len()]);
             }
@@ -615,6 +611,7 @@ mod tests {
                     .zip(&products)
                     .map(|(user, products)| Asked {
                         user: *user,
+                        catalogue: dataset,
                         products,
                         list_length: 10,
                     })
@@ -625,7 +622,8 @@ mod tests {
                     assert_eq!(found.len(), users.len());
                     for (position, (found, best)) in found.into_iter().zip(best).enumerate() {
                         let products = &products[position];
-                        let alone = in_catalogue_alone(&world, position, products, true).ok();
+                        let alone =
+                            in_catalogue_alone(&world, dataset, position, products, true).ok();
                         assert_eq!(found, alone, "{split}, user {position}");
                         assert_eq!(found.is_none(), position == 1);
                         let best = best.map(|found| found.best);
@@ -660,7 +658,7 @@ mod tests {
             let is_new = |item: &u32| !rated.contains(item);
             let last = (0..dataset.items() as u32).rev().filter(is_new);
             let popular = most_popular.iter().copied().filter(is_new);
-            let found = in_catalogue_alone(&world, position, &products, true).unwrap();
+            let found = in_catalogue_alone(&world, dataset, position, &products, true).unwrap();
             let shown = Shown::new(&world, *user, found.best);
             assert_eq!(shown.own, last.take(10).collect::<Vec<u32>>());
             assert_eq!(shown.popular, popular.take(10).collect::<Vec<u32>>());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::consultation::ReplySource;
 use super::download::Download;
 pub(crate) use super::download::Participant;
-use fedrecsim_core::{InvitationId, PortableDraws, Purpose, Step, Streams, UserId};
+use fedrecsim_core::{InvitationId, PortableDraws, Purpose, SimTime, Step, Streams, UserId};
 
 /// An invitation to take part, the same for everybody who is invited with it.
 #[derive(Clone, Debug)]
@@ -16,6 +16,9 @@ pub struct Invitation {
     pub id: InvitationId,
     /// The model, encoded.
     pub download: Arc<Download>,
+    /// When it is sent. Devices train on what is known then; zero where time is real, or in another
+    /// process, where nothing becomes known later.
+    pub sent: SimTime,
 }
 
 impl Invitation {
@@ -39,4 +42,21 @@ pub struct Invited {
     /// Whether the user keeps a copy of its parameters from before the training, since its
     /// participation may end early, or it may be scored meanwhile.
     pub keep: bool,
+}
+
+impl Invited {
+    /// Returns an invitation without a third party, to a user who keeps no copy.
+    pub fn alone(user: UserId, step: Step, id: InvitationId, download: &Arc<Download>) -> Self {
+        Self {
+            user,
+            invitation: Invitation {
+                step,
+                id,
+                download: Arc::clone(download),
+                sent: SimTime::ZERO,
+            },
+            reply_source: None,
+            keep: false,
+        }
+    }
 }

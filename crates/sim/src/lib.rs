@@ -33,7 +33,7 @@
 //! that all transfers share; `client` is a user, with `training`, `consultation` and the `workers`
 //! that compute for it; `third_party` answers requests; `metrics` measures, with its `ledger` and
 //! `evaluation`, and in the end the lists of what users would be `shown` (`beyond_accuracy`).
-//! `joins` and `newcomers` are about users who come later. `run` drives a simulation to its end,
+//! `joins`, `newcomers` and `new_items` are about users or items that come later. `run` drives a simulation to its end,
 //! `world` holds what all of them may read, [`outcome`] is what remains of a run, and `checkpoints`
 //! are stored on the way. [`deployment`] has the same actors on a real clock, with devices in other
 //! processes. The actors know the messages and the pure layers, but not one another.
@@ -98,6 +98,7 @@ mod messages;
 mod metric_set;
 mod metrics;
 mod network;
+mod new_items;
 mod newcomers;
 mod observer;
 pub mod outcome;

@@ -1,8 +1,11 @@
-//! What is found for newcomers: users who come in the course of the run.
+//! What is found for newcomers: users or items that come in the course of the run.
 //!
-//! Until they come, every evaluation scores them as if they had just come: a new device, the
+//! Until users come, every evaluation scores them as if they had just come: a new device, the
 //! parameters that the server has, and their earliest ratings. Nothing of that is sent or kept.
 //! The server has had nothing of them by then, so that these are the figures of real newcomers.
+//!
+//! Items are judged by the users who have one of them held out, from their coming on. All that have come
+//! are candidates then.
 
 use std::sync::Arc;
 
@@ -12,9 +15,13 @@ use super::baselines::UserAccuracies;
 use super::device::Device;
 use super::download::Download;
 use super::evaluation::{self, Scored, UserAccuracy};
-use super::invitation::{Invitation, Invited};
+use super::invitation::Invited;
 use super::joins::Joins;
-use super::outcome::{AfterRatings, Joined, Newcomers, NewcomersRecord, RoundRecord};
+use super::ledger::Ledger;
+use super::new_items;
+use super::outcome::{
+    AfterRatings, ByDirection, Flow, Joined, Newcomers, NewcomersRecord, RoundRecord, handled_bytes,
+};
 use super::training;
 use super::world::World;
 use fedrecsim_core::{Error, InvitationId, Result, Round, SimTime, Step, UserId};
@@ -40,14 +47,15 @@ pub(crate) fn scored(
         .known
         .iter()
         .map(|(ratings, known)| -> Result<ScoredAfter> {
+            let ratings = ratings.unwrap_or(u32::MAX);
             let evaluated = world.candidates.evaluated_users().iter().enumerate();
-            let has_enough = |user: UserId| known.train_items(user).len() == *ratings as usize;
-            let places = evaluated.filter(|(_, user)| joins.includes(**user) && has_enough(**user));
+            let has_enough = |user: UserId| known.train_items(user).len() == ratings as usize;
+            let places = evaluated.filter(|(_, user)| joins.is_apart(**user) && has_enough(**user));
             let places: Vec<usize> = places.map(|(place, _)| place).collect();
             let scored = places
                 .into_par_iter()
                 .map(|place| scored_one(world, (joins, known), place, (download, round)));
-            Ok((*ratings, scored.collect::<Result<_>>()?))
+            Ok((ratings, scored.collect::<Result<_>>()?))
         });
     of_all.collect()
 }
@@ -72,18 +80,10 @@ fn scored_one(
         false => joins.spec.local_trainings,
     };
     for number in 0..trainings {
-        let invitation = Invitation {
-            step: Step(world.scenario.training.steps_of(round).start),
-            // Real invitations count from 0, and scoring draws its samples under the last number.
-            id: InvitationId(u32::MAX - 1 - number),
-            download: Arc::clone(download),
-        };
-        let invited = Invited {
-            user,
-            invitation,
-            reply_source: None,
-            keep: false,
-        };
+        let step = Step(world.scenario.training.steps_of(round).start);
+        // Real invitations count from 0, and scoring draws its samples under the last number.
+        let id = InvitationId(u32::MAX - 1 - number);
+        let invited = Invited::alone(user, step, id, download);
         training::train_unsent(&invited, &mut device, &received.model, (world, known))
             .map_err(of_newcomer)?;
     }
@@ -102,50 +102,89 @@ fn of_newcomer(mut error: Error) -> Error {
 
 /// Has newcomers who have not come at `now` download nothing in order to score.
 pub(crate) fn forget_downloads_of_absent(world: &World, now: SimTime, scored: &mut [Scored]) {
-    let absent = world
-        .joins
-        .as_ref()
-        .filter(|joins| joins.since(now).is_none());
-    let Some(joins) = absent else { return };
+    let joins = world.joins.as_ref();
+    let Some(joins) = joins.filter(|joins| joins.awaits_users(now)) else {
+        return;
+    };
     for (user, scored) in world.candidates.evaluated_users().iter().zip(scored) {
-        if joins.includes(*user) {
+        if joins.is_apart(*user) {
             scored.download_bytes = 0;
         }
     }
 }
 
-/// Returns the record of a round that ended at `now`; `None` if nobody comes in the course of the run.
-/// `after` is what was found before they come, `scored` of all evaluated users, and `bytes_of` what
-/// a user has sent and received.
+/// The ledger of the run, its rounds so far, and the bytes of the present one.
+type Traffic<'a> = (&'a Ledger, &'a [RoundRecord], &'a ByDirection<Flow>);
+
+/// Returns the record of a round that `began` and `ended` then; `None` if nothing comes in the course of
+/// the run. `after` is what was found before users come, and `scored` of all evaluated users.
 pub(crate) fn record(
     world: &World,
-    now: SimTime,
+    (began, ended): (SimTime, SimTime),
     (after, scored): (&[ScoredAfter], &[Scored]),
-    bytes_of: impl Fn(UserId) -> u64,
+    (ledger, rounds, bytes): Traffic<'_>,
 ) -> Option<NewcomersRecord> {
     let (joins, metric_set) = (world.joins.as_ref()?, &world.metric_set);
-    let after_ratings = after.iter().map(|(ratings, accuracies)| AfterRatings {
-        ratings: *ratings,
-        users: accuracies.len() as u64,
-        test: evaluation::test_means(accuracies, metric_set),
-    });
-    let evaluated = world.candidates.evaluated_users().iter().zip(scored);
-    let own: Vec<_> = evaluated
-        .filter(|(user, _)| joins.includes(**user))
-        .collect();
-    let joined = joins.since(now).map(|since| Joined {
+    let test_means = |accuracies: &[&UserAccuracy]| {
+        evaluation::test_means(accuracies.iter().copied(), metric_set)
+    };
+    let accuracies: Vec<&UserAccuracy> = scored.iter().map(|scored| &scored.accuracy).collect();
+    let own = own_of(world, joins, &accuracies);
+    let after_ratings = match new_items::ratings_in(joins, (began, ended)) {
+        Some(ratings) => {
+            let with_as_many = new_items::with_ratings(world, joins, ratings, &own);
+            vec![AfterRatings {
+                ratings,
+                users: with_as_many.len() as u64,
+                test: test_means(&with_as_many),
+            }]
+        }
+        None => after
+            .iter()
+            .map(|(ratings, accuracies)| AfterRatings {
+                ratings: *ratings,
+                users: accuracies.len() as u64,
+                test: evaluation::test_means(accuracies, metric_set),
+            })
+            .collect(),
+    };
+    let bytes_of = |user: UserId| {
+        let bytes = ledger.of_client(&user);
+        bytes.map_or(0, |bytes| handled_bytes(&bytes))
+    };
+    let joined = joins.since(ended).map(|since| Joined {
         users: own.len() as u64,
         since_s: since.as_secs_f64(),
-        bytes: own.iter().map(|(user, _)| bytes_of(**user)).sum(),
-        test: evaluation::test_means(own.iter().map(|(_, scored)| &scored.accuracy), metric_set),
+        bytes: match joins.items() {
+            0 => own.iter().map(|(user, _)| bytes_of(*user)).sum(),
+            _ => new_items::bytes_since(joins, rounds) + handled_bytes(bytes),
+        },
+        test: test_means(
+            &own.iter()
+                .map(|(_, accuracy)| *accuracy)
+                .collect::<Vec<_>>(),
+        ),
     });
     Some(NewcomersRecord {
-        after_ratings: after_ratings.collect(),
+        after_ratings,
         joined,
+        others: (joins.items() > 0).then(|| new_items::of_others(world, joins, &accuracies)),
     })
 }
 
-/// Returns what the `rounds` of a run say of its newcomers; `None` if nobody comes. `baselines` are
+/// Returns the users who are judged as newcomers, or by new items, each with its accuracy.
+fn own_of<'a>(
+    world: &World,
+    joins: &Joins,
+    accuracies: &[&'a UserAccuracy],
+) -> Vec<(UserId, &'a UserAccuracy)> {
+    let users = world.candidates.evaluated_users().iter().copied();
+    let all = users.zip(accuracies.iter().copied());
+    all.filter(|(user, _)| joins.judges(*user, &world.dataset))
+        .collect()
+}
+
+/// Returns what the `rounds` of a run say of its newcomers; `None` if nothing comes. `baselines` are
 /// those of all evaluated users.
 pub(crate) fn outcome(
     world: &World,
@@ -154,17 +193,20 @@ pub(crate) fn outcome(
 ) -> Option<Newcomers> {
     let joins = world.joins.as_ref()?;
     let of_newcomers = |(name, all): &(String, Vec<UserAccuracy>)| {
-        let users = world.candidates.evaluated_users().iter().zip(all);
-        let own = users.filter(|(user, _)| joins.includes(**user));
-        let own = own.map(|(_, accuracy)| accuracy);
+        let own = own_of(world, joins, &all.iter().collect::<Vec<_>>());
+        let own = own.into_iter().map(|(_, accuracy)| accuracy);
         (name.clone(), evaluation::test_means(own, &world.metric_set))
     };
-    let baselines = baselines.iter().map(of_newcomers).collect();
-    let who = (joins.count(), joins.spec.at_s);
-    Some(Newcomers::of(
-        who,
-        rounds,
-        baselines,
-        &world.scenario.evaluation,
-    ))
+    let who = Newcomers {
+        users: joins.users(),
+        items: joins.items(),
+        devices: match joins.items() {
+            0 => None,
+            _ => Some(world.dataset.users_with_history() as u64),
+        },
+        at_s: joins.spec.at_s,
+        baselines: baselines.iter().map(of_newcomers).collect(),
+        ..Newcomers::default()
+    };
+    Some(who.with(rounds, &world.scenario.evaluation))
 }

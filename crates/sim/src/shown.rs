@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::world::World;
 use fedrecsim_core::UserId;
 use fedrecsim_core::metric::GroupCounts;
+use fedrecsim_data::dataset::Dataset;
 
 /// The most scores that the lists of a run take. They are the most that a run does besides its rounds, so
 /// where there are more users times items, some users have lists and the report says how many.
@@ -27,7 +28,7 @@ impl Shown {
     /// Adds to the items that the method would show `user` what they are compared with.
     pub(crate) fn new(world: &World, user: UserId, own: Vec<u32>) -> Self {
         let (popularity, dataset) = (world.popularity(), &world.dataset);
-        let rated = rated(world, user);
+        let rated = rated(dataset, user);
         let is_new = |item: &u32| rated.binary_search(item).is_err();
         let popular = popularity.order().iter().copied().filter(is_new);
         Self {
@@ -43,10 +44,11 @@ impl Shown {
     }
 }
 
-/// Returns what `user` has rated and is not tested on, ascending. No list has any of it.
-pub(crate) fn rated(world: &World, user: UserId) -> Vec<u32> {
-    let mut items: Vec<u32> = world.dataset.touched_items(user).collect();
-    let tested = world.dataset.test(user).items;
+/// Returns what `user` has rated and is not tested on, and what is not there yet, ascending. No list has
+/// any of it.
+pub(crate) fn rated(dataset: &Dataset, user: UserId) -> Vec<u32> {
+    let mut items: Vec<u32> = dataset.items_without_rank(user).collect();
+    let tested = dataset.test(user).items;
     items.retain(|item| tested.binary_search(item).is_err());
     items.sort_unstable();
     items
@@ -59,9 +61,9 @@ pub(crate) fn rated(world: &World, user: UserId) -> Vec<u32> {
 /// users, those at equal distances have lists.
 pub(crate) fn list_length(world: &World, position: usize, lists: bool) -> usize {
     let users = world.candidates.evaluated_users();
-    let (evaluated, is_newcomer) = (users.len() as u64, world.is_newcomer(users[position]));
+    let (evaluated, is_apart) = (users.len() as u64, world.is_apart(users[position]));
     let affordable = (MOST_SCORES / world.dataset.items().max(1) as u64).max(1);
-    match lists && !is_newcomer && is_among(position as u64, affordable, evaluated) {
+    match lists && !is_apart && is_among(position as u64, affordable, evaluated) {
         true => world.metric_set.list_length as usize,
         false => 0,
     }

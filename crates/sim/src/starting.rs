@@ -9,7 +9,7 @@ use crate::server::ServerActor;
 use crate::start::Start;
 use crate::workers::{Workers, take_all};
 use crate::world::World;
-use fedrecsim_core::{Error, Result, UserId};
+use fedrecsim_core::{Error, Result, SimTime, UserId};
 use fedrecsim_model::Model;
 use fedrecsim_model::codec::CodecMemory;
 
@@ -49,7 +49,9 @@ pub(crate) async fn begin(
         digest.update(device.as_bytes());
     }
     let (model, download) = server.scoring()?;
-    let scored = workers.evaluate(download, model.clone(), false).await?;
+    let scored = workers
+        .evaluate(download, model.clone(), (false, SimTime::ZERO))
+        .await?;
     let accuracies = scored.iter().map(|scored| &scored.accuracy);
     Ok(Some(Begun {
         model,

@@ -84,7 +84,9 @@ fn task_of<'a>(
     model: &'a Model,
     (world, known): (&'a World, &'a Dataset),
 ) -> LocalTask<'a> {
-    let Invitation { step, id, download } = &invited.invitation;
+    let Invitation {
+        step, id, download, ..
+    } = &invited.invitation;
     let training = &world.scenario.training;
     let mut task = LocalTask::new(
         (invited.user, training.round_of(*step), *id),
@@ -140,9 +142,10 @@ fn train(
 ) -> Result<TrainedDevice> {
     let _stage = enter(Stage::Train);
     let (user, Invitation { id, download, .. }) = (invited.user, &invited.invitation);
+    let known = world.known_at(invited.invitation.sent);
     let received = if download.has_to_be_asked() {
         let none = Model::none();
-        let task = task_of(invited, &none, (world, &world.dataset));
+        let task = task_of(invited, &none, (world, known));
         let rows = task.sampled_rows(&mut scratch.samples)?;
         let asked = download.ask(&rows, |request| match &invited.reply_source {
             Some(ReplySource::Peers(peers)) => {
@@ -157,7 +160,7 @@ fn train(
     } else {
         download.received(user)?
     };
-    let mut task = task_of(invited, &received.model, (world, &world.dataset));
+    let mut task = task_of(invited, &received.model, (world, known));
     let exchange = world
         .exchange(task.phase)
         .zip(invited.reply_source.as_ref());
@@ -186,7 +189,7 @@ fn train(
         let protection = Protection {
             layout,
             base: &received.model,
-            rated: world.dataset.train_items(user),
+            rated: known.train_items(user),
             randomness,
         };
         mechanism.protect(&mut update, &protection)?;
@@ -194,7 +197,7 @@ fn train(
     if layout.reports_utility {
         update.scalars.utility = Some(Utility {
             loss: loss as f32,
-            ratings: world.dataset.train_items(user).len() as u32,
+            ratings: known.train_items(user).len() as u32,
         });
     }
     let postponed = if download.is_shared() {
@@ -249,17 +252,9 @@ pub(crate) mod tests {
 
     /// Has user 3 of `world` train in the first step.
     pub(crate) fn trained(world: &World) -> (Invitation, Upload) {
-        let invitation = Invitation {
-            step: Step(0),
-            id: InvitationId(0),
-            download: Arc::new(Download::first(world).unwrap()),
-        };
-        let invited = Invited {
-            user: UserId(3),
-            invitation: invitation.clone(),
-            reply_source: None,
-            keep: false,
-        };
+        let download = Arc::new(Download::first(world).unwrap());
+        let invited = Invited::alone(UserId(3), Step(0), InvitationId(0), &download);
+        let invitation = invited.invitation.clone();
         let worked = invited.work_out(None, world, &AtomicBool::default());
         (invitation, worked.result.unwrap().1)
     }

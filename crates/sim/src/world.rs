@@ -16,7 +16,7 @@ use super::start::{Learned, Start};
 use crate::privacy::{self, Circumstances, Mechanism, PrivacyClaim, Sampling, SumNoise};
 use fedrecsim_core::legs::{Leg, Route};
 use fedrecsim_core::metric::Popularity;
-use fedrecsim_core::{Bytes, Direction, Error, Result, Streams, UserId, memory};
+use fedrecsim_core::{Bytes, Direction, Error, Result, SimTime, Streams, UserId, memory};
 use fedrecsim_data::dataset::{Candidates, Dataset, negatives};
 use fedrecsim_data::population::{Population, Traces};
 use fedrecsim_methods::declare::controlled;
@@ -37,7 +37,7 @@ pub struct World {
     pub scenario: Scenario,
     /// The split ratings.
     pub dataset: Arc<Dataset>,
-    /// The items against which held-out items are ranked.
+    /// The items against which held-out items are ranked, of those that are there from the start.
     pub candidates: Candidates,
     /// The metrics, with what they need.
     pub(crate) metric_set: MetricSet,
@@ -46,7 +46,7 @@ pub struct World {
     /// How the server runs its steps: the policy of the scenario's mode, or one that a program has
     /// given.
     pub policy: Policy,
-    /// The users who come in the course of the run, if any do.
+    /// The users or items that come in the course of the run, if any do.
     pub(crate) joins: Option<Joins>,
     /// The method.
     pub method: Box<dyn Method>,
@@ -142,21 +142,29 @@ impl World {
             .as_ref()
             .map_or(streams, |start| Streams::new(start.learned.seed));
         let metric_set = MetricSet::new(&scenario.evaluation, &dataset)?;
-        let candidates = Candidates::draw(&dataset, &scenario.evaluation, streams)?;
         let Entry {
             placement,
             draws_negatives,
             ..
         } = entry;
-        let pool = scenario.dataset.negatives.pool;
-        let mut dataset = match draws_negatives && pool == NegativePool::Symmetric {
-            true => Arc::new(dataset.with_known_candidates(&candidates)),
-            false => dataset,
-        };
         let joins = scenario.joins.as_ref();
-        let joins = joins
-            .map(|spec| Joins::new(spec, placement, &mut dataset, &candidates, streams))
+        let whole = joins.map(|_| Arc::clone(&dataset));
+        let mut dataset = dataset;
+        let mut joins = joins
+            .map(|spec| Joins::new(spec, placement, &mut dataset, streams))
             .transpose()?;
+        let candidates = Candidates::draw(&dataset, &scenario.evaluation, streams)?;
+        let pool = scenario.dataset.negatives.pool;
+        if draws_negatives && pool == NegativePool::Symmetric {
+            dataset = Arc::new(dataset.with_known_candidates(&candidates));
+        }
+        if let Some((joins, whole)) = joins.as_mut().zip(whole) {
+            if joins.items() > 0 {
+                let all = Candidates::draw(&whole, &scenario.evaluation, streams)?;
+                joins.candidates = Some(all);
+            }
+            joins.know(&whole, &dataset, &candidates)?;
+        }
         let problem = Problem::new(&dataset, streams, placement)
             .with_negatives(&scenario.dataset.negatives)
             .with_starts(starts);
@@ -182,7 +190,9 @@ impl World {
             faults: with_numbers(&scenario.faults, &dataset)?,
             ..scenario.clone()
         };
-        numbered.faults.extend(joins.as_ref().map(Joins::outage));
+        numbered
+            .faults
+            .extend(joins.as_ref().and_then(Joins::outage));
         let population = Population::new(&numbered, dataset.users(), traces, streams)?;
         let classes = method.classes();
         let users = dataset.users_with_history();
@@ -368,10 +378,19 @@ impl World {
         self.excluded.is_empty() && self.population.availability.is_always()
     }
 
-    /// Returns whether `user` comes in the course of the run.
-    pub(crate) fn is_newcomer(&self, user: UserId) -> bool {
+    /// Returns whether `user` is in no mean over all, since it comes in the course of the run, or an item
+    /// that it has held out does.
+    pub(crate) fn is_apart(&self, user: UserId) -> bool {
         let joins = self.joins.as_ref();
-        joins.is_some_and(|joins| joins.includes(user))
+        joins.is_some_and(|joins| joins.is_apart(user))
+    }
+
+    /// Returns the ratings as devices know them at `now`. Only what they train on and score with may
+    /// differ from [`Self::dataset`].
+    pub(crate) fn known_at(&self, now: SimTime) -> &Dataset {
+        let joins = self.joins.as_ref();
+        let known = joins.and_then(|joins| joins.known_at(now));
+        known.map_or(&*self.dataset, |(_, known)| known)
     }
 
     /// Returns whether `user` has something to train on, and its device the memory for it.
@@ -380,13 +399,28 @@ impl World {
         has_history && self.excluded.binary_search(&user).is_err()
     }
 
+    /// Returns the ratings that tell which items are candidates, where devices have `known`. New users are
+    /// scored with few of their ratings, and none of the others becomes a candidate.
+    pub(crate) fn catalogue<'a>(&'a self, known: &'a Dataset) -> &'a Dataset {
+        match &self.joins {
+            Some(joins) if joins.items() > 0 => known,
+            _ => &self.dataset,
+        }
+    }
+
+    /// Returns the candidates among the items that are there in this catalogue.
+    pub(crate) fn candidates_among(&self, catalogue: &Dataset) -> &Candidates {
+        let joins = self.joins.as_ref();
+        let all = joins.and_then(|joins| joins.candidates.as_ref());
+        let all = all.filter(|_| catalogue.absent_items().is_empty());
+        all.unwrap_or(&self.candidates)
+    }
+
     /// Returns how popular items are.
     pub(crate) fn popularity(&self) -> &Popularity {
         let dataset = &self.dataset;
-        let newcomers = self
-            .joins
-            .as_ref()
-            .map_or(0, |joins| joins.count() as usize);
+        let joins = self.joins.as_ref();
+        let newcomers = joins.map_or(0, Joins::users) as usize;
         let users = (dataset.users() - newcomers) as u32;
         self.popularity
             .get_or_init(|| Popularity::new(dataset.popularity(), users))

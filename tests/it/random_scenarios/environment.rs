@@ -184,7 +184,7 @@ fn availability() -> Vec<Key> {
     ]
 }
 
-/// Draws the keys of users who come later. `rules` leaves nothing of them where nobody can.
+/// Draws the keys of users or items that come later. `rules` leaves nothing of them where none can.
 fn joins() -> Vec<Key> {
     let ratings = proptest::collection::vec(integer(0..=5), 1..=3);
     vec![
@@ -195,6 +195,13 @@ fn joins() -> Vec<Key> {
             "joins.users.names",
             Just(Value::Array(vec!["0".into()])).boxed(),
         ),
+        maybe("joins.items", one_of(&["share", "names"])),
+        always("joins.items.share", real(0.01, 0.3)),
+        always(
+            "joins.items.names",
+            Just(Value::Array(vec!["1".into()])).boxed(),
+        ),
+        maybe("joins.stage_s", rate_from(1e-9, 1e-3, 1e3)),
         always("joins.at_s", rate_from(1e-9, 1e-3, 1e3)),
         maybe("joins.ratings", ratings.prop_map(Value::Array).boxed()),
         maybe("joins.local_trainings", integer(1..=3)),

@@ -90,7 +90,7 @@ impl Candidates {
         let kept = (drawn as usize).min(2 * dataset.items());
         let mut all = Vec::with_capacity(if is_drawn { (end - first) * kept } else { 0 });
         for &user in &users[first..end] {
-            pool.restrict(dataset.touched_items(user), drawn);
+            pool.restrict(dataset.items_without_rank(user), drawn);
             // Without any candidates, every held-out item would come first.
             if pool.available() < drawn.max(1) {
                 let available = pool.available();
@@ -225,7 +225,7 @@ fn short_of<'d>(
     let mut pool = Pool::new(dataset.items());
     let ranks = dataset.holds_items_out();
     users.filter(move |_| ranks).filter_map(move |user| {
-        pool.restrict(dataset.touched_items(user), 0);
+        pool.restrict(dataset.items_without_rank(user), 0);
         let available = pool.available();
         (available < needed).then_some((user, available))
     })
@@ -244,7 +244,7 @@ impl CandidateScratch {
             Some(pool) if pool.items() == dataset.items() => pool,
             other => other.insert(Pool::new(dataset.items())),
         };
-        pool.restrict(dataset.touched_items(user), 0);
+        pool.restrict(dataset.items_without_rank(user), 0);
         self.items.clear();
         pool.append_all(&mut self.items);
         &self.items

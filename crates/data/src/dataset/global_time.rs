@@ -313,6 +313,7 @@ impl Parts {
             totals,
             training_ends: Some(self.instants.training_ends),
             tested,
+            absent: Vec::new(),
             validated,
             told: Vec::new(),
             warnings: Vec::new(),

@@ -95,6 +95,8 @@ pub struct Dataset {
     /// The users who have validation targets, ascending; `None` if all have, or the split holds none
     /// out.
     validated: Option<Vec<u32>>,
+    /// The items that come later, ascending.
+    absent: Vec<u32>,
     /// Totals over all users. Some may have their ratings in another process.
     totals: Totals,
     /// What was told from the ratings file, and what its reader should look at.
@@ -108,6 +110,18 @@ fn name(names: &[Box<str>], number: u32) -> Cow<'_, str> {
         Some(name) => Cow::Borrowed(name),
         None => Cow::Owned(number.to_string()),
     }
+}
+
+/// Returns the number of each of `names`; `None` for one that stands twice, which tells nobody apart.
+fn numbers_of<'a>(
+    names: impl Iterator<Item = Cow<'a, str>>,
+) -> BTreeMap<Cow<'a, str>, Option<u32>> {
+    let mut numbers = BTreeMap::new();
+    for (name, number) in names.zip(0..) {
+        let known = numbers.entry(name);
+        known.and_modify(|one| *one = None).or_insert(Some(number));
+    }
+    numbers
 }
 
 impl Dataset {
@@ -299,15 +313,27 @@ impl Dataset {
     /// # Errors
     /// As [`Self::user_named`], for the first name that has no user.
     pub fn users_named(&self, wanted: &[String]) -> Result<Vec<UserId>> {
-        let mut numbers: BTreeMap<Cow<'_, str>, Option<UserId>> = BTreeMap::new();
-        for user in (0..self.totals.users).map(UserId) {
-            let number = numbers.entry(self.user_name(user));
-            // Two users of one name cannot be told apart.
-            number.and_modify(|one| *one = None).or_insert(Some(user));
-        }
+        let numbers = numbers_of((0..self.totals.users).map(|user| self.user_name(UserId(user))));
         let named = |name: &String| match numbers.get(name.as_str()) {
-            Some(Some(user)) => Ok(*user),
+            Some(Some(user)) => Ok(UserId(*user)),
             _ => self.user_named(name),
+        };
+        wanted.iter().map(named).collect()
+    }
+
+    /// Returns the items of these names.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for the first name that no item has, or two items have.
+    pub fn items_named(&self, wanted: &[String]) -> Result<Vec<u32>> {
+        let numbers = numbers_of((0..self.items).map(|item| self.item_name(item)));
+        let named = |name: &String| {
+            let reason = match numbers.get(name.as_str()) {
+                Some(Some(item)) => return Ok(*item),
+                Some(None) => "two items have this name",
+                None => "no item has this name (`data describe` says what is read of the file)",
+            };
+            Err(Error::Usage(format!("{name:?}: {reason}")))
         };
         wanted.iter().map(named).collect()
     }
@@ -359,6 +385,17 @@ impl Dataset {
             .iter()
             .copied()
             .chain(self.held_out_items(user))
+    }
+
+    /// Returns the items that come later, ascending. Until then nobody has rated them.
+    pub fn absent_items(&self) -> &[u32] {
+        &self.absent
+    }
+
+    /// Returns every item that is no candidate for `user`: those that it has touched, and those that come
+    /// later. An item may be there twice.
+    pub fn items_without_rank(&self, user: UserId) -> impl Iterator<Item = u32> {
+        self.touched_items(user).chain(self.absent.iter().copied())
     }
 
     /// Feeds what tells data sets apart to `sink`: the sizes, and the sum of the digests of all

@@ -51,11 +51,21 @@ pub(super) fn unserved<'d>(
             }
             NegativePool::NotInTrain => 0,
         };
-        dataset.items() - distinct - held_out
+        dataset.items() - distinct - held_out - absent_beside(dataset, user, spec.pool)
     };
     let users = dataset.own_users().map(UserId);
     let all = users.map(move |user| (user, available(user)));
     all.filter(|(_, available)| *available < spec.per_positive as usize)
+}
+
+/// Returns how many items come later that the pool would have otherwise. Nobody trains on them.
+fn absent_beside(dataset: &Dataset, user: UserId, pool: NegativePool) -> usize {
+    let mut absent = dataset.absent.clone();
+    if !absent.is_empty() && pool != NegativePool::NotInTrain {
+        let held_out: Vec<u32> = dataset.known_held_out_items(user).collect();
+        absent.retain(|item| !held_out.contains(item));
+    }
+    absent.len()
 }
 
 fn too_few(dataset: &Dataset, user: UserId, spec: &NegativesSpec, available: usize) -> Error {
@@ -119,24 +129,25 @@ impl NegativeSampler {
         samples.items.reserve(room);
         samples.labels.reserve(room);
         let held_out = dataset.known_held_out_items(user);
-        self.append((own.items, own.positives()), held_out, &mut stream, samples)
+        let others = (held_out, &dataset.absent[..]);
+        self.append((own.items, own.positives()), others, &mut stream, samples)
             .map_err(|available| too_few(dataset, user, &self.spec, available))
     }
 
-    /// Appends to `samples` each of `positives`, followed by its negatives. Items of `rated` are no
-    /// negatives, nor are those of `held_out` if the pool leaves them out.
+    /// Appends to `samples` each of `positives`, followed by its negatives. Items of `rated` and of
+    /// `absent` are no negatives, nor are those of `held_out` if the pool leaves them out.
     ///
     /// # Errors
     /// The size of the pool, if it has fewer than `per_positive` items.
     pub fn append(
         &mut self,
         (rated, positives): (&[u32], impl Iterator<Item = u32>),
-        held_out: impl Iterator<Item = u32>,
+        (held_out, absent): (impl Iterator<Item = u32>, &[u32]),
         stream: &mut Stream,
         samples: &mut Samples,
     ) -> Result<(), usize> {
         let per_positive = self.spec.per_positive;
-        let rated = rated.iter().copied();
+        let rated = rated.iter().chain(absent).copied();
         match self.spec.pool {
             NegativePool::Unrated | NegativePool::Symmetric => {
                 self.pool.restrict(rated.chain(held_out), per_positive);

@@ -369,6 +369,7 @@ impl Splitter {
             totals,
             training_ends: None,
             tested,
+            absent: Vec::new(),
             validated,
             told: Vec::new(),
             warnings: Vec::new(),

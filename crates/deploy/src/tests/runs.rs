@@ -34,6 +34,26 @@ fn a_run_over_sockets_comes_to_the_state_of_the_simulation() {
     }
 }
 
+/// If this fails, those who come later are there from the start in real time, and nobody says so.
+#[test]
+fn newcomers_are_refused_in_real_time() {
+    let alone = "training.rounds=1";
+    let (_, heard) = served(alone, |address| device_process(address, 0..30).unwrap());
+    for joins in [
+        "joins={ users = { share = 0.2 }, at_s = 1 }",
+        "joins={ items = { share = 0.2 }, at_s = 1, stage_s = 1 }",
+    ] {
+        let (refused, _) = served_keeping(joins, Kept::default(), |_| ());
+        let recorded = Recorded::read("arrivals.jsonl", heard.arrivals.as_bytes(), alone);
+        let (world, control) = (world(joins).unwrap().0, RunControl::with_threads(1));
+        let replayed = replay(world, &control, &recorded.unwrap(), &mut ());
+        for refused in [refused, replayed] {
+            let refused = refused.unwrap_err().to_string();
+            assert!(refused.contains("`run` simulates newcomers"), "{refused}");
+        }
+    }
+}
+
 /// If this fails, a model of a deployment depends on something that its server does not see, or a
 /// mode does not end where devices are other processes.
 #[test]

@@ -1,10 +1,10 @@
-//! The section on users who come in the course of the run.
+//! The section on users or items that come in the course of the run.
 
 use crate::column::Unit;
 use crate::document::{Block, Columns};
 use crate::metrics;
 use crate::record::{Accuracy, RunRecord};
-use crate::reference::POPULARITY;
+use crate::reference::{POPULARITY, RANDOM};
 use crate::words::{self, counted};
 use fedrecsim_sim::outcome::Newcomers;
 
@@ -15,21 +15,81 @@ struct Line<'r> {
     accuracy: &'r Accuracy,
 }
 
-/// Returns the section; nothing if nobody comes in the course of the run.
+/// How the section says what comes.
+struct Words {
+    first: &'static str,
+    second: &'static str,
+    others: &'static str,
+    own: &'static str,
+    /// The baseline that knows nothing of newcomers, and what it is called.
+    baseline: (&'static str, &'static str),
+    with: &'static str,
+}
+
+const OF_USERS: Words = Words {
+    first: "users",
+    second: "number",
+    others: "all others",
+    own: "newcomers",
+    baseline: (POPULARITY, "newcomers, by popularity among the others"),
+    with: "after",
+};
+
+const OF_ITEMS: Words = Words {
+    first: "items",
+    second: "users who look for one",
+    others: "items from the start",
+    own: "new items",
+    baseline: (RANDOM, "new items, by chance"),
+    with: "with",
+};
+
+fn words_of(found: &Newcomers) -> &'static Words {
+    match found.items {
+        0 => &OF_USERS,
+        _ => &OF_ITEMS,
+    }
+}
+
+/// Returns the section; nothing if nothing comes in the course of the run.
 pub(super) fn newcomers(record: &RunRecord) -> Vec<Block> {
     let Some(found) = &record.newcomers else {
         return Vec::new();
     };
+    let words = words_of(found);
     let mut table = Columns::new();
-    table.add("users", |line: &Line<'_>| line.who.clone());
-    table.add("number", |line| Unit::Count.cell(Some(line.users as f64)));
+    table.add(words.first, |line: &Line<'_>| line.who.clone());
+    table.add(words.second, |line| {
+        Unit::Count.cell(Some(line.users as f64))
+    });
     for metric in metrics::headlines(&record.scenario.evaluation) {
         let name = metric.name();
         table.add(format!("{} (test)", metric.label()), move |line| {
             Unit::Accuracy.cell(line.accuracy.get(&name).copied())
         });
     }
-    let how = match &found.before {
+    let title = match found.items {
+        0 => "Newcomers and all others",
+        _ => "New items and items from the start",
+    };
+    vec![
+        Block::heading("Newcomers"),
+        Block::text(how(found)),
+        Block::Table(table.table(title, lines(record, found))),
+        Block::text(cost(record, found)),
+    ]
+}
+
+/// Returns in words how newcomers were scored.
+fn how(found: &Newcomers) -> String {
+    if found.items > 0 {
+        return "New items had their earliest ratings alone, one number after another, and then all. Who has one of \
+                them held out is judged by it, by its rank among old and new ones. Items with fewer ratings in all are \
+                left out of a line. Items from the start are weighted so that they have as many ratings as new ones \
+                have in the end. The 95 % are of what these have, or had before new items came if that was more."
+            .to_owned();
+    }
+    match &found.before {
         Some(before) => format!(
             "Newcomers were scored before they came, after round {}: each with the parameters that the server had then, \
              which know nothing of newcomers, and with a new device that trained on its earliest ratings alone. Those with \
@@ -40,37 +100,33 @@ pub(super) fn newcomers(record: &RunRecord) -> Vec<Block> {
             "No round was evaluated before newcomers came, so that none of them was scored as new."
                 .to_owned()
         }
-    };
-    vec![
-        Block::heading("Newcomers"),
-        Block::text(how),
-        Block::Table(table.table("Newcomers and all others", lines(record, found))),
-        Block::text(cost(record, found)),
-    ]
+    }
 }
 
 fn lines<'r>(record: &'r RunRecord, found: &'r Newcomers) -> Vec<Line<'r>> {
-    let mut lines = Vec::new();
-    let evaluated = found.before.iter().flat_map(|before| &before.after_ratings);
-    let evaluated = evaluated.map(|after| after.users);
+    let (mut lines, words) = (Vec::new(), words_of(found));
+    let evaluated = found.after_ratings.iter().map(|after| after.users);
     let evaluated = evaluated.chain(found.joined.iter().map(|joined| joined.users));
     let evaluated = evaluated.max().unwrap_or_default();
     if let Some(before) = &found.before {
         lines.push(Line {
-            who: format!("all others, after round {}", before.round),
+            who: format!("{}, after round {}", words.others, before.round),
             users: record.size.evaluated_users,
             accuracy: &before.others,
         });
     }
-    lines.extend(found.baselines.get(POPULARITY).map(|accuracy| Line {
-        who: "newcomers, by popularity among the others".to_owned(),
+    let (baseline, name) = words.baseline;
+    let accuracy = found.baselines.get(baseline).filter(|_| evaluated > 0);
+    lines.extend(accuracy.map(|accuracy| Line {
+        who: name.to_owned(),
         users: evaluated,
         accuracy,
     }));
-    let after = found.before.iter().flat_map(|before| &before.after_ratings);
-    lines.extend(after.map(|after| Line {
+    lines.extend(found.after_ratings.iter().map(|after| Line {
         who: format!(
-            "newcomers after {}",
+            "{} {} {}",
+            words.own,
+            words.with,
             counted(after.ratings.into(), "rating")
         ),
         users: after.users,
@@ -78,14 +134,15 @@ fn lines<'r>(record: &'r RunRecord, found: &'r Newcomers) -> Vec<Line<'r>> {
     }));
     lines.extend(found.joined.iter().map(|joined| Line {
         who: format!(
-            "newcomers {} after they came",
+            "{} {} after they came",
+            words.own,
             words::duration(joined.since_s)
         ),
         users: joined.users,
         accuracy: &joined.test,
     }));
     lines.extend(found.others.iter().map(|accuracy| Line {
-        who: "all others by then".to_owned(),
+        who: format!("{} by then", words.others),
         users: record.size.evaluated_users,
         accuracy,
     }));
@@ -94,27 +151,46 @@ fn lines<'r>(record: &'r RunRecord, found: &'r Newcomers) -> Vec<Line<'r>> {
 
 /// Returns in words what it takes until newcomers are served like the others.
 fn cost(record: &RunRecord, found: &Newcomers) -> String {
+    let (count, all, of_own, of_others, device) = match found.items {
+        0 => (
+            found.users,
+            counted(record.size.users, "user"),
+            "over newcomers",
+            "over the others",
+            "the device of one of them had sent and received",
+        ),
+        items => (
+            items,
+            counted(record.size.items, "item"),
+            "over those who look for a new item",
+            "over those who look for one from the start",
+            "every device had since then sent and received",
+        ),
+    };
     let came = format!(
-        "{} of {} come at {}.",
-        words::thousands(found.users),
-        counted(record.size.users, "user"),
+        "{} of {all} come at {}.",
+        words::thousands(count),
         words::duration(found.at_s)
     );
     let label = metrics::label(&found.metric);
     let then = match (&found.joined, &found.warm) {
         (None, _) => format!(
-            "The run ended before that, at {}: nobody has come.",
-            words::duration(record.virtual_time_s)
+            "The run ended before that, at {}: {} has come.",
+            words::duration(record.virtual_time_s),
+            match found.items {
+                0 => "nobody",
+                _ => "nothing",
+            }
         ),
         (Some(_), Some(warm)) => format!(
-            "In round {}, the mean {label} over newcomers first was 95 % of the mean over the others: {} after they \
-             came, when the device of one of them had sent and received {} in the mean.",
+            "In round {}, the mean {label} {of_own} first was 95 % of the mean {of_others}: {} after they came, when \
+             {device} {} in the mean.",
             warm.round,
             words::duration(warm.since_s),
             words::bytes(warm.bytes_per_user)
         ),
         (Some(joined), None) => format!(
-            "In the {} after that, the mean {label} over newcomers was never 95 % of the mean over the others.",
+            "In the {} after that, the mean {label} {of_own} was never 95 % of the mean {of_others}.",
             words::duration(joined.since_s)
         ),
     };
@@ -145,13 +221,17 @@ mod tests {
         };
         let mut found = Newcomers {
             users: 94,
+            items: 0,
+            devices: None,
             at_s: 30.0,
+            after_ratings: [(0, 94), (10, 61)].map(after).into(),
             before: Some(BeforeJoin {
                 round: 8,
-                after_ratings: [(0, 94), (10, 61)].map(after).into(),
                 others: value(0.6),
             }),
-            baselines: BTreeMap::from([(POPULARITY.to_owned(), value(0.41))]),
+            baselines: [(POPULARITY, 0.41), (RANDOM, 0.1)]
+                .map(|(name, of)| (name.to_owned(), value(of)))
+                .into(),
             joined: Some(Joined {
                 users: 94,
                 since_s: 12.0,
@@ -196,6 +276,43 @@ mod tests {
         assert!(never_warm.contains("was never 95 %"), "{never_warm}");
     }
 
+    /// If this fails, a reader takes new items for new users, or does not learn what they are held against.
+    #[test]
+    fn a_page_tells_what_new_items_get_and_what_it_costs() {
+        let items = |found: &mut Newcomers| {
+            (found.users, found.items, found.devices) = (0, 160, Some(943));
+        };
+        let text = page(items);
+        for part in [
+            "judged by it, by its rank among old and new ones",
+            "| items | users who look for one |",
+            "| items from the start, after round 8 | 943 | 0.6000 | 0.3000 |",
+            "| new items, by chance | 94 | 0.1000 |",
+            "| new items with 0 ratings | 94 | 0.4000 |",
+            "| new items 12.0 s after they came | 94 | 0.5900 |",
+            "| items from the start by then | 943 | 0.6100 | 0.3050 |",
+            "160 of 1,682 items come at 30.0 s. In round 11, the mean NDCG@10 over those who look for a new item",
+            "every device had since then sent and received 75.0 kB in the mean",
+        ] {
+            assert!(text.contains(part), "no {part:?} in {text}");
+        }
+        let unseen = page(|found| {
+            items(found);
+            found.after_ratings.clear();
+        });
+        assert!(
+            unseen.contains("No new item was scored with few ratings."),
+            "{unseen}"
+        );
+        let late = page(|found| {
+            items(found);
+            (found.joined, found.others, found.warm) = (None, None, None);
+        });
+        for part in ["Nothing has come.", "nothing has come"] {
+            assert!(late.contains(part), "no {part:?} in {late}");
+        }
+    }
+
     /// If this fails, nobody notices that newcomers came too late or too early for a finding.
     #[test]
     fn newcomers_whom_no_round_has_seen_are_warned_of() {
@@ -205,7 +322,10 @@ mod tests {
         for part in ["Nobody has come.", "The run ended before that"] {
             assert!(late.contains(part), "no {part:?} in {late}");
         }
-        let early = page(|found| found.before = None);
+        let early = page(|found| {
+            found.before = None;
+            found.after_ratings.clear();
+        });
         for part in ["Nobody was scored as new.", "No round was evaluated before"] {
             assert!(early.contains(part), "no {part:?} in {early}");
         }

@@ -403,14 +403,32 @@ fn scenario() -> impl Strategy<Value = Scenario> {
             };
             // A method without training has no newcomers, and neither has a run that goes on from
             // another one, or one that predicts ratings.
+            let joining = match seed % 3 {
+                0 => Joining::Names(vec!["O'Brien".to_owned()]),
+                _ => Joining::Share(0.25),
+            };
+            let is_single = matches!(dataset.split, SplitSpec::LeaveOneOut { .. });
             let joins = JoinsSpec {
-                users: match seed % 3 {
-                    0 => JoinUsers::Names(vec!["O'Brien".to_owned()]),
-                    _ => JoinUsers::Share(0.25),
-                },
                 at_s: 7.5,
                 ratings: vec![0, 2],
-                local_trainings: 3,
+                ..match is_single && seed % 2 == 0 {
+                    true => JoinsSpec {
+                        users: None,
+                        items: Some(joining),
+                        at_s: 1.0,
+                        ratings: Vec::new(),
+                        local_trainings: 1,
+                        stage_s: Some(2.5),
+                    },
+                    false => JoinsSpec {
+                        users: Some(joining),
+                        items: None,
+                        at_s: 1.0,
+                        ratings: Vec::new(),
+                        local_trainings: 3,
+                        stage_s: None,
+                    },
+                }
             };
             let has_joins = method.name != "popularity"
                 && training.start.is_none()

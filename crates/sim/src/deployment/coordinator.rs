@@ -82,7 +82,8 @@ impl Coordinator {
         }
         if world.joins.is_some() {
             return Err(Error::Usage(
-                "joins: in a run in real time users come when their devices do; `run` simulates newcomers"
+                "joins: in real time users come when their devices do, and devices know all of their ratings; `run` \
+                 simulates newcomers"
                     .to_owned(),
             ));
         }

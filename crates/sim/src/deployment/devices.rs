@@ -20,7 +20,7 @@ use crate::workers::{Pool, Threads, WorkedOut, Workers};
 use crate::world::World;
 use fedrecsim_core::legs::Peer;
 use fedrecsim_core::work::Work;
-use fedrecsim_core::{Error, InvitationId, Result, SimDuration, UserId};
+use fedrecsim_core::{Error, InvitationId, Result, SimDuration, SimTime, UserId};
 use fedrecsim_model::codec::Frame;
 
 /// The users of one process, with their private parameters, and the threads that train them.
@@ -224,6 +224,7 @@ impl Devices {
             step: invite.step,
             id,
             download: self.download(invite)?,
+            sent: SimTime::ZERO,
         };
         let timed = Arc::new(Timed {
             peers,

@@ -67,7 +67,9 @@ impl Participation {
     /// # Errors
     /// As [`Download::save`](crate::download::Download::save).
     pub(super) fn save(&self, archive: &mut Archive) -> Result<()> {
-        let Invitation { step, id, download } = &self.invitation;
+        let Invitation {
+            step, id, download, ..
+        } = &self.invitation;
         archive.put(&(self.user, step, id, self.at, self.since));
         download.save(self.user, archive)
     }
@@ -87,7 +89,13 @@ impl Participation {
             return Err(damaged(format!("{user} takes part and is not there")));
         }
         let download = downloads.take(archive, world)?;
-        let invitation = Invitation { step, id, download };
+        let sent = SimTime::ZERO;
+        let invitation = Invitation {
+            step,
+            id,
+            download,
+            sent,
+        };
         Ok(Self {
             at,
             since,

@@ -20,7 +20,7 @@ use crate::resident::unanswered;
 use crate::upload::Upload;
 use crate::workers::{Flush, Pool, SavedPart, Scoring, Workers, Working, own_downloads, put_end};
 use crate::world::World;
-use fedrecsim_core::{Error, ErrorKind, Result, UserId};
+use fedrecsim_core::{Error, ErrorKind, Result, SimTime, UserId};
 use fedrecsim_model::archive::damaged;
 use fedrecsim_model::{Archive, ArchiveReader, Model};
 
@@ -349,7 +349,12 @@ impl<H: Hosts> Workers for Remote<H> {
         })
     }
 
-    fn evaluate(&self, download: Arc<Download>, _: Model, lists: bool) -> Working<'_, Vec<Scored>> {
+    fn evaluate(
+        &self,
+        download: Arc<Download>,
+        _: Model,
+        (lists, _): (bool, SimTime),
+    ) -> Working<'_, Vec<Scored>> {
         Box::pin(self.evaluate_all(download, lists))
     }
 

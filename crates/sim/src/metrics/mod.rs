@@ -20,7 +20,7 @@ use super::messages::{Book, Collect, RoundBooked, RoundEnded, SetModel};
 use super::newcomers::{self, ScoredAfter};
 use super::outcome::{
     BeyondAccuracy, Booking, ByDirection, Flow, Metered, NetworkRecord, NewcomersRecord, Outcome,
-    ProblemSize, RoundRecord, RoundSpan, Sparsity, SplitAccuracy, WorkTotals, handled_bytes,
+    ProblemSize, RoundRecord, RoundSpan, Sparsity, SplitAccuracy, WorkTotals,
 };
 use super::selection::{self, select};
 use super::starting::Begun;
@@ -155,7 +155,7 @@ impl Handler<RoundEnded> for MetricsActor {
         let made = ended.made.model.clone().filter(|_| due);
         let joins = self.world.joins.as_ref();
         let now = ended.record.network.ended;
-        let is_awaited = joins.is_some_and(|joins| joins.since(now).is_none());
+        let is_awaited = joins.is_some_and(|joins| joins.awaits_users(now));
         let evaluate = async move {
             let Some((model, download)) = made else {
                 return Ok(None);
@@ -168,7 +168,9 @@ impl Handler<RoundEnded> for MetricsActor {
                 }
                 false => Vec::new(),
             };
-            let scored = workers.evaluate(download, model, may_be_last).await?;
+            let scored = workers
+                .evaluate(download, model, (may_be_last, now))
+                .await?;
             Ok::<_, Error>(Some((scored, newcomers)))
         };
         let closed = evaluate
@@ -321,14 +323,12 @@ impl MetricsActor {
             let accuracies = scored.iter().map(|scored| &scored.accuracy);
             self.beyond_accuracy = beyond_accuracy(accuracies, &world);
         }
-        let after = after.unwrap_or_default();
-        let bytes_of = |user| {
-            let bytes = self.ledger.of_client(&user);
-            bytes.map_or(0, |bytes| handled_bytes(&bytes))
-        };
-        let newcomers = scored
-            .as_ref()
-            .and_then(|scored| newcomers::record(&world, ended, (&after, scored), bytes_of));
+        let began = record.network.began;
+        let newcomers = scored.as_ref().and_then(|scored| {
+            let after = after.unwrap_or_default();
+            let traffic = (&self.ledger, &self.rounds[..], &bytes.all);
+            newcomers::record(&world, (began, ended), (&after, scored), traffic)
+        });
         let mut tests = self.accounts.as_ref().map(|_| UserTests::default());
         let record = RoundRecord {
             virtual_time_s: ended.as_secs_f64(),
@@ -487,7 +487,7 @@ impl MetricsActor {
                 training_ratings: dataset.training_ratings() as u64,
                 evaluated_users: {
                     let evaluated = world.candidates.evaluated_users().iter();
-                    evaluated.filter(|user| !world.is_newcomer(**user)).count() as u64
+                    evaluated.filter(|user| !world.is_apart(**user)).count() as u64
                 },
                 excluded_users: world.excluded.len() as u64,
                 split: *dataset.split_facts(),

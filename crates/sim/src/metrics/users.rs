@@ -87,9 +87,10 @@ impl MetricsActor {
         };
         let mut records: Vec<_> = (0..users).map(|user| record(UserId::from(user))).collect();
         let evaluated = self.world.candidates.evaluated_users();
-        // Newcomers have figures of their own, and no round that all of them are judged by.
+        // Newcomers, and those who are judged by a new item, have figures of their own, and no round that
+        // all of them are judged by.
         let tests = evaluated.iter().zip(self.tests.users());
-        for (user, test) in tests.filter(|(user, _)| !self.world.is_newcomer(**user)) {
+        for (user, test) in tests.filter(|(user, _)| !self.world.is_apart(**user)) {
             records[user.index()].test = Some(test);
         }
         Some(records)

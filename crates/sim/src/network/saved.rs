@@ -28,6 +28,7 @@ struct Saved {
     user: UserId,
     step: Step,
     invitation_id: InvitationId,
+    sent: SimTime,
     leg: u8,
     activity: Activity,
     upload: Option<(FrameParts, f64)>,
@@ -75,6 +76,7 @@ impl Network {
                 user,
                 step: invitation.step,
                 invitation_id: invitation.id,
+                sent: invitation.sent,
                 leg: participation.leg,
                 activity: participation.activity,
                 upload: upload.as_ref().map(|upload| (upload.parts(), upload.loss)),
@@ -143,6 +145,7 @@ impl Network {
             step: saved.step,
             id: saved.invitation_id,
             download: downloads.take(archive, &self.world)?,
+            sent: saved.sent,
         };
         if usize::from(leg) >= self.world.legs(invitation.download.phase()).len() {
             return Err(damaged(format!(

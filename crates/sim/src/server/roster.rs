@@ -240,7 +240,7 @@ mod tests {
                         roster.released(user);
                     } else if roster.is_there(user, now) {
                         let (step, id, download) = (Step(0), InvitationId(0), Arc::clone(&download));
-                        let invitation = Invitation { step, id, download };
+                        let invitation = Invitation { step, id, download, sent: now };
                         open.insert(user, Open { user, invitation, began: now, asked: None });
                         roster.invited(&[user], now);
                     }

@@ -92,7 +92,12 @@ impl ServerActor {
             let download = downloads.take(archive, &world)?;
             let open = Open {
                 user,
-                invitation: Invitation { step, id, download },
+                invitation: Invitation {
+                    step,
+                    id,
+                    download,
+                    sent: began,
+                },
                 began,
                 asked: asked.map(Arc::from),
             };

@@ -211,6 +211,7 @@ impl ServerActor {
             step: self.step.step,
             id,
             download: self.next_download(cohort)?,
+            sent: now,
         };
         for user in cohort {
             let open = Open {

@@ -378,7 +378,7 @@ impl Simulation {
     /// [`Error::Usage`] for a user who is not there, or is in training, [`Error::Unscorable`] for
     /// scores that cannot be ranked, and defects of the simulator.
     pub fn recommend(&self, user: UserId, top: usize) -> Result<Vec<Recommended>> {
-        let kept = self.items_of(user)?;
+        let kept = self.not_recommended(user)?;
         best(self.scores(user)?, &kept, top).ok_or(Error::Unscorable {
             user: self.world.dataset.who(user),
             place: "a score".into(),
@@ -407,8 +407,19 @@ impl Simulation {
     pub fn recommend_popular(&self, user: UserId, top: usize) -> Result<Vec<Recommended>> {
         let counts = self.world.dataset.popularity();
         let scores = counts.into_iter().map(|count| count as f32).collect();
-        let shown = best(scores, &self.items_of(user)?, top);
+        let shown = best(scores, &self.not_recommended(user)?, top);
         Ok(shown.unwrap_or_default())
+    }
+
+    /// Returns [`Self::items_of`] a user with those that it trains on by now, and those that come later.
+    fn not_recommended(&self, user: UserId) -> Result<KeptItems> {
+        let mut kept = self.items_of(user)?;
+        if self.world.joins.is_some() {
+            let known = self.world.known_at(self.now);
+            let items = [known.train_items(user), known.absent_items()];
+            kept.training.extend(items.concat());
+        }
+        Ok(kept)
     }
 
     fn check_is_there(&self, user: UserId) -> Result<()> {

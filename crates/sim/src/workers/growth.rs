@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::rehearsal::representatives;
 use crate::device::Device;
 use crate::download::Download;
-use crate::invitation::{Invitation, Invited};
+use crate::invitation::Invited;
 use crate::world::World;
 use fedrecsim_core::{InvitationId, Result, Step, UserId};
 use fedrecsim_model::{Archive, StateVisitor};
@@ -86,17 +86,7 @@ fn trained_once_more(
     device: Option<Box<Device>>,
     download: &Arc<Download>,
 ) -> Result<Box<Device>> {
-    let invitation = Invitation {
-        step: Step(number),
-        id: InvitationId(number),
-        download: Arc::clone(download),
-    };
-    let invited = Invited {
-        user,
-        invitation,
-        reply_source: None,
-        keep: false,
-    };
+    let invited = Invited::alone(user, Step(number), InvitationId(number), download);
     let worked = invited.work_out(device, world, &AtomicBool::default());
     worked.result.map(|(device, _)| device)
 }

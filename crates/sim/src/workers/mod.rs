@@ -25,7 +25,7 @@ pub use super::{
     training::WorkedOut,
     upload::Upload,
 };
-use fedrecsim_core::{Error, Result, Round, UserId};
+use fedrecsim_core::{Error, Result, Round, SimTime, UserId};
 use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_methods::{PersonalTable, PersonalVector};
 use fedrecsim_model::{Archive, ArchiveReader, Model};
@@ -124,8 +124,8 @@ pub trait Workers {
 
     /// Scores every evaluated user with its own parameters, in the order of users. The model is the
     /// one that its device decodes from `download` or, where the method runs at the server, `model`
-    /// itself. Where `lists` are wanted, what the users would be shown comes with it, of all of them or
-    /// of some at equal distances.
+    /// itself, and the device has what is known at the instant. Where lists are wanted, what the users would
+    /// be shown comes with it, of all of them or of some at equal distances.
     ///
     /// # Errors
     /// `Error::Unscorable` for scores that cannot be ranked.
@@ -133,7 +133,7 @@ pub trait Workers {
         &self,
         download: Arc<Download>,
         model: Model,
-        lists: bool,
+        lists_and_now: (bool, SimTime),
     ) -> Working<'_, Vec<Scored>>;
 
     /// Scores newcomers who have not come yet after each number of ratings of the scenario, with

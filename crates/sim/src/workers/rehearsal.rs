@@ -18,7 +18,7 @@ use crate::invitation::Invited;
 use crate::messages::Effort;
 use crate::upload::Upload;
 use crate::world::World;
-use fedrecsim_core::{Error, Result, UserId};
+use fedrecsim_core::{Error, Result, SimTime, UserId};
 use fedrecsim_methods::Placement;
 use fedrecsim_model::Model;
 
@@ -282,7 +282,12 @@ impl Workers for Rehearsal {
     }
 
     /// A rehearsal is of rounds, and lists are made once in a run.
-    fn evaluate(&self, download: Arc<Download>, model: Model, _: bool) -> Working<'_, Vec<Scored>> {
+    fn evaluate(
+        &self,
+        download: Arc<Download>,
+        model: Model,
+        _: (bool, SimTime),
+    ) -> Working<'_, Vec<Scored>> {
         Box::pin(async move { self.evaluate_now(&download, &model) })
     }
 

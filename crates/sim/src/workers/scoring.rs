@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use crate::download::{Download, MADE_TOGETHER, Received};
 use crate::evaluation::{self, Scored};
 use crate::world::World;
-use fedrecsim_core::{Error, PortableDraws, Result, UserId};
+use fedrecsim_core::{Error, PortableDraws, Result, SimTime, UserId};
 use fedrecsim_methods::{Client, PersonalTable, Products};
 use fedrecsim_model::{Model, Table};
 use fedrecsim_scenario::ItemTable;
@@ -45,7 +45,8 @@ pub fn own_downloads(
 }
 
 /// Scores the evaluated user who stands `offset` places after the place `first`, with its `client`,
-/// as [`evaluation::accuracy_without_catalogue`] does. It has its list, if `lists` are wanted.
+/// as [`evaluation::without_catalogue`] does, with what its device knows at `now`. It has its list, if
+/// `lists` are wanted.
 ///
 /// # Errors
 /// As [`Workers::evaluate`](super::Workers::evaluate).
@@ -54,16 +55,16 @@ pub(crate) fn scored(
     (first, offset): (usize, usize),
     client: &dyn Client,
     donated: &Donated,
-    (scoring, lists): (&Scoring, bool),
+    (scoring, (lists, now)): (&Scoring, (bool, SimTime)),
 ) -> Result<(Scored, Option<Products>)> {
-    let place = first + offset;
+    let (place, known) = (first + offset, world.known_at(now));
     let user = world.candidates.evaluated_users()[place];
     let received: Cow<'_, Received> = match scoring {
         // A method that runs at the server scores there. Otherwise a device works with what it can
         // decode.
         Scoring::AtServer(model) => {
             let (accuracy, waiting) =
-                evaluation::accuracy_without_catalogue(world, place, client, model, lists)?;
+                evaluation::without_catalogue(known, world, place, (client, model), lists)?;
             let download_bytes = 0;
             return Ok((
                 Scored {
@@ -90,10 +91,10 @@ pub(crate) fn scored(
     let (accuracy, waiting) = match scoring {
         // Nobody else has this model, which would be held for nothing.
         Scoring::Personal(_) => (
-            evaluation::user_accuracy(world, place, client, model, lists)?,
+            evaluation::user_accuracy_with(known, world, place, (client, model), lists)?,
             None,
         ),
-        _ => evaluation::accuracy_without_catalogue(world, place, client, model, lists)?,
+        _ => evaluation::without_catalogue(known, world, place, (client, model), lists)?,
     };
     let download_bytes = match world.trains {
         true => received.frame_bytes,

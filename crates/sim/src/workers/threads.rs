@@ -28,7 +28,7 @@ use crate::training::WorkedOut;
 use crate::upload::Upload;
 use crate::world::World;
 use fedrecsim_core::stages::{Stage, enter};
-use fedrecsim_core::{Error, ErrorKind, Result, Round, UserId};
+use fedrecsim_core::{Error, ErrorKind, Result, Round, SimTime, UserId};
 use fedrecsim_data::dataset::KeptItems;
 use fedrecsim_methods::{PersonalTable, PersonalVector, Placement};
 use fedrecsim_model::{Archive, ArchiveReader, Model, StateVisitor};
@@ -273,7 +273,9 @@ impl Threads {
         scoring: Scoring,
         lists: bool,
     ) -> Result<Vec<Scored>> {
-        self.score_with(places, Donated::new(), Arc::new(scoring), lists)
+        // Where several processes score, nothing becomes known later.
+        let wanted = (lists, SimTime::ZERO);
+        self.score_with(places, Donated::new(), Arc::new(scoring), wanted)
             .await
     }
 
@@ -282,7 +284,7 @@ impl Threads {
         places: Range<usize>,
         donated: Donated,
         scoring: Arc<Scoring>,
-        lists: bool,
+        (lists, now): (bool, SimTime),
     ) -> Result<Vec<Scored>> {
         let (world, donated) = (&self.world, Arc::new(donated));
         let mut all = Vec::with_capacity(places.len());
@@ -299,10 +301,14 @@ impl Threads {
             let begun = self.with_parameters(users, move |offset, device| {
                 let _stage = enter(Stage::Evaluate);
                 let (place, client) = ((first, skipped + offset), device.client.as_ref());
-                scored(&own_world, place, client, &donated, (&scoring, lists))
+                let wanted = (lists, now);
+                scored(&own_world, place, client, &donated, (&scoring, wanted))
             });
             let (begun, own_world) = (begun.await?, Arc::clone(world));
-            let complete = move || evaluation::place_in_catalogue(&own_world, begin, begun, lists);
+            let complete = move || {
+                let catalogue = own_world.catalogue(own_world.known_at(now));
+                evaluation::place_in_catalogue((&own_world, catalogue), begin, begun, lists)
+            };
             all.extend(self.pool.run(complete).await??);
         }
         Ok(all)
@@ -314,7 +320,7 @@ impl Threads {
         &self,
         download: Arc<Download>,
         model: Model,
-        lists: bool,
+        wanted: (bool, SimTime),
     ) -> Result<Vec<Scored>> {
         let (world, places) = (&self.world, self.evaluated());
         let is_central = world.placement == Placement::Central;
@@ -344,7 +350,7 @@ impl Threads {
             } else {
                 Arc::clone(&shared)
             };
-            scored.extend(self.score_with(some, donated, scoring, lists).await?);
+            scored.extend(self.score_with(some, donated, scoring, wanted).await?);
         }
         Ok(scored)
     }
@@ -514,9 +520,9 @@ impl Workers for Threads {
         &self,
         download: Arc<Download>,
         model: Model,
-        lists: bool,
+        wanted: (bool, SimTime),
     ) -> Working<'_, Vec<Scored>> {
-        Box::pin(self.score_all(download, model, lists))
+        Box::pin(self.score_all(download, model, wanted))
     }
 
     fn newcomers(&self, download: Arc<Download>, round: Round) -> Working<'_, Vec<ScoredAfter>> {

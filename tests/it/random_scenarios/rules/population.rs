@@ -1,5 +1,7 @@
 //! Repairs what a scenario says of its users and items, and returns how many there are.
 
+use fedrecsim_methods::Entry;
+use fedrecsim_methods::registry::METHODS;
 use toml::Value;
 
 use super::kinds::{AT_SERVER, UNTRAINED};
@@ -34,7 +36,7 @@ impl Draft {
     }
 
     /// Has users come later only where the others are there from the start, and some of both are
-    /// tested.
+    /// tested, and items only where a method draws negatives and one item of each user is held out.
     pub(super) fn mend_joins(&mut self, population: &Population) {
         let trains_on_devices = !self.is_one_of(&UNTRAINED)
             && !self.is_one_of(&AT_SERVER)
@@ -42,11 +44,31 @@ impl Draft {
         let all_are_ranked = self.is("dataset.name", "generated")
             && !self.has_below("dataset.split.k-fold")
             && !self.splits_at_one_time();
-        let is_wanted = self.0.contains_key("joins.users");
-        if !is_wanted || !trains_on_devices || !all_are_ranked || population.users < 2 {
+        let draws_none = |entry: &&Entry| !entry.draws_negatives;
+        let without: Vec<_> = METHODS.iter().filter(draws_none).collect();
+        let items_can = !without.iter().any(|entry| self.is_one_of(&[entry.name]))
+            && !self.has_below("audit")
+            && !self.is("dataset.negatives.pool", "symmetric")
+            && !self.has_below("dataset.split.holdout")
+            && !self.is("dataset.split", "holdout");
+        let wanted = ["joins.items", "joins.users"].map(|key| self.0.contains_key(key));
+        let (others, own) = match wanted {
+            [true, _] if items_can => ("joins.users", "joins.local_trainings"),
+            [_, true] => ("joins.items", "joins.stage_s"),
+            _ => return self.remove_below("joins"),
+        };
+        if !trains_on_devices || !all_are_ranked || population.users < 2 {
             return self.remove_below("joins");
         }
+        self.remove_below(others);
+        self.0.remove(others);
+        self.0.remove(own);
+        if others == "joins.users" {
+            let stage_s = self.0.entry("joins.stage_s");
+            stage_s.or_insert(Value::Float(0.5));
+        }
         self.keep_chosen("joins.users");
+        self.keep_chosen("joins.items");
         for key in [
             "training.start",
             "evaluation.item_table",

@@ -397,6 +397,7 @@ fn joins() -> Vec<Case> {
     let joins =
         |lines: &str| training("").replace("[training]", &format!("[joins]\n{lines}\n[training]"));
     let some = "users = { share = 0.1 }\nat_s = 5";
+    let items = "items = { share = 0.1 }\nat_s = 5";
     vec![
         (
             "nobody who comes",
@@ -443,6 +444,32 @@ fn joins() -> Vec<Case> {
             "newcomers with the table of others",
             joins(some),
             &["evaluation.item_table=\"shared\""],
+        ),
+        (
+            "users and items that come",
+            joins(&format!("{some}\nitems = {{ share = 0.1 }}")),
+            &[],
+        ),
+        ("items without stages", joins(items), &[]),
+        (
+            "users in stages",
+            joins(&format!("{some}\nstage_s = 3")),
+            &[],
+        ),
+        (
+            "new devices for items",
+            joins(&format!("{items}\nstage_s = 3\nlocal_trainings = 2")),
+            &[],
+        ),
+        (
+            "items that users look for beside others",
+            joins(&format!("{items}\nstage_s = 3")),
+            &["dataset.split={ holdout = { share = 0.2 } }"],
+        ),
+        (
+            "an audit of what becomes known",
+            joins(&format!("{items}\nstage_s = 3")),
+            &["audit={ every_rounds = 1 }"],
         ),
         (
             "newcomers whom another run knew",

@@ -36,6 +36,7 @@ fn open_participation(download: &Arc<Download>) -> Open {
             step: Step(0),
             id: InvitationId(0),
             download: Arc::clone(download),
+            sent: SimTime::ZERO,
         },
         began: SimTime::ZERO,
         asked: None,
