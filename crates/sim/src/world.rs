@@ -245,7 +245,7 @@ impl World {
         let has_rows = blocks
             .any(|block| block.kind == BlockKind::Weights && users.contains(&block.shape.rows));
         let is_personal = || matches!(self.method.server().download(), Download::PerUser(_));
-        let by_number = has_rows && (self.placement == Placement::Central || is_personal());
+        let by_number = has_rows && self.placement == Placement::Central || is_personal();
         Learned::of(
             &self.scenario,
             dataset,
