@@ -379,8 +379,9 @@ impl World {
             .as_ref()
             .map_or(0, |joins| joins.count() as usize);
         let users = (dataset.users() - newcomers) as u32;
-        self.popularity
-            .get_or_init(|| Popularity::new(dataset.popularity(), users))
+        self.popularity.get_or_init(|| {
+            Popularity::new(&dataset.popularity(), dataset.raters().to_vec(), users)
+        })
     }
 
     /// Returns the places in the list of evaluated users of those with these numbers.
