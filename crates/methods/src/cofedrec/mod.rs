@@ -12,6 +12,7 @@ use self::server::Step;
 use super::declare::learn::contrast::{Contrast, packed_bytes};
 use super::prelude::*;
 use super::user_tables::{self, MakingServer};
+use super::without_effect;
 use fedrecsim_model::ValueType;
 
 mod clusters;
@@ -69,7 +70,7 @@ impl Declare for CoFedRec {
     const FORMULA: &[&str] = &[
         "s_i = w · E_i + b",
         "L = mean BCE(s_i, y_i) + γ S,  in each batch first by w and b, then by E",
-        "S = −(τ/τ_b) mean over i, over the other j of i's cluster, of z_ij − ln Σ_a exp z_ia,  z_ij = cos(E_i, E_j)/τ",
+        "S = −(τ/τ_b) mean over i, over the other j of i's cluster, of z_ij − ln Σ_{a≠i} exp z_ia,  z_ij = cos(E_i, E_j)/τ",
     ];
     const DIFFERS: &str = "What is here is the code. Its README and its defaults have 60 and 30 \
                            clusters; 60 is the default here. The code also uploads b and never uses \
@@ -79,11 +80,27 @@ impl Declare for CoFedRec {
                            single precision at the published start; that form is not offered. Its \
                            users are those with at least the deviation of the elbow, which is the \
                            elbow alone; the code takes all up to it. The code's search for clusters \
-                           is scikit-learn's, without a seed. Without `groups` it is CGFedRec (Tu et \
+                           is scikit-learn's, without a seed, which fills a cluster that has become \
+                           empty; here it stays empty and is not drawn. Without `groups` it is CGFedRec (Tu et \
                            al., arXiv 2602.21957, 2026) by gradient descent. Where some take part, \
-                           a group's table waits for its members until the next step alone; the \
-                           code gives it to them at once. No run has been held against the \
+                           who is not invited to the next step never gets its group's table; the \
+                           code hands it over at once. No run has been held against the \
                            published figures yet.";
+
+    fn resolve(p: &mut Self) -> Vec<ParameterFault> {
+        let is_plain = p.regularization == 0.0;
+        let (plain, alone) = ("`regularization` is 0", "nothing is made of clusters");
+        let has_no_use = is_plain && !p.groups;
+        without_effect(
+            p,
+            &[
+                ("temperature", is_plain, plain),
+                ("base_temperature", is_plain, plain),
+                ("clusters", has_no_use, alone),
+                ("cluster_starts", has_no_use, alone),
+            ],
+        )
+    }
 
     fn new(parameters: Self, _problem: &Problem) -> Self {
         parameters
