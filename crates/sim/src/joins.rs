@@ -55,9 +55,13 @@ impl Joins {
             .filter(|user| users.binary_search(user).is_ok());
         let own = own.count();
         if own == 0 || own == evaluated.len() {
+            let which = match own {
+                0 => "none",
+                _ => "each",
+            };
             return Err(Error::Usage(format!(
-                "joins.users: {own} of {} evaluated users come later, so that there is nothing to compare \
-                 (evaluation.users)",
+                "joins.users: {which} of the {} evaluated users comes later, so that there is nothing to compare; raise \
+                 evaluation.users, or let other users come later",
                 evaluated.len()
             )));
         }
