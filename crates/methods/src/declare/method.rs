@@ -108,7 +108,7 @@ impl<M: Declare> Declared<M> {
         self.plan.own(user, &self.initial)
     }
 
-    fn averager(&self) -> Averager {
+    pub(crate) fn averager(&self) -> Averager {
         let blocks = self.plan.blocks.iter().filter(|block| block.place.in_model);
         let rules: Vec<_> = blocks.map(|block| block.rule).collect();
         Averager::with_rules(self.initial.clone(), self.upload.clone(), &rules).counted_by(COUNTS)
