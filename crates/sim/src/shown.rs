@@ -8,8 +8,9 @@ use super::world::World;
 use fedrecsim_core::UserId;
 use fedrecsim_core::metric::GroupCounts;
 
-/// The most scores that the lists of a run take. They are the most that a run does besides its rounds, so
-/// where there are more users times items, some users have lists and the report says how many.
+/// The most scores that the lists of a run take. Lists score the whole catalogue, which is the largest
+/// cost outside of rounds. With more users times items than this, only some users have lists; the report
+/// says how many.
 const MOST_SCORES: u64 = 1 << 28;
 
 /// What one user would be shown, and what that is compared with.

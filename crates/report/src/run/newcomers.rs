@@ -1,7 +1,9 @@
 //! The section on users who come in the course of the run.
 
+use super::head;
 use crate::column::Unit;
 use crate::document::{Block, Columns};
+use crate::frame::Frame;
 use crate::metrics;
 use crate::record::{Accuracy, RunRecord};
 use crate::reference::POPULARITY;
@@ -16,7 +18,7 @@ struct Line<'r> {
 }
 
 /// Returns the section; nothing if nobody comes in the course of the run.
-pub(super) fn newcomers(record: &RunRecord) -> Vec<Block> {
+pub(super) fn newcomers(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
     let Some(found) = &record.newcomers else {
         return Vec::new();
     };
@@ -44,12 +46,12 @@ pub(super) fn newcomers(record: &RunRecord) -> Vec<Block> {
     vec![
         Block::heading("Newcomers"),
         Block::text(how),
-        Block::Table(table.table("Newcomers and all others", lines(record, found))),
+        Block::Table(table.table("Newcomers and all others", lines((record, rounds), found))),
         Block::text(cost(record, found)),
     ]
 }
 
-fn lines<'r>(record: &'r RunRecord, found: &'r Newcomers) -> Vec<Line<'r>> {
+fn lines<'r>((record, rounds): (&'r RunRecord, &Frame), found: &'r Newcomers) -> Vec<Line<'r>> {
     let mut lines = Vec::new();
     let evaluated = found.before.iter().flat_map(|before| &before.after_ratings);
     let evaluated = evaluated.map(|after| after.users);
@@ -84,8 +86,10 @@ fn lines<'r>(record: &'r RunRecord, found: &'r Newcomers) -> Vec<Line<'r>> {
         users: joined.users,
         accuracy: &joined.test,
     }));
+    let last = head::last_evaluated(record, rounds);
+    let last = last.map_or_else(String::new, |(round, _)| format!(", after round {round}"));
     lines.extend(found.others.iter().map(|accuracy| Line {
-        who: "all others by then".to_owned(),
+        who: format!("all others{last}"),
         users: record.size.evaluated_users,
         accuracy,
     }));
@@ -181,7 +185,7 @@ mod tests {
             "## Newcomers",
             "were scored before they came, after round 8:",
             "| all others, after round 8 | 943 | 0.6000 | 0.3000 |",
-            "| all others by then | 943 | 0.6100 | 0.3050 |",
+            "| all others, after round 24 | 943 | 0.6100 | 0.3050 |",
             "| newcomers, by popularity among the others | 94 | 0.4100 | 0.2050 |",
             "| newcomers after 0 ratings | 94 | 0.4000 |",
             "| newcomers after 10 ratings | 61 | 0.5000 |",
