@@ -117,10 +117,16 @@ impl Best {
     }
 
     /// Returns the list, the best item first.
-    pub(crate) fn into_items(mut self) -> Vec<u32> {
+    pub(crate) fn into_items(self) -> Vec<u32> {
+        let scored = self.into_scored().into_iter();
+        scored.map(|(_, item)| item).collect()
+    }
+
+    /// Returns the list with the items' scores, the best item first.
+    pub(crate) fn into_scored(mut self) -> Vec<(f32, u32)> {
         self.items.sort_unstable_by(better_first);
         self.items.truncate(self.length);
-        self.items.into_iter().map(|(_, item)| item).collect()
+        self.items
     }
 }
 

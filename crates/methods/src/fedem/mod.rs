@@ -86,8 +86,8 @@ impl<const SLOPES_PASS: bool> Declare for FedEm<SLOPES_PASS> {
     };
     const FORMULA: &[&str] = match SLOPES_PASS {
         true => &[
-            "E_j ← E_j + a_j (G_j − E_j),  a_j = sigmoid(A([E_j; G_j − E_j])),  before who has received G trains or scores",
-            "s_j = u · E_j;  while it trains, rows move once more: s_j = u · (E_j + a_j (G_j − E_j))",
+            "E_j ← E_j + a_j (G_j − E_j),  a_j = sigmoid(A([E_j; G_j − E_j])),  for who has received G, before training and scoring",
+            "s_j = u · E_j;  in training with G, rows move once more: s_j = u · (E_j + a_j (G_j − E_j))",
             "L = mean BCE(s_j, y_j),  by Adam, in each batch first by A, then by u and E",
             "G_u = Σ_v x_uv E_v,  x_u = the point of the simplex next to p + α σ_u,  p = shares of samples,  for those drawn",
         ],
