@@ -9,6 +9,8 @@ use super::study::study;
 use super::{Finished, Session};
 use crate::{Error, Result};
 use fedrecsim_core::ErrorKind;
+use fedrecsim_methods as methods;
+use fedrecsim_methods::registry::{METHODS, vocabulary, vocabulary_of};
 use fedrecsim_report::board::{self, Entry, Noted};
 use fedrecsim_report::study::{Results, saved};
 use fedrecsim_report::words::counted;
@@ -36,7 +38,8 @@ pub(crate) fn run(arguments: &BoardRunArgs, session: &Session) -> Result<Finishe
     let Command::Study(of_study) = parsed(words(arguments, &out))? else {
         return Err(Error::Usage("`study` is another command".to_owned()));
     };
-    let ran = study(&of_study, session).map_err(|error| with_remedy(error, &entry))?;
+    check_control(&entry, session.methods)?;
+    let ran = study(&of_study, session)?;
     if ran
         .errors
         .iter()
@@ -68,20 +71,21 @@ fn check_build(results: &Results, is_noted: bool, session: &Session) -> Result<(
     let runs = results.arms.iter().flat_map(|arm| &arm.runs);
     let reports = runs.filter_map(|run| run.report.as_ref());
     let others = reports.filter(|report| report.run.executable != executable);
-    let others = counted(others.count() as u64, "run");
-    match (&*others == "0 runs", is_noted) {
-        (true, _) => {}
-        (false, true) => session.warn(&format!(
-            "{others} had been made by another build of the program"
-        )),
-        (false, false) => {
-            return Err(Error::Usage(format!(
-                "{others} had been made by another build of the program, and tell nothing of this one; remove the folder of the \
-                 runs, or name another with --out"
-            )));
+    let others = others.count() as u64;
+    let told = format!(
+        "{} had been made by another build of the program",
+        counted(others, "run")
+    );
+    match (others, is_noted) {
+        (0, _) => Ok(()),
+        (_, true) => {
+            session.warn(&told);
+            Ok(())
         }
+        (_, false) => Err(Error::Usage(format!(
+            "{told}, and tell nothing of this one; remove the folder of the runs, or name another with --out"
+        ))),
     }
-    Ok(())
 }
 
 /// Returns what the runs here are beside what was noted.
@@ -132,18 +136,30 @@ fn words(arguments: &BoardRunArgs, out: &Path) -> Vec<OsString> {
     words
 }
 
-/// Returns an error of a study with what an entry is to do about a control that its method cannot
-/// have.
-fn with_remedy(error: Error, entry: &Entry) -> Error {
-    let text = error.to_string();
-    match text.contains("has no other `aggregation` than its own") {
-        true => Error::Usage(format!(
-            "{text}\nthe method of entry `{}` cannot be alone: take `alone` out of its axis `on`, and say why in entry.toml, as \
-             `no_control`",
+/// Refuses a control that the method of an entry cannot have.
+fn check_control(entry: &Entry, methods: &[methods::Entry]) -> Result<()> {
+    let name = entry.method(&vocabulary_of(methods));
+    let method = methods.iter().find(|of| Some(of.name) == name.as_deref());
+    match method.and_then(|of| Some((of.name, of.without_controls?))) {
+        Some((method, reason)) if entry.has_control() => Err(Error::Usage(format!(
+            "entry `{}`: the method `{method}` cannot be alone: {reason}; take `alone` out of the axis `on`, and say why in \
+             entry.toml, as `no_control`",
             entry.name
-        )),
-        false => error,
+        ))),
+        _ => Ok(()),
     }
+}
+
+/// Returns the methods of this program that train on devices, and that are no entry's.
+fn not_entered(entries: &[Entry]) -> Vec<&'static str> {
+    let vocabulary = vocabulary();
+    let entered = entries.iter().filter_map(|entry| entry.method(&vocabulary));
+    let entered: Vec<String> = entered.collect();
+    let others = METHODS.iter().filter(|of| of.placement.is_on_devices());
+    let mut names: Vec<&str> = others.map(|of| of.name).collect();
+    names.retain(|name| !entered.iter().any(|entered| entered == name));
+    names.sort_unstable();
+    names
 }
 
 /// Makes the page.
@@ -151,7 +167,8 @@ fn with_remedy(error: Error, entry: &Entry) -> Error {
 /// # Errors
 /// Those of the entries, and [`Error::Write`].
 pub(crate) fn build(arguments: &BoardBuildArgs) -> Result<Finished> {
-    let document = board::document(&board::entries(&arguments.board)?);
+    let entries = board::entries(&arguments.board)?;
+    let document = board::document(&entries, &not_entered(&entries));
     let out = arguments.out.as_ref().unwrap_or(&arguments.board);
     let _made = MadeFolders::make(out)?;
     let files = vec![

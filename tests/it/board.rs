@@ -186,9 +186,8 @@ fn what_is_no_entry_is_refused_with_what_to_do() {
         &STUDY.replace("\"fedmf\"", "\"fcf\""),
     );
     let told = [
-        "arm `track=small, on=alone`",
-        "the method `fcf` has no other `aggregation` than its own",
-        "the method of entry `two` cannot be alone: take `alone` out of its axis `on`",
+        "entry `two`: the method `fcf` cannot be alone: devices send gradients",
+        "take `alone` out of the axis `on`",
     ];
     assert_told(run(&workshop, "board/two", "out", &[]), 2, &told);
 

@@ -291,7 +291,7 @@ fn newcomers_who_cannot_be_are_refused() {
             "fedmf",
             named("\"1\""),
             "evaluation.users=1",
-            "evaluated users come later",
+            "of the 1 evaluated users comes later",
         ),
         ("fedpergnn", share, "seed=3", "asks a third party"),
     ] {

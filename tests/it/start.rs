@@ -9,7 +9,7 @@ use fedrecsim_sim::{RunControl, Simulation, Until, give_start};
 use serde_json::Value;
 
 use crate::support::{
-    SMALL, Words, Workshop, assert_refusal, methods, parse, small_with, world_over,
+    SMALL, Words, Workshop, assert_refusal, methods, parse, small_with, try_world_over, world_over,
 };
 
 /// Keys of methods that keep more on their devices than they do by default.
@@ -278,7 +278,7 @@ fn parameters_that_do_not_fit_are_refused_with_what_stands_in_both() {
     refused(
         "central",
         &["method=\"bpr-mf\"", "dataset.generator.users=30"],
-        &["a row for each user", "40 users", "30"],
+        &["something for each user", "40 users", "30"],
     );
     refused(
         "first",
@@ -309,6 +309,26 @@ fn parameters_that_do_not_fit_are_refused_with_what_stands_in_both() {
     );
     fs::remove_file(workshop.path("first").join("checkpoint-end.bin")).unwrap();
     refused("first", &[], &["the end of its run", "checkpoint-2.bin"]);
+}
+
+/// If this fails, a table that the server of the other run has made for one user goes to another one.
+#[test]
+fn tables_that_a_server_made_for_users_go_to_no_others() {
+    for name in ["cofedrec", "fedca", "fedea", "fedem", "gpfedrec"] {
+        let mut first = simulation((name, ""), &[]);
+        first.step_until(Until::Round(1), &mut ()).unwrap();
+        let mut saved = Vec::new();
+        first.save(&mut saved).unwrap();
+        let given = give_start(saved);
+        let start = format!("training.start={:?}", given.path().display().to_string());
+        let fewer = small_with(name, &[&start, "dataset.generator.users=30"]);
+        let dataset = dataset::load(&fewer.dataset, &[], Streams::new(3)).unwrap();
+        let refused = try_world_over(fewer, dataset).unwrap_err();
+        assert_refusal(
+            &refused,
+            &[name, "something for each user", "40 users", "30"],
+        );
+    }
 }
 
 /// If this fails, the private parameters of users go to others when the ratings name them in another order,

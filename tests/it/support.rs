@@ -129,9 +129,14 @@ pub fn world(scenario: Scenario) -> World {
 
 /// Returns the world of a scenario over these ratings, with what it starts from.
 pub fn world_over(scenario: Scenario, dataset: Dataset) -> World {
+    try_world_over(scenario, dataset).unwrap()
+}
+
+/// Returns the world as [`world_over`], or why there is none.
+pub fn try_world_over(scenario: Scenario, dataset: Dataset) -> Result<World> {
     let start = Start::load(&scenario, &[]).unwrap();
     let runnable = check(scenario, &methods()).unwrap();
-    World::with_start(runnable, Arc::new(dataset), &Traces::default(), start).unwrap()
+    World::with_start(runnable, Arc::new(dataset), &Traces::default(), start)
 }
 
 /// Runs a scenario on generated ratings to its end.

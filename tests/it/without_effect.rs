@@ -35,6 +35,9 @@ const SEMI_SYNCHRONOUS: &str =
 const CLASS: &str = "devices.speed.classes=[{ name = \"a\", share = 1, ns_per_row_visit = 1, ns_per_multiply_add = 1, \
                      fixed_ms_per_participation = 1 }]";
 const UPLINK: &str = "codec.uplink={ select = \"all\", delta = true }";
+const PLAIN: &str = "method={ cofedrec = { regularization = 0 } }";
+const ALONE: &str = "method={ cofedrec = { regularization = 0, groups = false } }";
+const OWN: &str = "method={ fedca = { own_share = 1 } }";
 const FEDREC: &str = "method=\"fedrec-pmf\"";
 
 /// What switches a key off, the key with its value, and its usual value.
@@ -183,6 +186,36 @@ const CASES: &[Case] = &[
         "10",
         "5",
     ),
+    (&[PLAIN], "method.cofedrec.temperature", "0.2", "0.1"),
+    (&[PLAIN], "method.cofedrec.base_temperature", "0.3", "0.5"),
+    (&[ALONE], "method.cofedrec.clusters", "30", "60"),
+    (&[ALONE], "method.cofedrec.cluster_starts", "2", "10"),
+    (
+        &["method={ gpfedrec = { neighbours = 2 } }"],
+        "method.gpfedrec.threshold",
+        "2",
+        "1",
+    ),
+    (
+        &["method={ fedcia = { alignment_steps = 0 } }"],
+        "method.fedcia.alignment_rate",
+        "0.2",
+        "0.1",
+    ),
+    (
+        &["method={ fcf-bts = { row_share = 1 } }"],
+        "method.fcf-bts.choice",
+        "\"random\"",
+        "\"bandit\"",
+    ),
+    (
+        &["method={ fcf-bts = { choice = \"random\" } }"],
+        "method.fcf-bts.reward",
+        "\"length\"",
+        "\"change\"",
+    ),
+    (&[OWN], "method.fedca.similarity", "0.5", "0.3"),
+    (&[OWN], "method.fedca.alignment", "0.5", "0.3"),
     (
         &["method=\"mf\""],
         "training.participation",

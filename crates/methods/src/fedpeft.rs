@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(table.shape(), TableShape::new(7, 3));
         assert_ne!(&table, &**model.table(0));
         let blocks = vec![BlockValues::Table(table.into())];
-        let sent = Model::new(method.download_layout(Phase::default()), blocks).unwrap();
+        let sent = Model::new(method.download_layout(Phase(0), Class(0)), blocks).unwrap();
         let (mut scratch, own) = (Scratch::default(), OwnData::new(&[]));
         let context = ScoringContext::new(UserId(1), &sent, own, Streams::new(1), &mut scratch);
         let scores = score(&*client, context, &[2, 0, 4, 1]);
@@ -298,7 +298,7 @@ mod tests {
     fn bytes_are_the_published_ones() {
         let method: Declared<FedPeft> =
             Declared::new(FedPeftParameters::default(), &problem_of(2, 3952));
-        let shape = method.upload_layout(Phase::default()).blocks()[0].shape;
+        let shape = method.upload_layout(Phase(0), Class(0)).blocks()[0].shape;
         assert_eq!(4 * shape.values(), 65_536);
     }
 }

@@ -195,6 +195,7 @@ impl Making for Mixtures {
             .iter()
             .map(|at| std::mem::take(&mut sent[*at]))
             .collect();
+        let directions = drawn.first().map_or(0, |sent| sent[1].shape().rows as u64);
         let weights = mixing.weights(&drawn, step)?;
         let tables = drawn.into_iter().filter_map(|sent| sent.into_iter().next());
         let uploads = Uploads {
@@ -207,9 +208,18 @@ impl Making for Mixtures {
             sent.len() as u64,
             shape.values() as u64,
         );
-        // The mean, the components, the distances and the mixtures.
-        let multiply_adds =
-            values * (all + n * (shape.dimension as u64 + 1) + n * n) + n * n * shape.rows as u64;
+        let k = shape.dimension as u64;
+        let compared = match mixing.mixture {
+            // A component and its scores of each user, and the distances of scores.
+            Mixture::PublishedCode => n * values * (k + 1) + n * n * shape.rows as u64,
+            Mixture::Paper => n * n * values,
+        };
+        let aligned = match mixing.alignment > 0.0 {
+            true => n * n * directions * directions * k,
+            false => 0,
+        };
+        // The mean, and the mixtures.
+        let multiply_adds = values * (all + n * n) + compared + aligned;
         let tables = tables.into_iter().map(Arc::new).collect();
         let made = Made {
             model,

@@ -236,14 +236,19 @@ impl Table {
         lines().map(line).collect()
     }
 
-    /// Returns the table as Markdown: the first column to the left, the others, which are numbers,
-    /// to the right.
+    /// Returns the table as Markdown: columns with a number to the right, all others to the left.
     fn markdown(&self) -> String {
         let line = |cells: &mut dyn Iterator<Item = &str>| {
             let cells = cells.map(|cell| escaped(&words::one_line(cell)).replace('|', "\\|"));
             format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
         };
-        let mut rule = (0..self.header.len()).map(|place| if place == 0 { "---" } else { "---:" });
+        let is_number = |cell: &Cell| cell.number.is_some() || cell.text.parse::<f64>().is_ok();
+        let has_number =
+            |place: usize| (self.rows.iter()).any(|row| row.get(place).is_some_and(is_number));
+        let mut rule = (0..self.header.len()).map(|place| match place > 0 && has_number(place) {
+            true => "---:",
+            false => "---",
+        });
         let mut lines = vec![
             line(&mut self.header.iter().map(String::as_str)),
             line(&mut rule),

@@ -639,7 +639,7 @@ mod tests {
     /// If this fails, a list has something that the user has rated, or lacks the item that it is tested
     /// on, and is compared with another list or history than the user's.
     #[test]
-    fn a_list_has_no_rated_item_and_popularity_beside_it_neither() {
+    fn a_list_has_no_rated_item_nor_has_that_of_popularity() {
         let world = world("\"leave-one-out\"", "{ sampled = { candidates = 20 } }");
         let dataset = &world.dataset;
         let shape = TableShape::new(dataset.items(), 1);

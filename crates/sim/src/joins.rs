@@ -114,12 +114,16 @@ impl Joins {
         );
         if own == 0 || others == 0 {
             let (key, who) = match self.items.is_empty() {
-                true => ("users", "come later"),
-                false => ("items", "are judged by an item that comes later"),
+                true => ("users", "comes later"),
+                false => ("items", "is judged by an item that comes later"),
+            };
+            let which = match own {
+                0 => "none",
+                _ => "each",
             };
             return Err(Error::Usage(format!(
-                "joins.{key}: {own} of {} evaluated users {who}, so that there is nothing to compare; take others, \
-                 or evaluate more (evaluation.users)",
+                "joins.{key}: {which} of the {} evaluated users {who}, so that there is nothing to compare; raise \
+                 evaluation.users, or take others",
                 evaluated.len()
             )));
         }

@@ -9,8 +9,9 @@ use fedrecsim_core::UserId;
 use fedrecsim_core::metric::GroupCounts;
 use fedrecsim_data::dataset::Dataset;
 
-/// The most scores that the lists of a run take. They are the most that a run does besides its rounds, so
-/// where there are more users times items, some users have lists and the report says how many.
+/// The most scores that the lists of a run take. Lists score the whole catalogue, which is the largest
+/// cost outside of rounds. With more users times items than this, only some users have lists; the report
+/// says how many.
 const MOST_SCORES: u64 = 1 << 28;
 
 /// What one user would be shown, and what that is compared with.
@@ -118,10 +119,16 @@ impl Best {
     }
 
     /// Returns the list, the best item first.
-    pub(crate) fn into_items(mut self) -> Vec<u32> {
+    pub(crate) fn into_items(self) -> Vec<u32> {
+        let scored = self.into_scored().into_iter();
+        scored.map(|(_, item)| item).collect()
+    }
+
+    /// Returns the list with the items' scores, the best item first.
+    pub(crate) fn into_scored(mut self) -> Vec<(f32, u32)> {
         self.items.sort_unstable_by(better_first);
         self.items.truncate(self.length);
-        self.items.into_iter().map(|(_, item)| item).collect()
+        self.items
     }
 }
 

@@ -264,7 +264,7 @@ impl World {
         let has_rows = blocks
             .any(|block| block.kind == BlockKind::Weights && users.contains(&block.shape.rows));
         let is_personal = || matches!(self.method.server().download(), Download::PerUser(_));
-        let by_number = has_rows && (self.placement == Placement::Central || is_personal());
+        let by_number = has_rows && self.placement == Placement::Central || is_personal();
         Learned::of(
             &self.scenario,
             dataset,
@@ -422,8 +422,9 @@ impl World {
         let joins = self.joins.as_ref();
         let newcomers = joins.map_or(0, Joins::users) as usize;
         let users = (dataset.users() - newcomers) as u32;
-        self.popularity
-            .get_or_init(|| Popularity::new(dataset.popularity(), users))
+        self.popularity.get_or_init(|| {
+            Popularity::new(&dataset.popularity(), dataset.raters().to_vec(), users)
+        })
     }
 
     /// Returns the places in the list of evaluated users of those with these numbers.

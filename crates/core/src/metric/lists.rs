@@ -130,7 +130,8 @@ mod tests {
     /// Five items with 8, 4, 2, 1 and 1 of 16 ratings by 8 users: item 0 is the head, 1 and 2 are the
     /// middle, 3 and 4 the tail.
     fn popularity() -> Popularity {
-        Popularity::new(vec![8, 4, 2, 1, 1], 8)
+        let ratings = [8, 4, 2, 1, 1];
+        Popularity::new(&ratings, ratings.to_vec(), 8)
     }
 
     /// If this fails, a figure is another one than its definition. The values are worked out by hand.
@@ -175,7 +176,7 @@ mod tests {
         assert_eq!((each.gini, each.coverage), (0.0, 1.0));
         assert_eq!(each.popularity_deviation, None);
         assert_eq!(ListSums::new(&popularity).figures(), None);
-        let only = Popularity::new(vec![3], 3);
+        let only = Popularity::new(&[3], vec![3], 3);
         let mut sums = ListSums::new(&only);
         sums.add(&[0], [1, 0, 0]);
         assert_eq!(sums.figures().unwrap().gini, 0.0);

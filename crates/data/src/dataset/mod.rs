@@ -253,6 +253,12 @@ impl Dataset {
         self.totals.popularity.clone()
     }
 
+    /// Returns the number of users who have a training positive of every item (m): one that repeats an
+    /// item counts once.
+    pub fn raters(&self) -> &[u32] {
+        &self.totals.raters
+    }
+
     /// Returns the names of all users in the ratings file; none of a generated population.
     pub fn user_names(&self) -> &[Box<str>] {
         &self.user_names

@@ -17,6 +17,7 @@ impl Dataset {
         let mut totals = Totals {
             ratings: 0,
             popularity: vec![0; self.items()],
+            raters: vec![0; self.items()],
             rating_sum: 0.0,
             ..self.totals.clone()
         };
@@ -24,8 +25,7 @@ impl Dataset {
         for user in all.filter(|user| newcomers.binary_search(user).is_err()) {
             let own = self.own_data(user);
             totals.ratings += own.items.len() as u64;
-            own.positives()
-                .for_each(|item| totals.popularity[item as usize] += 1);
+            totals.add_positives(own.positives());
             let ratings = own.ratings.iter();
             ratings.for_each(|rating| totals.rating_sum += f64::from(rating));
         }
@@ -190,6 +190,7 @@ mod tests {
         assert_eq!(dataset.popularity()[7], 2);
         dataset.leave_out_of_totals(&[UserId(1), UserId(3)]);
         assert_eq!(dataset.popularity(), [0, 1, 2, 1, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(dataset.raters(), [0, 1, 2, 1, 0, 0, 0, 0, 0, 0]);
         assert_eq!(dataset.training_ratings(), 4);
         assert_eq!(dataset.mean_training_rating(), 1.5);
         assert_eq!(dataset.users(), 4);

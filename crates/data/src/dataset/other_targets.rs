@@ -79,6 +79,7 @@ impl Dataset {
         let mut planted = self.with_targets(|user| is_tested(user).then_some(item));
         planted.items += 1;
         planted.totals.popularity.push(0);
+        planted.totals.raters.push(0);
         if let Some(name) = self.item_names.first() {
             // A name that is none in the file, where names have been trimmed.
             planted.item_names.push(format!("{name} (planted)").into());

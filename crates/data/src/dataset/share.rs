@@ -151,6 +151,7 @@ mod tests {
                 assert_eq!(part.users(), 53);
                 assert_eq!(part.training_ratings(), whole.training_ratings());
                 assert_eq!(part.popularity(), whole.popularity());
+                assert_eq!(part.raters(), whole.raters());
                 assert_eq!(part.rating_scale(), whole.rating_scale());
                 assert_eq!(part.mean_training_rating(), whole.mean_training_rating());
                 assert_eq!(part.digest(), whole.digest());

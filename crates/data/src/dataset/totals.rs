@@ -21,6 +21,8 @@ pub struct Totals {
     pub(super) ratings: u64,
     /// The number of training positives of every item.
     pub(super) popularity: Vec<u32>,
+    /// The number of users with a training positive of every item, who may have several of it.
+    pub(super) raters: Vec<u32>,
     /// The lowest and the highest rating, the test part included; `None` if there are none.
     pub(super) range: Option<(f32, f32)>,
     /// The sum of the training ratings in the order of users and items. That of whole stars has no
@@ -51,15 +53,29 @@ impl Totals {
             let (low, high) = range.unwrap_or((rating, rating));
             Some((low.min(rating), high.max(rating)))
         });
-        Self {
+        let mut totals = Self {
             users,
             with_history: users,
             split,
             ratings: training.len() as u64,
-            popularity: train.popularity(items),
+            popularity: vec![0; items as usize],
+            raters: vec![0; items as usize],
             range,
             rating_sum: training.iter().map(f64::from).sum(),
             digest: None,
+        };
+        let own = (0..train.users() as u32).map(|user| train.own_data(UserId(user)));
+        own.for_each(|own| totals.add_positives(own.positives()));
+        totals
+    }
+
+    /// Counts the positives of a user, which ascend.
+    pub(super) fn add_positives(&mut self, positives: impl Iterator<Item = u32>) {
+        let mut before = None;
+        for item in positives {
+            self.popularity[item as usize] += 1;
+            self.raters[item as usize] += u32::from(before != Some(item));
+            before = Some(item);
         }
     }
 
@@ -67,8 +83,14 @@ impl Totals {
     pub fn add(&mut self, other: &Self) {
         self.split.add(&other.split);
         self.ratings += other.ratings;
-        let counts = self.popularity.iter_mut().zip(&other.popularity);
-        counts.for_each(|(sum, count)| *sum += count);
+        for (sums, counts) in [
+            (&mut self.popularity, &other.popularity),
+            (&mut self.raters, &other.raters),
+        ] {
+            sums.iter_mut()
+                .zip(counts)
+                .for_each(|(sum, count)| *sum += count);
+        }
         self.range = match (self.range, other.range) {
             (Some((low, high)), Some((other_low, other_high))) => {
                 Some((low.min(other_low), high.max(other_high)))

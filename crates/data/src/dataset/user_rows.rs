@@ -84,16 +84,6 @@ impl UserRows {
         self.ratings.all()
     }
 
-    /// Returns the number of positives of each of `items` items.
-    pub(crate) fn popularity(&self, items: u32) -> Vec<u32> {
-        let mut counts = vec![0; items as usize];
-        for (position, &item) in self.items.iter().enumerate() {
-            let is_positive = self.labels.as_ref().is_none_or(|labels| labels[position]);
-            counts[item as usize] += u32::from(is_positive);
-        }
-        counts
-    }
-
     /// Returns the rows of `user` with all their values.
     pub(crate) fn own_data(&self, user: UserId) -> OwnData<'_> {
         let range = self.range(user);

@@ -99,7 +99,7 @@ impl<const GROUPS: bool> Declare for CoFedRec<GROUPS> {
     const FORMULA: &[&str] = &[
         "s_i = w · E_i + b",
         "L = mean BCE(s_i, y_i) + γ S,  in each batch first by w and b, then by E",
-        "S = −(τ/τ_b) mean over i, over the other j of i's cluster, of z_ij − ln Σ_a exp z_ia,  z_ij = cos(E_i, E_j)/τ",
+        "S = −(τ/τ_b) mean over i, over the other j of i's cluster, of z_ij − ln Σ_{a≠i} exp z_ia,  z_ij = cos(E_i, E_j)/τ",
     ];
     const DIFFERS: &str = match GROUPS {
         true => {
@@ -110,9 +110,10 @@ impl<const GROUPS: bool> Declare for CoFedRec<GROUPS> {
              not normalised, whose exponentials leave single precision at the published start; that \
              form is not offered. Its users are those with at least the deviation of the elbow, \
              which is the elbow alone; the code takes all up to it. The code's search for clusters \
-             is scikit-learn's, without a seed. Where some take part, a group's table waits for its \
-             members until the next step alone; the code gives it to them at once. No run has been \
-             held against the published figures yet."
+             is scikit-learn's, without a seed, which fills a cluster that has become empty; here it \
+             stays empty and is not drawn. Where some take part, who is not invited to the next step \
+             never gets its group's table; the code hands it over at once. No run has been held \
+             against the published figures yet."
         }
         false => {
             "What is here is the code of the public history; its last state no longer holds the \
@@ -133,7 +134,17 @@ impl<const GROUPS: bool> Declare for CoFedRec<GROUPS> {
     fn resolve(p: &mut CoFedRecParameters) -> Vec<ParameterFault> {
         let is_off = p.optimizer == Optimizer::Adam || p.learning_rate_items.is_some();
         let because = "`learning_rate_items` or Adam sets the rate of the item table";
-        without_effect(p, &[("item_learning_rate_multiplier", is_off, because)])
+        let is_plain = p.regularization == 0.0;
+        let (plain, alone) = ("`regularization` is 0", "nothing is made of clusters");
+        let has_no_use = is_plain && !GROUPS;
+        let unused = [
+            ("item_learning_rate_multiplier", is_off, because),
+            ("temperature", is_plain, plain),
+            ("base_temperature", is_plain, plain),
+            ("clusters", has_no_use, alone),
+            ("cluster_starts", has_no_use, alone),
+        ];
+        without_effect(p, &unused)
     }
 
     fn new(parameters: CoFedRecParameters, _problem: &Problem) -> Self {

@@ -40,11 +40,14 @@ impl PersonalDownloads for Step {
 }
 
 impl CoFedRecParameters {
-    /// Draws a user and a cluster, and returns the users that are most like it in the items of the
-    /// cluster, ascending.
+    /// Draws a user and one of the clusters that have items, and returns the users that are most like
+    /// it in these items, ascending.
     fn draw_group(&self, tables: &[&Table], labels: &[u32], stream: &mut Stream) -> Vec<usize> {
         let core = stream.below(tables.len() as u32) as usize;
-        let drawn = stream.below(self.clusters);
+        let mut occurring = labels.to_vec();
+        occurring.sort_unstable();
+        occurring.dedup();
+        let drawn = occurring[stream.below(occurring.len() as u32) as usize];
         let rows = (0..labels.len()).filter(|item| labels[*item] == drawn);
         let mut group = group_of(core, tables, &rows.collect::<Vec<_>>());
         group.sort_unstable();

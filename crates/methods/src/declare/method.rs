@@ -137,7 +137,7 @@ impl<M: Declare> Declared<M> {
         &self.sides[usize::from(class.0)]
     }
 
-    fn averager(&self) -> Averager {
+    pub(crate) fn averager(&self) -> Averager {
         let Side { plan, upload, .. } = self.side(Class::default());
         let blocks = plan.blocks.iter().filter(|block| block.place.in_model);
         let rules: Vec<_> = blocks.map(|block| block.rule).collect();

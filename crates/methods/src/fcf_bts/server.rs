@@ -12,7 +12,7 @@ pub(super) struct ChoosingServer {
     averager: Averager,
     parameters: FcfBtsParameters,
     streams: Streams,
-    bandit: Bandit,
+    pub(super) bandit: Bandit,
     /// The sum of the gradients of each row when it was sent last (m x k).
     before: Vec<f32>,
     /// The rows that participants receive, ascending.

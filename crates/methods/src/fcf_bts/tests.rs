@@ -1,12 +1,15 @@
 #![allow(clippy::unwrap_used)]
+use std::cell::RefCell;
+
 use super::bandit::Bandit;
-use super::server::change;
+use super::server::{ChoosingServer, change};
 use super::*;
 use crate::declare::Declared;
 use crate::server::Download;
 use crate::tests::{problem_of, with_step};
 use fedrecsim_core::{InvitationId, Round};
 use fedrecsim_data::dataset::OwnData;
+use fedrecsim_model::archive::{Archive, ArchiveReader};
 
 fn method(parameters: FcfBtsParameters) -> Declared<FcfBts> {
     Declared::new(parameters, &problem_of(2, 10))
@@ -96,19 +99,94 @@ fn the_bandit_chooses_what_pays_and_tries_what_it_does_not_know() {
     assert!(chosen.iter().all(is_ascending), "{chosen:?}");
 }
 
-/// If this fails, a key of the bandit does nothing where chance chooses, and nobody hears of it.
+/// If this fails, a row is rewarded for another one's gradients, for those of another step or in another
+/// way, the bandit learns where chance chooses, or a checkpoint forgets what it has learned.
 #[test]
-fn keys_of_the_bandit_are_warned_of_where_chance_chooses() {
-    let faults = |choice| {
+fn gradients_reward_the_rows_that_have_travelled() {
+    for (choice, reward) in [
+        (Choice::Bandit, Reward::Change),
+        (Choice::Bandit, Reward::Length),
+        (Choice::Random, Reward::Change),
+    ] {
+        let parameters = FcfBtsParameters {
+            choice,
+            reward,
+            ..small(0.6)
+        };
+        let method = method(parameters.clone());
+        let server = || ChoosingServer::new(method.averager(), parameters.clone(), Streams::new(4));
+        let (mut server, mut restored) = (server(), server());
+        let (mut expected, mut before) = (Bandit::new(10), vec![[0.0; 3]; 10]);
+        for number in 0..4 {
+            let sums = RefCell::new(vec![[0.0; 3]; 10]);
+            let model = step(&method, &mut server, number, |update| {
+                let gradients = update.blocks[0].apply(None).unwrap();
+                for (sums, row) in sums
+                    .borrow_mut()
+                    .iter_mut()
+                    .zip(gradients.as_slice().chunks(3))
+                {
+                    let values = sums.iter_mut().zip(row);
+                    values.for_each(|(sum, value)| *sum += f64::from(*value));
+                }
+            });
+            for row in received(model.table(0)).into_iter().map(|row| row as usize) {
+                let now = sums.borrow()[row];
+                let length = |of: [f64; 3]| of.iter().map(|of| of * of).sum::<f64>().sqrt();
+                let moved = [0, 1, 2].map(|at| now[at] - before[row][at]);
+                let worth = match reward {
+                    Reward::Length => length(now),
+                    Reward::Change => (length(moved) / length(before[row])).min(1.0),
+                };
+                before[row] = now;
+                if choice == Choice::Bandit {
+                    expected.learn(row, worth, 1.0);
+                }
+            }
+            assert_eq!(server.bandit.precisions, expected.precisions);
+            let means = server.bandit.means.iter().zip(&expected.means);
+            for (row, (found, expected)) in means.enumerate() {
+                assert!(
+                    (found - expected).abs() < 1e-5,
+                    "{row}: {found}, {expected}"
+                );
+            }
+        }
+        let is_known = expected.precisions.iter().any(|of| *of > 2.0);
+        assert_eq!(is_known, choice == Choice::Bandit, "no row came twice");
+
+        let mut archive = Archive::default();
+        let mut save = StateVisitor::Save(&mut archive);
+        server.visit_state(&mut save).unwrap();
+        restored.set_model(server.model().clone()).unwrap();
+        let mut reader = ArchiveReader::of_bytes(archive.take().unwrap(), Vec::new());
+        let mut restore = StateVisitor::Restore(&mut reader);
+        restored.visit_state(&mut restore).unwrap();
+        for number in 4..6 {
+            let models = [&mut server, &mut restored].map(|of| step(&method, of, number, |_| {}));
+            assert_eq!(models[0], models[1]);
+            assert_eq!(server.bandit.means, restored.bandit.means);
+        }
+    }
+}
+
+/// If this fails, a key of the bandit does nothing where chance chooses or all rows travel, and nobody
+/// hears of it.
+#[test]
+fn keys_of_the_bandit_are_warned_of_where_it_chooses_nothing() {
+    let faults = |choice, row_share| {
         let mut parameters = FcfBtsParameters {
             choice,
+            row_share,
             reward: Reward::Length,
             reward_precision: 2.0,
             ..FcfBtsParameters::default()
         };
         FcfBts::resolve(&mut parameters).len()
     };
-    assert_eq!((faults(Choice::Bandit), faults(Choice::Random)), (0, 2));
+    assert_eq!(faults(Choice::Bandit, 0.5), 0);
+    assert_eq!(faults(Choice::Random, 0.5), 2);
+    assert_eq!(faults(Choice::Random, 1.0), 3);
 }
 
 /// If this fails, FCF-BTS has another arithmetic than the method that it is compared with.

@@ -10,6 +10,7 @@ use super::declare::learn;
 use super::mixtures::{Mixing, Mixture, Mixtures};
 use super::prelude::*;
 use super::user_tables::{self, MakingServer, number_of_samples};
+use super::without_effect;
 use fedrecsim_model::algebra::Principal;
 
 #[cfg(test)]
@@ -81,9 +82,18 @@ impl Declare for FedCa {
                            whose directions are aligned. The paper's formula is known from a \
                            digest of it. The code's second backbone, a network, is left out. The \
                            loss of its library has no gradient once a sigmoid is exactly 1 in \
-                           single precision, and the one here has. Where some take part, a mixture \
-                           waits for its user until the next step alone; the code gives it at \
-                           once. No figure of the paper has been held against a run yet.";
+                           single precision, and the one here has. Where some take part, who is not \
+                           invited to the next step never gets its mixture; the code hands it over \
+                           at once. No figure of the paper has been held against a run yet.";
+
+    fn resolve(p: &mut Self) -> Vec<ParameterFault> {
+        let (is_off, because) = (
+            p.own_share == 1.0,
+            "`own_share` leaves nothing for mixtures",
+        );
+        let keys = ["similarity", "alignment"];
+        without_effect(p, &keys.map(|key| (key, is_off, because)))
+    }
 
     fn new(parameters: Self, _problem: &Problem) -> Self {
         parameters

@@ -153,6 +153,50 @@ fn who_is_drawn_moves_towards_its_mixture() {
     assert_close(values(server.model().table(0)), &mean);
 }
 
+/// Returns the principal directions of these rows of the table in `update`, each as often as it is here.
+fn directions_by(update: &ModelUpdate, rows: &[u32], k: usize) -> Vec<f32> {
+    let table = update.blocks[0].apply(None).unwrap();
+    let found = Principal::of(&table.gathered(rows), k, None, k).unwrap();
+    found.directions()
+}
+
+/// If this fails, a row that several samples have counts once in the principal directions, or one that
+/// none has counts, too.
+#[test]
+fn a_row_counts_as_often_as_it_is_sampled() {
+    let rows = [[1.0, 2.0], [-0.5, 0.25], [0.75, -1.5], [9.0, 9.0]];
+    let counted = Principal::of(rows.as_flattened(), 2, Some(&[2.0, 1.0, 1.0, 0.0]), 2).unwrap();
+    let written = [rows[0], rows[0], rows[1], rows[2]];
+    let written = Principal::of(written.as_flattened(), 2, None, 2).unwrap();
+    let wide = |of: &Principal| of.directions().into_iter().map(f64::from);
+    assert_close(wide(&counted), &wide(&written).collect::<Vec<_>>());
+    let once = Principal::of(rows[..3].as_flattened(), 2, None, 2).unwrap();
+    assert_ne!(once.directions(), written.directions());
+}
+
+/// If this fails, a device by the paper sends directions of its negatives, too.
+#[test]
+fn directions_by_the_paper_are_of_positives_alone() {
+    let parameters = FedCa {
+        latent_dimension: 2,
+        mixture: Mixture::Paper,
+        ..FedCa::default()
+    };
+    let method: Declared<FedCa> = Declared::new(parameters, &problem_of(3, 5));
+    let (none, own) = (Model::none(), OwnData::new(&[1, 2, 4]));
+    let names = (UserId(1), Round(0), InvitationId(0));
+    let task = LocalTask::new(names, &none, own, Streams::new(3), 1e6);
+    let mut scratch = holding(Samples {
+        items: vec![1, 3, 2, 4, 0],
+        labels: vec![1.0, 0.0, 1.0, 1.0, 0.0],
+    });
+    let trained = method.client(UserId(1)).train(&task, &mut scratch).unwrap();
+    let update = trained.update;
+    let found: Vec<f32> = floats(&update.blocks[1].values).collect();
+    assert_eq!(found, directions_by(&update, &[1, 2, 4], 2));
+    assert_ne!(found, directions_by(&update, &[1, 3, 2, 4, 0], 2));
+}
+
 /// If this fails, a device does not go on from its own table, does not send the whole of it, steps
 /// otherwise than Adam along the gradient, or passes over its samples after the loss has settled.
 #[test]
@@ -208,7 +252,10 @@ fn a_device_goes_on_from_its_own_table_by_adam() {
         let u = client.personal_vector().unwrap().unwrap().values;
         assert_close(u.into_iter().map(f64::from), &plain[..K]);
         assert_eq!(floats(&blocks[2].values).collect::<Vec<_>>(), [4.0]);
-        assert_eq!(blocks[1].shape, TableShape::new(K, K));
+        assert_eq!(
+            floats(&blocks[1].values).collect::<Vec<_>>(),
+            directions_by(&trained.update, &items, K)
+        );
     }
     let settled = FedCa {
         local_epochs: 50,

@@ -13,6 +13,7 @@ use self::objective::slopes;
 use super::declare::learn::moments::{self, KeptMoments};
 use super::declare::learn::{draw_rows, pairs_of};
 use super::prelude::*;
+use super::without_effect;
 use fedrecsim_model::neural::optimizer::AdamSettings;
 use fedrecsim_model::row_table::RowTable;
 
@@ -85,6 +86,11 @@ impl Declare for FedCia {
                            sent, which is `privacy.laplace.scale = 0.001` here. Its LightGCN, its \
                            mixture of models and its upload of singular vectors are left out. No \
                            figure of the paper is at hand.";
+
+    fn resolve(p: &mut Self) -> Vec<ParameterFault> {
+        let (is_off, because) = (p.alignment_steps == 0, "nothing is aligned");
+        without_effect(p, &[("alignment_rate", is_off, because)])
+    }
 
     fn new(parameters: Self, _problem: &Problem) -> Self {
         parameters

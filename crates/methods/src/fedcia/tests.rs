@@ -21,22 +21,32 @@ fn table(rows: usize, values: &[f32]) -> Table {
     Table::new(TableShape::new(rows, values.len() / rows), values.to_vec())
 }
 
-/// Trains two users of three items for a round, and returns the scores of the first one.
-fn after_a_round<M: Declare>(method: &Declared<M>, users: [(&[u32], Samples); 2]) -> Vec<f32> {
+/// Trains two users of three items for a round, compares the model with the mean of what they send, which
+/// has the opposite `sign` where it is a gradient, and returns the scores of the first one.
+fn after_a_round<M: Declare>(
+    (method, sign): (&Declared<M>, f64),
+    users: [(&[u32], Samples); 2],
+) -> Vec<f32> {
     let mut server = method.server();
     let received = server.model().clone();
     let mut sums = server.accumulator();
     let mut clients = [0, 1].map(|user| method.client(UserId(user)));
     let own = OwnData::new(users[0].0);
+    let mut means = vec![0.0; 9];
     for ((items, samples), (number, client)) in users.into_iter().zip((0..).zip(&mut clients)) {
         let names = (UserId(number), Round(0), InvitationId(0));
         let task = LocalTask::new(names, &received, OwnData::new(items), Streams::new(1), 1e6);
         let trained = client.train(&task, &mut holding(samples)).unwrap();
         let (user, id) = (names.0, names.2);
+        let sent = trained.update.blocks[0].apply(None).unwrap();
+        let values = means.iter_mut().zip(sent.as_slice());
+        values.for_each(|(mean, value)| *mean += sign * f64::from(*value) / 2.0);
         sums.absorb(&[Contribution::fresh(user, id, &trained.update, &received)])
             .unwrap();
     }
     with_step(0, |step| server.step(sums, step)).unwrap();
+    let found = server.model().table(0).as_slice();
+    close(found.iter().copied().map(f64::from), &means);
     let (model, scratch) = (server.model().clone(), &mut Scratch::default());
     let context = ScoringContext::new(UserId(0), &model, own, Streams::new(1), scratch);
     score(&*clients[0], context, &[0, 1, 2])
@@ -63,7 +73,9 @@ fn the_filter_of_several_users_is_that_of_the_worked_example() {
 fn scores_of_the_mean_filter_are_those_by_hand() {
     let method = Declared::<FedCiaGsp>::new(FedCiaGsp::default(), &problem_of(2, 3));
     let users = [&[0, 1][..], &[1, 2]].map(|items| (items, Samples::default()));
-    let scores = after_a_round(&method, users).into_iter().map(f64::from);
+    let scores = after_a_round((&method, -1.0), users)
+        .into_iter()
+        .map(f64::from);
     close(
         scores,
         &[60.0 * 0.65 + 1.3, 60.0 * 0.975 + 1.3, 60.0 * 0.325],
@@ -215,7 +227,10 @@ fn a_device_scores_with_the_aligned_table() {
             items: items.to_vec(),
             labels: vec![1.0, 0.0],
         };
-        after_a_round(&method, [(&[0], samples([0, 1])), (&[2], samples([2, 1]))])
+        after_a_round(
+            (&method, 1.0),
+            [(&[0], samples([0, 1])), (&[2], samples([2, 1]))],
+        )
     };
     let (moved, left) = (score_of(1), score_of(0));
     assert!(moved.iter().zip(&left).all(|(one, other)| one != other));

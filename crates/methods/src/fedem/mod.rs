@@ -86,9 +86,10 @@ impl<const SLOPES_PASS: bool> Declare for FedEm<SLOPES_PASS> {
     };
     const FORMULA: &[&str] = match SLOPES_PASS {
         true => &[
-            "s_j = u · (E_j + a_j (G_j − E_j)),  a_j = sigmoid(A([E_j; G_j − E_j])),  for who has received G; else s_j = u · E_j",
+            "E_j ← E_j + a_j (G_j − E_j),  a_j = sigmoid(A([E_j; G_j − E_j])),  for who has received G, before training and scoring",
+            "s_j = u · E_j;  in training with G, rows move once more: s_j = u · (E_j + a_j (G_j − E_j))",
             "L = mean BCE(s_j, y_j),  by Adam, in each batch first by A, then by u and E",
-            "G_u = Σ_v x_uv E_v,  x_u = the point of the simplex next to p + α σ_u,  p = shares of samples",
+            "G_u = Σ_v x_uv E_v,  x_u = the point of the simplex next to p + α σ_u,  p = shares of samples,  for those drawn",
         ],
         false => &[
             "s_j = u · E_j trains u and E;  u · (E_j + a_j (G_j − E_j)) trains A",
@@ -104,8 +105,9 @@ impl<const SLOPES_PASS: bool> Declare for FedEm<SLOPES_PASS> {
              is not offered. The code also uploads A and never uses it, so A is not sent here. There \
              only the drawn devices upload. Here all do, and the server draws, so multiply bytes up \
              by `mixed_share` to have the code's. Its sigmoids have no slope once they are exactly 1 \
-             in single precision, and those here have. With partial participation, a mixture is \
-             dropped at the next step. No figure of the paper is at hand."
+             in single precision, and those here have. Where some take part, who is not invited to \
+             the next step never gets its mixture; the code hands it over at once. No figure of the \
+             paper is at hand."
         }
         false => {
             "What is here is the code; no paper is known. Its second backbone, a network, is left \

@@ -133,8 +133,9 @@ impl Making for Tables {
             model,
             users,
         };
-        // The products, R of everybody, and E.
-        let multiply_adds = values * (n * (n + 1) / 2 + n * n + n);
+        // The products, R of everybody, E, and the powers of the graph.
+        let powers = u64::from(parameters.propagations - 1) * n * n * n;
+        let multiply_adds = values * (n * (n + 1) / 2 + n * n + n) + powers;
         Ok((Self(made), multiply_adds))
     }
 

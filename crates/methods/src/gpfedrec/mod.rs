@@ -8,11 +8,11 @@
 //! the mean of all R. Items are scored with the table that the device has sent.
 
 use self::graph::Tables;
-use super::choices;
 use super::declare::private_perceptron;
 use super::fedncf::HIDDEN_UNITS;
 use super::prelude::*;
 use super::user_tables::{self, MakingServer};
+use super::{choices, without_effect};
 
 mod graph;
 #[cfg(test)]
@@ -94,6 +94,11 @@ impl Declare for GpFedRec {
                            MovieLens 100K by the papers' protocol has HR@10 .653 and NDCG@10 .370 \
                            (seed 1, best validation round); a derived project reports .642 and \
                            .400 of the code, and the paper's own figure is not at hand.";
+
+    fn resolve(p: &mut Self) -> Vec<ParameterFault> {
+        let (is_off, because) = (p.neighbours > 0, "`neighbours` says how many there are");
+        without_effect(p, &[("threshold", is_off, because)])
+    }
 
     fn new(parameters: Self, _problem: &Problem) -> Self {
         parameters

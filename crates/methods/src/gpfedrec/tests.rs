@@ -103,6 +103,20 @@ fn tables_are_those_of_the_example() {
         let (a, b) = (own[0], own[2]);
         let mean: Vec<f32> = (0..4).map(|at| (2.0 * a[at] + b[at]) / 3.0).collect();
         assert_close(server.model().table(0).as_slice(), &mean);
+        // The neighbours of neighbours: those of the first two have each other's tables.
+        let twice = GpFedRec {
+            propagations: 2,
+            ..small(graph)
+        };
+        let twice = Declared::new(twice, &problem_of(USERS as usize, 2));
+        let of_neighbours = match graph {
+            Graph::Paper => own,
+            _ => [of_others, of_others, third],
+        };
+        let found = downloads(&*after_a_step(&twice), &all);
+        for (download, own) in found.iter().zip(of_neighbours) {
+            assert_close(download.table(1).as_slice(), &own);
+        }
         // A user who did not take part in the step has no neighbours, and gets the mean.
         let newcomer = downloads(&*server, &[UserId(7)]).remove(0);
         assert_eq!(newcomer.table(1), server.model().table(0));

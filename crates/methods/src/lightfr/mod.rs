@@ -75,15 +75,16 @@ impl Declare for LightFr {
         "b_k ← sign(Σ_i (R_i − b · d_i) d_ik + 2 λ n_u b_k),  bit by bit, over items with R_i > 0;  R = trunc(2L(r′ + .01) − L)",
         "d_ik ← sign(mean over u of (R_ui − b_u · d_i) b_uk + d_ik),  r′ = (r − lowest) / (highest − lowest)",
     ];
-    const DIFFERS: &str = "What is here is the code, with its oddities: ratings of the lower half of \
-                           the scale are left out, and an item's bits are held by all devices of a \
-                           step and not by those that rated it. The code's server reads the users' \
-                           codes and takes an item's bits one after the other; here devices send \
-                           what pulls at the bits that they have received, and the server takes all \
-                           bits at once. The code counts held-out ratings in n_u too. It draws .6 n \
-                           users with replacement, and ranks the held-out item before others of the \
-                           same score, of which there are many with L + 1 values: see \
-                           `expected-hr@10`. No figure of the paper is at hand.";
+    const DIFFERS: &str = "What is here is the code, with two of its oddities: ratings of the lower \
+                           half of the scale are left out, and an item's bits are held by all \
+                           devices of a step and not by those that rated it. A third one is left \
+                           out: the code's n_u also counts held-out ratings and the zeros that are \
+                           sampled for them. The code's server reads the users' codes and takes an \
+                           item's bits one after the other; here devices send what pulls at the bits \
+                           that they have received, and the server takes all bits at once. The code \
+                           draws .6 n users with replacement. It ranks the held-out item before \
+                           others of the same score, of which there are many with L + 1 values; every \
+                           metric here ranks it behind them. No figure of the paper is at hand.";
     const DRAWS_NEGATIVES: bool = false;
     const WITHOUT_CONTROLS: Option<&str> =
         Some("devices send pulls, which only the server turns into codes");

@@ -48,23 +48,20 @@ fn targets_are_those_of_the_scale() {
     assert_eq!(parameters(0.6).target(1.0), 2.0);
 }
 
-/// Two devices of one item and its code. A device whose code is as the item's has the target as the
-/// product, and pulls at nothing; the opposite one is four away from it in (-b), which the item's own
-/// bits do not hold against. If this fails, the server divides by another number, or has the opposite
-/// sign.
-#[test]
-fn the_server_takes_the_signs_of_pulls_and_bits() {
+/// Returns the bits of two items, (1, -1) and (1, 1), after a step of devices with these codes and
+/// items, whose codes are held where they are.
+fn bits_after(devices: &[([f32; 2], &[u32])]) -> Vec<f32> {
     let start = Table::new(TableShape::new(2, 2), vec![1.0, -1.0, 1.0, 1.0]);
-    let problem = problem_of(2, 2);
+    let problem = problem_of(devices.len(), 2);
     let method = Declared::<LightFr>::starting_at(parameters(1e6), &problem, &[("d", start)]);
     let mut server = method.server();
     let received = server.model().clone();
     let mut sums = server.accumulator();
-    for (user, code) in [(0, [1.0, -1.0]), (1, [-1.0, 1.0])] {
+    for (user, (code, items)) in (0..).zip(devices) {
         let names = (UserId(user), Round(0), InvitationId(0));
-        let task = LocalTask::new(names, &received, OwnData::new(&[0]), problem.streams, 1e6);
+        let task = LocalTask::new(names, &received, OwnData::new(items), problem.streams, 1e6);
         let mut own = method.own(UserId(user));
-        own.get_mut("b").copy_from_slice(&code);
+        own.get_mut("b").copy_from_slice(code);
         let trained = method
             .declared()
             .train(&mut own, &task, &mut Scratch::default())
@@ -74,6 +71,22 @@ fn the_server_takes_the_signs_of_pulls_and_bits() {
         sums.absorb(&[sent]).unwrap();
     }
     with_step(0, |step| server.step(sums, step)).unwrap();
-    // The mean pull is 4 (-1, 1) / 2, and (1, -1) holds against it.
-    assert_eq!(server.model().table(0).as_slice(), [-1.0, 1.0, 1.0, 1.0]);
+    server.model().table(0).as_slice().to_vec()
+}
+
+/// A device whose code is as the item's has the target as the product, and pulls at nothing; the
+/// opposite one is four away from it, and pulls by (-4, 4). If this fails, the server divides by
+/// another number than that of the participants, or has the opposite sign.
+#[test]
+fn the_server_takes_the_signs_of_pulls_and_bits() {
+    let (same, opposite, other) = ([1.0, -1.0], [-1.0, 1.0], [1.0, 1.0]);
+    let two = [(same, &[0][..]), (opposite, &[0])];
+    // The mean pull is (-2, 2), and (1, -1) holds against it.
+    assert_eq!(bits_after(&two), [-1.0, 1.0, 1.0, 1.0]);
+    // Three devices have rated the item, and 4/3 would be enough. The mean over five is not.
+    let more = [(same, &[0][..]), (other, &[1]), (other, &[1])];
+    assert_eq!(
+        bits_after(&[&two[..], &more].concat()),
+        [1.0, -1.0, 1.0, 1.0]
+    );
 }

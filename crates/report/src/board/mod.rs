@@ -10,10 +10,14 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::study::file::{self, Changes, Study};
+use crate::study::plan;
 use fedrecsim_core::{Error, Result};
+use fedrecsim_scenario::MethodVocabulary;
 
 mod noted;
 mod page;
+mod picture;
+mod table;
 mod track;
 
 pub use noted::{Noted, NotedArm};
@@ -41,7 +45,7 @@ pub struct Facts {
     pub method: String,
     /// What a device knows.
     pub device_knows: String,
-    /// Whether a server has the ratings of all, so that no byte of them is counted.
+    /// Whether a server has the ratings of all. Such an entry is on no front.
     #[serde(default)]
     pub at_server: bool,
     /// Why devices that share nothing are no control of it.
@@ -110,6 +114,19 @@ impl Entry {
         tracks
     }
 
+    /// Returns whether devices that share nothing are among its arms.
+    pub fn has_control(&self) -> bool {
+        self.study.arms.iter().any(is_control)
+    }
+
+    /// Returns the name of its method; `None` if that is another program's.
+    pub fn method(&self, vocabulary: &[MethodVocabulary]) -> Option<String> {
+        let seed = self.study.seeds.first().copied().unwrap_or_default();
+        let arm = self.study.arms.iter().find(|arm| !is_control(arm))?;
+        let loaded = plan::resolved(arm, seed, vocabulary).ok()?;
+        Some(loaded.scenario.method.name)
+    }
+
     /// Returns what is wrong with it by itself.
     fn faults(&self) -> Vec<String> {
         let Self {
@@ -126,8 +143,7 @@ impl Entry {
                 arm.name
             ));
         }
-        let has_control = study.arms.iter().any(|arm| arm.name.ends_with("on=alone"));
-        match (&facts.no_control, has_control || facts.at_server) {
+        match (&facts.no_control, self.has_control() || facts.at_server) {
             (None, false) => faults.push(format!(
                 "entry `{name}` has no control: give its axis `on` the value `{ALONE}`, or say in {FACTS}, as `no_control`, \
                  why devices that share nothing are none"
@@ -165,6 +181,12 @@ impl Entry {
     }
 }
 
+/// Returns whether an arm is of devices that share nothing.
+fn is_control(arm: &file::Arm) -> bool {
+    let on = arm.values.get(1).and_then(|of| of.strip_prefix("on="));
+    on == Some(ALONE)
+}
+
 /// Returns the entries of a board, by their names.
 ///
 /// # Errors
@@ -195,22 +217,24 @@ pub fn entries(board: &Path) -> Result<Vec<Entry>> {
 }
 
 /// Returns the arms that are judged otherwise than those of the entry `popularity`: by another
-/// protocol, or on ratings or candidates on which popularity has another accuracy.
+/// protocol, or on ratings or candidates on which popularity has another accuracy; and those of
+/// tracks on which popularity has none.
 fn judged_otherwise(entries: &[Entry]) -> Vec<String> {
-    let Some(judge) = entries.iter().find(|entry| entry.name == POPULARITY) else {
-        return Vec::new();
-    };
+    let judge = entries.iter().find(|entry| entry.name == POPULARITY);
+    let judges = judge.map_or(&[][..], |judge| &judge.noted.arms[..]);
     let mut faults = Vec::new();
     for entry in entries {
-        for arm in &entry.noted.arms {
+        for arm in entry.noted.arms.iter().filter(|arm| arm.failed.is_none()) {
             let track = arm.name.split(", on=").next().unwrap_or_default();
             let of_track = |other: &&NotedArm| other.name.split(", on=").next() == Some(track);
-            let Some(other) = judge.noted.arms.iter().find(of_track) else {
+            let Some(other) = judges.iter().find(of_track) else {
+                faults.push(format!(
+                    "entry `{}`, arm `{}`: nothing says how it is judged, since the entry `{POPULARITY}` has no result of its \
+                     track; run that entry with --write first",
+                    entry.name, arm.name
+                ));
                 continue;
             };
-            if arm.failed.is_some() {
-                continue;
-            }
             if asked(&arm.protocol) != asked(&other.protocol) {
                 faults.push(format!(
                     "entry `{}`, arm `{}`, is judged by: {}; the board judges it by: {}",

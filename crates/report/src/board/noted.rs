@@ -178,11 +178,11 @@ impl NotedArm {
     fn moved(&self, now: &Self) -> Vec<String> {
         let (name, file) = (&now.name, Noted::FILE_NAME);
         let mut told = Vec::new();
-        let result = |of: &Self| match (&of.failed, of.digests.is_empty()) {
-            (Some(reason), _) => format!("failed ({reason})"),
-            (None, _) => "came to its end".to_owned(),
+        let result = |of: &Self| match &of.failed {
+            Some(reason) => format!("failed ({reason})"),
+            None => "came to its end".to_owned(),
         };
-        if self.failed.is_some() != now.failed.is_some() {
+        if self.failed != now.failed {
             return vec![format!(
                 "arm `{name}`: by {file} it {}, and here it {}",
                 result(self),
@@ -200,10 +200,14 @@ impl NotedArm {
                 )),
             }
         }
+        let is_left = |seed: &&u64| !now.digests.contains_key(*seed);
+        told.extend(self.digests.keys().filter(is_left).map(|seed| {
+            format!("arm `{name}`, seed {seed}: {file} has a digest of it, and it was not repeated")
+        }));
         // What is no part of a result's digest, such as an audit.
         for (figure, here) in now.figures.iter().filter(|_| told.is_empty()) {
             let noted = self.figure(figure);
-            if noted != Some(*here) && self.digests.len() == now.digests.len() {
+            if noted != Some(*here) {
                 let noted = noted.map_or_else(|| "nothing".to_owned(), |of| of.to_string());
                 return vec![format!(
                     "arm `{name}`: `{figure}` is {noted} by {file}, and {here} here, with the same digest"

@@ -24,7 +24,8 @@ pub(super) fn section(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
     let after = head::last_evaluated(record, rounds)
         .map_or_else(String::new, |(round, _)| format!(", after round {round}"));
     let caption = format!(
-        "Lists of the {} best items of the whole catalogue without what a user has rated, of {}{after}.",
+        "Lists of the {} best items of the whole catalogue without what a user has rated, of {}{after}. \
+         docs/reference/metrics.md defines the figures.",
         thousands(figures.list_length.into()),
         counted(figures.users, "user"),
     );
@@ -37,7 +38,7 @@ pub(super) fn section(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
 fn lines(figures: &BeyondAccuracy) -> [Line; 5] {
     let own = figures.history_long_tail_share;
     let own = own.map_or_else(String::new, |own| {
-        format!(" (of the users' own ratings {})", share(own))
+        format!(" (of what these users have rated: {})", share(own))
     });
     [
         (
@@ -50,17 +51,16 @@ fn lines(figures: &BeyondAccuracy) -> [Line; 5] {
             |of| Unit::Chance.cell(of.gini),
         ),
         (
-            "novelty: mean of -log2 of the share of users who have rated a shown item".to_owned(),
+            "novelty: -log2 of the share of users who know an item, mean over shown items"
+                .to_owned(),
             |of| Cell::number(format!("{:.2} bits", of.novelty_bits), of.novelty_bits),
         ),
         (
-            format!(
-                "long tail: share of shown items outside of the most popular ones with 80 % of the ratings{own}"
-            ),
+            format!("long tail: share of shown items that are in it{own}"),
             |of| Unit::Share.cell(of.long_tail_share),
         ),
         (
-            "popularity deviation: of shown items from what the user has rated, 0 alike, 1 apart"
+            "popularity deviation: how far lists and ratings are apart in their mix of popular and rare items, 0 to 1"
                 .to_owned(),
             |of| Unit::Chance.cell(of.popularity_deviation),
         ),

@@ -66,7 +66,7 @@ fn of(record: &RunRecord, rounds: &Frame, network: &Frame) -> Result<Document> {
     blocks.extend(accuracy(record, rounds));
     blocks.extend(accuracy_of_groups(record));
     blocks.extend(beyond_accuracy::section(record, rounds));
-    blocks.extend(newcomers::newcomers(record));
+    blocks.extend(newcomers::newcomers(record, rounds));
     blocks.extend(cost_of_accuracy(record, rounds));
     blocks.extend(systems::participations(record));
     blocks.extend(systems::bytes(record, rounds));

@@ -1,7 +1,9 @@
 //! The section on users or items that come in the course of the run.
 
+use super::head;
 use crate::column::Unit;
 use crate::document::{Block, Columns};
+use crate::frame::Frame;
 use crate::metrics;
 use crate::record::{Accuracy, RunRecord};
 use crate::reference::{POPULARITY, RANDOM};
@@ -52,7 +54,7 @@ fn words_of(found: &Newcomers) -> &'static Words {
 }
 
 /// Returns the section; nothing if nothing comes in the course of the run.
-pub(super) fn newcomers(record: &RunRecord) -> Vec<Block> {
+pub(super) fn newcomers(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
     let Some(found) = &record.newcomers else {
         return Vec::new();
     };
@@ -75,7 +77,7 @@ pub(super) fn newcomers(record: &RunRecord) -> Vec<Block> {
     vec![
         Block::heading("Newcomers"),
         Block::text(how(found)),
-        Block::Table(table.table(title, lines(record, found))),
+        Block::Table(table.table(title, lines((record, rounds), found))),
         Block::text(cost(record, found)),
     ]
 }
@@ -103,7 +105,7 @@ fn how(found: &Newcomers) -> String {
     }
 }
 
-fn lines<'r>(record: &'r RunRecord, found: &'r Newcomers) -> Vec<Line<'r>> {
+fn lines<'r>((record, rounds): (&'r RunRecord, &Frame), found: &'r Newcomers) -> Vec<Line<'r>> {
     let (mut lines, words) = (Vec::new(), words_of(found));
     let evaluated = found.after_ratings.iter().map(|after| after.users);
     let evaluated = evaluated.chain(found.joined.iter().map(|joined| joined.users));
@@ -141,8 +143,10 @@ fn lines<'r>(record: &'r RunRecord, found: &'r Newcomers) -> Vec<Line<'r>> {
         users: joined.users,
         accuracy: &joined.test,
     }));
+    let last = head::last_evaluated(record, rounds);
+    let last = last.map_or_else(String::new, |(round, _)| format!(", after round {round}"));
     lines.extend(found.others.iter().map(|accuracy| Line {
-        who: format!("{} by then", words.others),
+        who: format!("{}{last}", words.others),
         users: record.size.evaluated_users,
         accuracy,
     }));
@@ -261,7 +265,7 @@ mod tests {
             "## Newcomers",
             "were scored before they came, after round 8:",
             "| all others, after round 8 | 943 | 0.6000 | 0.3000 |",
-            "| all others by then | 943 | 0.6100 | 0.3050 |",
+            "| all others, after round 24 | 943 | 0.6100 | 0.3050 |",
             "| newcomers, by popularity among the others | 94 | 0.4100 | 0.2050 |",
             "| newcomers after 0 ratings | 94 | 0.4000 |",
             "| newcomers after 10 ratings | 61 | 0.5000 |",
@@ -290,7 +294,7 @@ mod tests {
             "| new items, by chance | 94 | 0.1000 |",
             "| new items with 0 ratings | 94 | 0.4000 |",
             "| new items 12.0 s after they came | 94 | 0.5900 |",
-            "| items from the start by then | 943 | 0.6100 | 0.3050 |",
+            "| items from the start, after round 24 | 943 | 0.6100 | 0.3050 |",
             "160 of 1,682 items come at 30.0 s. In round 11, the mean NDCG@10 over those who look for a new item",
             "every device had since then sent and received 75.0 kB in the mean",
         ] {

@@ -33,7 +33,7 @@ mod explained;
 pub mod file;
 mod grounds;
 mod names;
-mod plan;
+pub(crate) mod plan;
 mod pooled;
 mod power;
 mod reach;

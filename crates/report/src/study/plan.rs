@@ -204,7 +204,7 @@ pub(super) fn fingerprint(scenario: &Scenario) -> Result<Value> {
 ///
 /// # Errors
 /// Those of the scenario.
-pub(super) fn resolved(arm: &Arm, seed: u64, vocabulary: &[MethodVocabulary]) -> Result<Loaded> {
+pub(crate) fn resolved(arm: &Arm, seed: u64, vocabulary: &[MethodVocabulary]) -> Result<Loaded> {
     let mut set = arm.set.clone();
     set.push(format!("seed={seed}").into());
     scenario::load_with_warnings(&arm.base, &set, vocabulary, Strictness::Lenient)

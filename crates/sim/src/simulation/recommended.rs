@@ -1,5 +1,6 @@
 //! The items that a user would be shown.
 
+use crate::shown::Best;
 use fedrecsim_data::dataset::KeptItems;
 
 /// An item that a user would be shown.
@@ -20,17 +21,16 @@ pub(super) fn best(scores: Vec<f32>, kept: &KeptItems, top: usize) -> Option<Vec
         return None;
     }
     let is_rated = |item: &u32| kept.training.contains(item) || kept.validation.contains(item);
-    let items = (0..).zip(scores).filter(|(item, _)| !is_rated(item));
-    let mut items: Vec<(u32, f32)> = items.collect();
-    // The sort is stable, so that equal scores stay in the order of the catalogue.
-    items.sort_by(|(_, one), (_, other)| other.total_cmp(one));
-    items.truncate(top);
-    let shown = |(item, score)| Recommended {
+    let mut best = Best::new(top.min(scores.len()));
+    for (item, score) in (0..).zip(scores).filter(|(item, _)| !is_rated(item)) {
+        best.offer(item, score);
+    }
+    let shown = |(score, item)| Recommended {
         item,
         score,
         is_test_item: kept.test.contains(&item),
     };
-    Some(items.into_iter().map(shown).collect())
+    Some(best.into_scored().into_iter().map(shown).collect())
 }
 
 #[cfg(test)]

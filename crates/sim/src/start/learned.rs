@@ -22,7 +22,7 @@ pub(crate) struct Learned {
     pub seed: u64,
     blocks: Vec<Block>,
     /// Whether the server keeps something for each user by its number.
-    has_rows_of_users: bool,
+    keeps_users_by_number: bool,
     users: Names,
     items: Names,
 }
@@ -101,7 +101,7 @@ impl Learned {
     pub(crate) fn of(
         scenario: &Scenario,
         dataset: &Dataset,
-        (layout, has_rows_of_users): (&Layout, bool),
+        (layout, keeps_users_by_number): (&Layout, bool),
         seed: u64,
     ) -> Self {
         let block = |block: &BlockLayout| Block {
@@ -115,7 +115,7 @@ impl Learned {
             aggregation: scenario.training.aggregation,
             seed,
             blocks: layout.blocks().iter().map(block).collect(),
-            has_rows_of_users,
+            keeps_users_by_number,
             users: Names::of(dataset.users(), dataset.user_names()),
             items: Names::of(dataset.items(), dataset.item_names()),
         }
@@ -143,11 +143,11 @@ impl Learned {
         if let Some(reason) = self.items.differ(&ours.items, "item") {
             return Err(reason);
         }
-        if ours.has_rows_of_users
+        if ours.keeps_users_by_number
             && let Some(reason) = self.users.differ(&ours.users, "user")
         {
             return Err(format!(
-                "the server of `{}` has a row for each user, and {reason}",
+                "the server of `{}` keeps something for each user by its number, and {reason}",
                 self.method
             ));
         }

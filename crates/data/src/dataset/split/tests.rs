@@ -384,6 +384,28 @@ fn only_positives_are_held_out() {
     );
 }
 
+/// If this fails, a user who repeats an item counts as several who know it.
+#[test]
+fn a_user_that_repeats_an_item_is_one_rater() {
+    let rows = [
+        (0, 0, 1),
+        (0, 1, 2),
+        (0, 0, 3),
+        (0, 2, 4),
+        (1, 0, 1),
+        (1, 1, 2),
+        (1, 2, 3),
+    ];
+    let dataset = split(
+        timed(&rows),
+        &SplitSpec::leave_one_out(false),
+        Streams::new(1),
+    )
+    .unwrap();
+    assert_eq!(dataset.popularity(), [3, 2, 0]);
+    assert_eq!(dataset.raters(), [2, 2, 0]);
+}
+
 const DAY_NS: i64 = 86_400_000_000_000;
 
 /// Returns ratings of (user, item, day), with a clock.
