@@ -39,15 +39,6 @@ fn of_round(round: &RoundRecord) -> &NewcomersRecord {
     round.newcomers.as_ref().unwrap()
 }
 
-/// Returns a round without what newcomers have to do with it.
-fn of_others(rounds: &[RoundRecord]) -> Vec<RoundRecord> {
-    let without = |round: &RoundRecord| RoundRecord {
-        newcomers: None,
-        ..round.clone()
-    };
-    rounds.iter().map(without).collect()
-}
-
 /// If this fails, items have ratings before they come, or other ones than those of their stage, or never
 /// all of them, or they change who is invited.
 #[test]
