@@ -17,17 +17,16 @@ pub(super) fn clusters(
 ) -> (Vec<u32>, u64) {
     let rows: Vec<f64> = table.as_slice().iter().copied().map(f64::from).collect();
     let k = table.shape().dimension;
-    let mut best: Option<Clusters> = None;
-    let mut multiply_adds = 0;
-    for _ in 0..starts {
-        let found = search(&rows, k, clusters, MOST_MOVES, stream);
-        multiply_adds += found.multiply_adds;
-        if best.as_ref().is_none_or(|best| found.spread < best.spread) {
-            best = Some(found);
-        }
-    }
-    let labels = best.map_or_else(Vec::new, |best| best.labels);
-    (labels, multiply_adds)
+    let start = |_| search(&rows, k, clusters, MOST_MOVES, stream);
+    let found: Vec<Clusters> = (0..starts).map(start).collect();
+    let multiply_adds = found.iter().map(|found| found.multiply_adds).sum();
+    let best = found
+        .into_iter()
+        .min_by(|a, b| a.spread.total_cmp(&b.spread));
+    (
+        best.map_or_else(Vec::new, |best| best.labels),
+        multiply_adds,
+    )
 }
 
 /// Returns the users up to the elbow of their likeness with user `core`, the most alike first: up to

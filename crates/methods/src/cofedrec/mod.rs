@@ -124,10 +124,9 @@ impl<const GROUPS: bool> Declare for CoFedRec<GROUPS> {
              which are the defaults here; `config.py` has 5, 0.1 and 0.05. The README's command \
              names a method that is not there. The code can round each row of an upload to a few \
              bits; the codec does that here, by a scale from the largest value in place of the \
-             least and the largest one. E comes down \
-             with `training.aggregation = \"mean\"` alone. There the same users take part in all \
-             rounds, and alone are evaluated; a run ends after 10 rounds without a gain of the validation HR@5. No figure \
-             of the paper is at hand."
+             least and the largest one. E comes down with `training.aggregation = \"mean\"` alone. \
+             There the same users take part in all rounds, and alone are evaluated; a run ends \
+             after 10 rounds without a gain of the validation HR@5. No figure of the paper is at hand."
         }
     };
 
@@ -201,10 +200,8 @@ impl<const GROUPS: bool> Declare for CoFedRec<GROUPS> {
     }
 
     fn server(&self, averager: Averager) -> Box<dyn Server> {
-        Box::new(MakingServer::<Step>::new(
-            (self.0.clone(), GROUPS),
-            &averager,
-        ))
+        let making = (self.0.clone(), GROUPS);
+        Box::new(MakingServer::<Step>::new(making, &averager))
     }
 }
 

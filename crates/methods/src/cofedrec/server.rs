@@ -1,5 +1,6 @@
 //! Clusters items by what users send, and gives a group of users the mean of its tables.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::clusters::{clusters, group_of};
@@ -39,20 +40,16 @@ impl PersonalDownloads for Step {
     }
 }
 
-impl CoFedRecParameters {
-    /// Draws a user and one of the clusters that have items, and returns the users that are most like
-    /// it in these items, ascending.
-    fn draw_group(&self, tables: &[&Table], labels: &[u32], stream: &mut Stream) -> Vec<usize> {
-        let core = stream.below(tables.len() as u32) as usize;
-        let mut occurring = labels.to_vec();
-        occurring.sort_unstable();
-        occurring.dedup();
-        let drawn = occurring[stream.below(occurring.len() as u32) as usize];
-        let rows = (0..labels.len()).filter(|item| labels[*item] == drawn);
-        let mut group = group_of(core, tables, &rows.collect::<Vec<_>>());
-        group.sort_unstable();
-        group
-    }
+/// Draws a user and one of the clusters that have items, and returns the users that are most like it
+/// in these items, ascending.
+fn draw_group(tables: &[&Table], labels: &[u32], stream: &mut Stream) -> Vec<usize> {
+    let core = stream.below(tables.len() as u32) as usize;
+    let occurring = Vec::from_iter(labels.iter().collect::<BTreeSet<_>>());
+    let drawn = occurring[stream.below(occurring.len() as u32) as usize];
+    let rows = (0..labels.len()).filter(|item| labels[*item] == *drawn);
+    let mut group = group_of(core, tables, &rows.collect::<Vec<_>>());
+    group.sort_unstable();
+    group
 }
 
 impl Making for Step {
@@ -87,7 +84,7 @@ impl Making for Step {
             clusters(&mean, p.clusters as usize, p.cluster_starts, &mut stream);
         let mut made = Self::of_nobody(self.model().clone());
         if *has_groups {
-            let group = p.draw_group(&tables, &labels, &mut stream);
+            let group = draw_group(&tables, &labels, &mut stream);
             made.table = mean_of(shape, group.iter().map(|user| tables[*user])).into();
             made.group = group.iter().map(|user| users[*user]).collect();
         }

@@ -97,9 +97,11 @@ impl Declare for FcfBts {
                            that a row has the reward 1 at its first time. Rows that do not travel \
                            keep their moments and counts of Adam. Who is evaluated downloads all \
                            rows. The paper has 90 % less payload at 4 to 8 % less accuracy on very \
-                           sparse data sets; `choice = \"random\"` and `row_share = 1`, which is FCF \
-                           to the bit, are what to compare with. No run has been compared with \
-                           either yet.";
+                           sparse data sets. On MovieLens 100K a tenth of the rows for 400 rounds \
+                           has HR@10 .589 and NDCG@10 .306 by the bandit, and .595 and .332 at \
+                           random (`choice = \"random\"`). FCF (`row_share = 1`) has .660 and .383 \
+                           for as many bytes, in 40 rounds. That is seed 1 with sampled candidates, \
+                           and nothing was searched.";
     const DRAWS_NEGATIVES: bool = false;
     const WITHOUT_CONTROLS: Option<&str> = Fcf::WITHOUT_CONTROLS;
 

@@ -39,10 +39,8 @@ parameters! {
 impl LightFr {
     /// Returns the product of codes that a rating asks for.
     fn target(&self, rating: f32) -> f64 {
-        let (length, range) = (
-            f64::from(self.code_length),
-            self.highest_rating - self.lowest_rating,
-        );
+        let length = f64::from(self.code_length);
+        let range = self.highest_rating - self.lowest_rating;
         let share = (f64::from(rating) - self.lowest_rating) / range;
         (2.0 * length * (share.clamp(0.0, 1.0) + 0.01) - length).trunc()
     }
@@ -65,8 +63,7 @@ impl Declare for LightFr {
     type Memory = ();
 
     const NAME: &str = "lightfr";
-    const SUMMARY: &str = "codes of bits in place of vectors; devices and server take the signs of what \
-                           ratings pull at";
+    const SUMMARY: &str = "codes of bits in place of vectors, by the signs of what ratings pull at";
     const SOURCE: &str = "Zhang et al., LightFR: Lightweight Federated Recommendation with \
                           Privacy-preserving Matrix Factorization, TOIS 41(4), 2023, arXiv \
                           2206.11743; code hongleizhang/LightFR b169092";
@@ -83,8 +80,8 @@ impl Declare for LightFr {
                            item's bits one after the other; here devices send what pulls at the bits \
                            that they have received, and the server takes all bits at once. The code \
                            draws .6 n users with replacement. It ranks the held-out item before \
-                           others of the same score, of which there are many with L + 1 values; every \
-                           metric here ranks it behind them. No figure of the paper is at hand.";
+                           others of the same score, and every metric here behind them. No figure of \
+                           the paper is at hand.";
     const DRAWS_NEGATIVES: bool = false;
     const WITHOUT_CONTROLS: Option<&str> =
         Some("devices send pulls, which only the server turns into codes");
@@ -125,17 +122,15 @@ impl Declare for LightFr {
         let hold = 2.0 * self.regularization * count as f64;
         let (errors, sweeps) = rated.sweep(code, table, (hold, self.most_sweeps));
         let code = &*code;
-        let of_items = errors.iter().map(|error| -*error as f32);
-        let pulls: Vec<f32> = of_items
-            .flat_map(|pull| code.iter().map(move |bit| pull * bit))
-            .collect();
+        let pulls = errors.iter().map(|error| -*error as f32);
+        let pulls = pulls.flat_map(|p| code.iter().map(move |bit| p * bit));
+        let pulls: Vec<f32> = pulls.collect();
         task.check_values("the pull at d", &pulls)?;
         let squares: f64 = errors.iter().map(|error| error * error).sum();
         let row_visits = (rated.items.len() * (sweeps + 2)) as u64;
-        let multiply_adds = row_visits * code.len() as u64;
         let work = Work {
             row_visits,
-            multiply_adds,
+            multiply_adds: row_visits * code.len() as u64,
         };
         let loss = squares / errors.len().max(1) as f64;
         let update = TableUpdate::listed(table.shape(), rated.items, &pulls, 1.0)?;
