@@ -168,7 +168,7 @@ fn a_user_that_repeats_an_item_knows_it_once() {
     let workshop = Workshop::new();
     let rows = |user: u32| {
         let items = (0..8).map(move |n| (user * 7 + n * 5) % 40);
-        let often = |item: u32| if item % 4 == 0 { 9 } else { 1 };
+        let often = |item: u32| if item.is_multiple_of(4) { 9 } else { 1 };
         let row = move |item| format!("{user},{item},{item}\n").repeat(often(item));
         items.map(row).collect::<String>()
     };
