@@ -319,7 +319,7 @@ fn items_that_cannot_come_are_refused() {
         (
             "fedmf",
             named(&[untested]),
-            "joins.items: 0 of 40 evaluated users are judged by an item that comes later",
+            "joins.items: none of the 40 evaluated users is judged by an item that comes later",
         ),
     ] {
         let found = refused(method, &[&joins]);

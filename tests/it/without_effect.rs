@@ -36,7 +36,7 @@ const CLASS: &str = "devices.speed.classes=[{ name = \"a\", share = 1, ns_per_ro
                      fixed_ms_per_participation = 1 }]";
 const UPLINK: &str = "codec.uplink={ select = \"all\", delta = true }";
 const PLAIN: &str = "method={ cofedrec = { regularization = 0 } }";
-const ALONE: &str = "method={ cofedrec = { regularization = 0, groups = false } }";
+const ALONE: &str = "method={ cgfedrec = { regularization = 0 } }";
 const OWN: &str = "method={ fedca = { own_share = 1 } }";
 const FEDREC: &str = "method=\"fedrec-pmf\"";
 
@@ -188,8 +188,8 @@ const CASES: &[Case] = &[
     ),
     (&[PLAIN], "method.cofedrec.temperature", "0.2", "0.1"),
     (&[PLAIN], "method.cofedrec.base_temperature", "0.3", "0.5"),
-    (&[ALONE], "method.cofedrec.clusters", "30", "60"),
-    (&[ALONE], "method.cofedrec.cluster_starts", "2", "10"),
+    (&[ALONE], "method.cgfedrec.clusters", "30", "60"),
+    (&[ALONE], "method.cgfedrec.cluster_starts", "2", "10"),
     (
         &["method={ gpfedrec = { neighbours = 2 } }"],
         "method.gpfedrec.threshold",
