@@ -354,7 +354,7 @@ fn assert_report(workshop: &Workshop, outcome: &Outcome) {
 /// Checks that there is no `null`, which JSON makes of NaN, except at the known places of what was
 /// not measured.
 fn assert_no_null(path: &str, json: &Json) {
-    const OPTIONAL: [&str; 16] = [
+    const OPTIONAL: [&str; 17] = [
         "audit.linked",
         "audit.outer_product",
         "policy.deadline_ns",
@@ -368,6 +368,7 @@ fn assert_no_null(path: &str, json: &Json) {
         "loss",
         "accuracy",
         "sparsity",
+        "beyond_accuracy.history_long_tail_share",
         "selected_round",
         "stopped_by",
         "peak_rss_bytes",
