@@ -21,7 +21,7 @@ use super::run::{OpenArrivals, Run, Starting};
 use super::sorting::sort;
 use super::tls::Keys;
 use fedrecsim_core::{Error, Result};
-use fedrecsim_sim::deployment::{longest_frame, longest_question};
+use fedrecsim_sim::deployment::{check, longest_frame, longest_question};
 use fedrecsim_sim::{Checkpoints, Outcome, World};
 
 /// What the server's process is given.
@@ -62,8 +62,8 @@ pub struct Serving {
 /// outcome. `tell` is told what happens.
 ///
 /// # Errors
-/// [`Error::Usage`] for a run that starts from another one, errors before the first round, and
-/// defects. What ends a run on the way is part of the outcome.
+/// [`Error::Usage`] for a run that starts from another one or cannot be deployed, errors before the
+/// first round, and defects. What ends a run on the way is part of the outcome.
 pub fn serve(
     serving: Serving,
     listener: TcpListener,
@@ -77,6 +77,7 @@ pub fn serve(
                 .to_owned(),
         ));
     }
+    check(&serving.world)?;
     let (incoming, inbox) = unbounded_channel();
     let refused = |reason: io::Error| Error::Usage(format!("cannot start the server: {reason}"));
     let over = Arc::new(AtomicBool::default());

@@ -59,14 +59,47 @@ pub struct Coordinator {
     is_settled: bool,
 }
 
+/// Checks that the devices of `world` can be other processes. A server asks before it waits for them.
+///
+/// # Errors
+/// [`Error::Usage`] for a method that does not train on devices, for newcomers, and for a mode in which devices
+/// train while others are scored, if they ask for something then.
+pub fn check(world: &World) -> Result<()> {
+    if !matches!(world.placement, Placement::Federated | Placement::Assisted) {
+        let name = &world.scenario.method.name;
+        return Err(Error::Usage(format!(
+            "`{name}` trains nothing on devices, so that there is nothing to deploy; `run` runs it"
+        )));
+    }
+    if world.joins.is_some() {
+        return Err(Error::Usage(
+            "joins: in real time users come when their devices do, and devices know all of their ratings; `run` \
+             simulates newcomers"
+                .to_owned(),
+        ));
+    }
+    let asks = world.has_third_party() || world.downloads_asked_rows();
+    let policy = &world.policy;
+    if asks && !policy.waits_for_everybody() && policy.stragglers == Stragglers::Late {
+        // Devices are scored when none of them trains, and here one may wait for a reply then.
+        let policy = &policy.name;
+        return Err(Error::Usage(format!(
+            "under the policy `{policy}` devices train while others are scored, which cannot be \
+             deployed where they ask for rows or a third party; take a mode that waits for its \
+             cohort, or cancels the rest"
+        )));
+    }
+    Ok(())
+}
+
 impl Coordinator {
     /// Starts the actors of `world`, with threads for the server's own work. `workers` score the
     /// devices, wherever these are. If it goes on from a checkpoint, what was under way then is to
     /// be lost ([`Self::under_way`]).
     ///
     /// # Errors
-    /// [`Error::Usage`] for a method that does not train on devices, those of the workers, and
-    /// [`Error::Unrestorable`] for something else than a checkpoint of this run.
+    /// Those of [`check`] and of the workers, and [`Error::Unrestorable`] for something else than a
+    /// checkpoint of this run.
     pub async fn start(
         world: Arc<World>,
         threads: usize,
@@ -74,30 +107,7 @@ impl Coordinator {
         workers: impl FnOnce(Arc<World>, Pool) -> Rc<dyn Workers>,
         mut resumed: Option<ArchiveReader>,
     ) -> Result<Self> {
-        if !matches!(world.placement, Placement::Federated | Placement::Assisted) {
-            let name = &world.scenario.method.name;
-            return Err(Error::Usage(format!(
-                "`{name}` trains nothing on devices, so that there is nothing to deploy; `run` runs it"
-            )));
-        }
-        if world.joins.is_some() {
-            return Err(Error::Usage(
-                "joins: in real time users come when their devices do, and devices know all of their ratings; `run` \
-                 simulates newcomers"
-                    .to_owned(),
-            ));
-        }
-        let asks = world.has_third_party() || world.downloads_asked_rows();
-        let policy = &world.policy;
-        if asks && !policy.waits_for_everybody() && policy.stragglers == Stragglers::Late {
-            // Devices are scored when none of them trains, and here one may wait for a reply then.
-            let policy = &policy.name;
-            return Err(Error::Usage(format!(
-                "under the policy `{policy}` devices train while others are scored, which cannot be \
-                 deployed where they ask for rows or a third party; take a mode that waits for its \
-                 cohort, or cancels the rest"
-            )));
-        }
+        check(&world)?;
         let cast = Cast::start(&world, threads, workers, &mut resumed).await?;
         let mut coordinator = Self {
             rounds: Rounds::new(Arc::clone(&world), cast.peers, interrupted),

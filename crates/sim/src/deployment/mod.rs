@@ -32,7 +32,7 @@ mod tests;
 
 pub use self::{
     arrivals::{ARRIVALS_FILE, Arrivals, Recorded},
-    coordinator::Coordinator,
+    coordinator::{Coordinator, check},
     devices::{Devices, Trained},
     measure::{Measured, measure},
     replay::replay,
