@@ -211,7 +211,9 @@ mod tests {
         splitter.push_user(String::new, &rows);
         let dataset = Arc::new(splitter.finish().unwrap());
         let problem = Problem::new(&dataset, Streams::new(1), Placement::Federated);
-        for entry in METHODS.iter().filter(|entry| entry.placement.trains()) {
+        // FedPEFT's table has its own number of rows, whatever the catalogue.
+        let grows = |entry: &&Entry| entry.placement.trains() && entry.name != "fedpeft";
+        for entry in METHODS.iter().filter(grows) {
             let spec = MethodSpec {
                 name: entry.name.to_owned(),
                 parameters: serde_json::json!({}),

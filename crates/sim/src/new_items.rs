@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn others_have_as_many_ratings_as_new_items() {
         let joins = "joins={ items = { share = 0.3 }, at_s = 1, stage_s = 1 }";
-        let generator = "dataset.generator={ users = 200, items = 150, ratings_per_user = 10 }";
+        let generator = "dataset.generator={ users = 200, items = 150, ratings_per_user = 16 }";
         let world = small::world(&[generator, joins]);
         let joins = world.joins.as_ref().unwrap();
         let users = world.candidates.evaluated_users().to_vec();

@@ -100,6 +100,12 @@ impl<const GROUPS: bool> Declare for CoFedRec<GROUPS> {
         "s_i = w · E_i + b",
         "L = mean BCE(s_i, y_i) + γ S,  in each batch first by w and b, then by E",
         "S = −(τ/τ_b) mean over i, over the other j of i's cluster, of z_ij − ln Σ_{a≠i} exp z_ia,  z_ij = cos(E_i, E_j)/τ",
+        match GROUPS {
+            true => "E_u ← mean of E_v over the group of a drawn user,  for each u of the group",
+            false => {
+                "E_u stays on its device;  all that comes down are clusters of the mean of E_v"
+            }
+        },
     ];
     const DIFFERS: &str = match GROUPS {
         true => {

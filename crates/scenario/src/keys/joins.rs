@@ -10,10 +10,12 @@ keys! {
     /// accuracy of a round is the mean over the other users, and newcomers have figures of their own.
     pub struct JoinsSpec with required keys {
         /// Which users come later, of those who have something to train on.
+        #[serde(skip_serializing_if = "Option::is_none")]
         users: Option<Joining>;
         /// Which items come later, of those that somebody has rated in training. Until
         /// they come they are neither candidates nor negatives. A user who has one of them held out is judged
         /// by it, and is in no mean over the other users.
+        #[serde(skip_serializing_if = "Option::is_none")]
         items: Option<Joining>;
         /// The virtual time at which they come, in seconds. From then on these users take part as
         /// everybody does.
@@ -29,6 +31,7 @@ keys! {
         local_trainings: u32 = 1, >= 1, <= 10_000;
         /// How long items have each number of ratings, in seconds of virtual time. Required with
         /// `items`.
+        #[serde(skip_serializing_if = "Option::is_none")]
         stage_s: Option<f64>, >= 1e-9, <= 1e9;
     }
 }
