@@ -354,7 +354,7 @@ fn assert_report(workshop: &Workshop, outcome: &Outcome) {
 /// Checks that there is no `null`, which JSON makes of NaN, except at the known places of what was
 /// not measured.
 fn assert_no_null(path: &str, json: &Json) {
-    const OPTIONAL: [&str; 17] = [
+    const OPTIONAL: [&str; 18] = [
         "audit.linked",
         "audit.outer_product",
         "policy.deadline_ns",
@@ -369,6 +369,7 @@ fn assert_no_null(path: &str, json: &Json) {
         "accuracy",
         "sparsity",
         "beyond_accuracy.history_long_tail_share",
+        "popularity_deviation",
         "selected_round",
         "stopped_by",
         "peak_rss_bytes",
