@@ -23,6 +23,7 @@ pub(crate) mod moments;
 mod network;
 mod product;
 mod pull;
+mod steps;
 
 pub(crate) use groups::{Factors, groups_of, pairs_of};
 pub(super) use network::FIRST_LAYER;

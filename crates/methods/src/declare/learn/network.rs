@@ -3,114 +3,24 @@
 
 use std::sync::Arc;
 
-use super::super::score::{Loss, Optimizer, Product, Training};
-use super::super::{Block, Own, table_of};
+use super::super::score::{Loss, Product, Training};
+use super::super::{Own, table_of};
 use super::adapter::Adapting;
 use super::contrast::Labelled;
 use super::moments;
-use super::pull::Pull;
-use super::{draw_samples, gather_rows, groups_of, keep, listed_update};
+use super::steps::{Group, Parts, Steps};
+use super::{draw_samples, gather_rows, keep, listed_update};
 use crate::{LocalTask, Scratch, Trained, largest_magnitude};
 use fedrecsim_core::work::Work;
 use fedrecsim_core::{Purpose, Result};
-use fedrecsim_model::kernel::BatchRows;
-use fedrecsim_model::neural::loss::binary_cross_entropy;
-use fedrecsim_model::neural::optimizer::{AdamMoments, AdamSettings, sgd_step};
-use fedrecsim_model::neural::{Layer, Perceptron, PerceptronBuffers, SampleMatrix};
+use fedrecsim_model::neural::{Layer, Perceptron, PerceptronBuffers};
 use fedrecsim_model::{Model, ModelUpdate, Table, TableShape, TableUpdate};
-
-/// Holds the gradient and the moments of parameters that are stepped as `block` says. If their
-/// gradient is sent, no step is made.
-struct Group<'a> {
-    gradient: Vec<f32>,
-    moments: AdamMoments,
-    block: &'a Block,
-}
-
-impl<'a> Group<'a> {
-    fn of(block: &'a Block, parameters: usize) -> Self {
-        Self {
-            gradient: vec![0.0; parameters],
-            moments: AdamMoments::zeros(parameters),
-            block,
-        }
-    }
-
-    fn step(&mut self, parameters: &mut [f32], optimizer: Optimizer, step: u64) {
-        let (rate, decay) = (self.block.rate, self.block.decay);
-        match optimizer {
-            _ if self.block.sends_gradient => {}
-            Optimizer::Sgd => sgd_step(parameters, &self.gradient, rate as f32, decay as f32),
-            Optimizer::Adam => {
-                let settings = AdamSettings {
-                    weight_decay: decay,
-                    ..AdamSettings::with_rate(rate)
-                };
-                self.moments
-                    .step(&settings, step, parameters, &self.gradient);
-            }
-        }
-    }
-}
 
 /// The name of a network's first block.
 pub(in super::super) const FIRST_LAYER: &str = "W1";
 
 /// The name of a network in messages.
 const NETWORK: &str = "the network";
-
-/// Writes the derivatives of the mean `loss` of a batch with respect to the outputs for its distinct
-/// rows, and returns the loss, as a sum. `samples` are whole groups, unless the loss is the binary
-/// cross-entropy.
-fn slopes_of(
-    loss: Loss,
-    samples: &[(u32, bool)],
-    batch: &BatchRows,
-    (outputs, by_outputs): (&SampleMatrix, &mut SampleMatrix),
-) -> f32 {
-    if loss == Loss::BinaryCrossEntropy {
-        let mean = 1.0 / batch.occurrences as f32;
-        return binary_cross_entropy(outputs, &batch.targets, mean, by_outputs);
-    }
-    let mut of_rows = vec![0.0; batch.rows().len()];
-    let (mut scores, mut slopes) = (Vec::new(), Vec::new());
-    let (mut total, mut terms) = (0.0, 0);
-    for group in groups_of(samples) {
-        // The rows of a batch ascend, and are all those of its samples.
-        let rows = samples[group].iter();
-        let numbers = rows.filter_map(|(row, _)| batch.rows().binary_search(row).ok());
-        scores.clear();
-        scores.extend(numbers.clone().map(|number| {
-            let mut score = [0.0];
-            outputs.read_sample(number, &mut score);
-            score[0]
-        }));
-        let (of_group, count) = loss.of_group(&scores, &mut slopes);
-        (total, terms) = (total + of_group, terms + count);
-        for (number, slope) in numbers.zip(&slopes) {
-            of_rows[number] += slope;
-        }
-    }
-    let share = 1.0 / terms.max(1) as f32;
-    by_outputs.reset(of_rows.len(), 1);
-    for (number, slope) in of_rows.iter().enumerate() {
-        by_outputs.set_sample(number, &[share * slope]);
-    }
-    total as f32
-}
-
-/// Says what is trained: a network over rows of a table, and perhaps something private beside it.
-struct Parts<'a> {
-    network: &'a Perceptron,
-    /// What is trained beside the network: the first private block, and the number of values.
-    beside: Option<(&'static str, usize)>,
-    table: &'static str,
-    loss: Loss,
-    /// The block that says how the network is stepped.
-    of_weights: &'a Block,
-    /// The number of parameters of the network, from the first on, that are stepped.
-    stepped: usize,
-}
 
 /// What training has made of a table and a network.
 struct Learned {
@@ -195,129 +105,66 @@ pub(super) fn train_product<S>(
 /// before, as it does in PyTorch with a dense embedding.
 fn learn<S>(
     parts: &Parts<'_>,
-    mut weights: Vec<f32>,
+    weights: Vec<f32>,
     training: &Training,
     own: &mut Own<S>,
     task: &LocalTask<'_>,
     scratch: &mut Scratch,
 ) -> Result<Learned> {
-    let Parts {
-        network,
-        beside,
-        table,
-        loss,
-        ..
-    } = *parts;
-    let downloaded = table_of(task.model, table);
-    let plan = Arc::clone(&own.plan);
-    let contrast = Labelled::of(plan.block(table), task.model);
+    let (downloaded, plan) = (table_of(task.model, parts.table), Arc::clone(&own.plan));
+    let of_table = plan.block(parts.table);
+    let contrast = Labelled::of(of_table, task.model);
     draw_samples(task, &mut scratch.samples)?;
-    let mut rows = match contrast {
+    let rows = match contrast {
         Some(_) => gather_every_row(downloaded, scratch),
         None => gather_rows(downloaded, scratch),
     };
     let round_rows = &mut scratch.round_rows;
-    let distinct = round_rows.rows.len();
-    let mut user = beside.map_or_else(Vec::new, |(name, all)| own.run(name, all).to_vec());
-    let of_beside = beside.map_or(table, |(name, _)| name);
-    let mut of_user = Group::of(plan.block(of_beside), user.len());
-    let mut of_rows = Group::of(plan.block(table), rows.len());
-    let mut of_weights = Group::of(parts.of_weights, weights.len());
-    let mut step = 0;
+    let (name, count) = parts.beside.unwrap_or((parts.table, 0));
+    let beside = match count {
+        0 => Vec::new(),
+        _ => own.run(name, count).to_vec(),
+    };
+    let mut steps = Steps::new(
+        (parts, training.optimizer),
+        [
+            Group::of(plan.block(name), beside),
+            Group::of(of_table, rows),
+            Group::of(parts.of_weights, weights),
+        ],
+        (task.model, &round_rows.rows, contrast),
+    );
     if training.keeps_moments {
-        let kept = moments::read_all(own, &round_rows.rows);
-        (step, [of_user.moments, of_rows.moments, of_weights.moments]) = kept;
+        steps.resume(moments::read_all(own, &round_rows.rows));
     }
-    let pull = Pull::of(of_rows.block, task.model, &round_rows.rows);
-    let mut adapting = Adapting::of(of_rows.block, task.model, &round_rows.rows);
-    let mut turns = [&of_user, &of_rows, &of_weights].map(|group| group.block.turn);
-    turns.sort_unstable();
-    let (mut batch, mut buffers) = (BatchRows::default(), PerceptronBuffers::default());
-    let mut work = Work::default();
     let mut order = task.stream(Purpose::Shuffle);
-    let mut make_step = |samples: &[(u32, bool)]| {
-        step += 1;
-        batch.collect(samples, distinct as u32);
-        let mut total = 0.0;
-        for turn in turns.chunk_by(|one, other| one == other) {
-            let dimension = downloaded.shape().dimension;
-            let mut adapts = adapting
-                .as_mut()
-                .filter(|by| by.is_in(turn[0], of_user.block));
-            match &mut adapts {
-                Some(by) => by.forward(&user, batch.rows(), &rows, &mut buffers.inputs),
-                None => buffers.inputs.gather(batch.rows(), &rows, dimension),
-            }
-            network.forward(&weights, &user, &mut buffers);
-            total = slopes_of(loss, samples, &batch, buffers.outputs_and_gradient());
-            let (by_weights, by_user) = (&mut of_weights.gradient, &mut of_user.gradient);
-            network.backward(&weights, &user, &mut buffers, by_weights, by_user);
-            by_weights[parts.stepped..].fill(0.0);
-            if let Some(by) = &mut adapts {
-                work.multiply_adds += by.backward(&user, &mut buffers.gradient, by_user);
-            }
-            of_rows.gradient.fill(0.0);
-            buffers
-                .gradient
-                .scatter(batch.rows(), &mut of_rows.gradient);
-            if let Some(pull) = &pull {
-                pull.add_to(&mut of_rows.gradient, &rows);
-                work.row_visits += downloaded.shape().rows as u64;
-            }
-            if let Some(contrast) = contrast.as_ref().filter(|_| of_rows.block.turn == turn[0]) {
-                work.multiply_adds += contrast.add_to(&mut of_rows.gradient, &rows);
-                work.row_visits += downloaded.shape().rows as u64;
-            }
-            for (group, values) in [
-                (&mut of_user, &mut user),
-                (&mut of_weights, &mut weights),
-                (&mut of_rows, &mut rows),
-            ] {
-                if group.block.turn == turn[0] {
-                    group.step(values, training.optimizer, step);
-                }
-            }
-            work.row_visits += batch.rows().len() as u64;
-            work.multiply_adds += 3 * network.multiply_adds(batch.rows().len());
-        }
-        total
-    };
-    let samples = &mut round_rows.samples;
-    let mean = match loss {
-        Loss::BinaryCrossEntropy => training.run(samples, &mut order, make_step),
-        _ => {
-            let mut in_batch = Vec::new();
-            training.run_groups(&mut groups_of(samples), &mut order, |groups| {
-                in_batch.clear();
-                let groups = groups.iter().cloned();
-                groups.for_each(|group| in_batch.extend_from_slice(&samples[group]));
-                make_step(&in_batch)
-            })
-        }
-    };
-    if let Some((name, _)) = beside {
-        keep(own, task, name, &user)?;
+    let mean = steps.run(training, &mut round_rows.samples, &mut order);
+    if let Some((name, _)) = parts.beside {
+        keep(own, task, name, &steps.user.values)?;
     }
     if training.keeps_moments {
-        let groups = [&of_user, &of_rows, &of_weights];
-        let trained = groups.map(|group| &group.moments);
-        moments::keep_all(own, &round_rows.rows, step, trained);
+        moments::keep_all(own, &round_rows.rows, steps.count, steps.moments());
     }
-    task.check_magnitude(table, largest_magnitude(&rows))?;
-    if of_rows.block.sends_gradient {
-        task.check_magnitude(NETWORK, largest_magnitude(&weights))?;
-        (rows, weights) = (of_rows.gradient, of_weights.gradient);
+    task.check_magnitude(parts.table, largest_magnitude(&steps.rows.values))?;
+    let Steps {
+        mut rows,
+        mut weights,
+        ..
+    } = steps;
+    if rows.block.sends_gradient {
+        task.check_magnitude(NETWORK, largest_magnitude(&weights.values))?;
+        (rows.values, weights.values) = (rows.gradient, weights.gradient);
     }
     let listed = &round_rows.rows;
-    let table = match pull {
-        Some(pull) => pull.whole((downloaded, listed), &rows, step),
-        None => listed_update(task, table, listed, &rows)?,
+    let table = match steps.pull {
+        Some(pull) => pull.whole((downloaded, listed), &rows.values, steps.count),
+        None => listed_update(task, parts.table, listed, &rows.values)?,
     };
     Ok(Learned {
         table,
-        weights,
+        weights: weights.values,
         mean,
-        work,
+        work: steps.work,
     })
 }
 
