@@ -417,7 +417,7 @@ fn prepare(file: &File) -> Option<(Workshop, Scenario)> {
         Err(Error::Usage(message)) if message.contains("the memory") => return None,
         // If there are few generated ratings, all of them may be equal.
         Err(Error::Dataset(message)) if message.contains("all of them are alike") => return None,
-        // Who has rated what decides whether an item can come later.
+        // Whether an item can come later depends on the ratings.
         Err(Error::Usage(message)) if message.starts_with("joins.items") => return None,
         world => drop(world.unwrap()),
     }

@@ -21,8 +21,8 @@ pub(crate) struct Joins {
     items: Vec<u32>,
     /// The instant at which they come.
     at: SimTime,
-    /// What is known of ratings, by their number, and without one of all. Users are scored with each
-    /// before they come. Items that have come are known in one stage after another.
+    /// The data in which every newcomer has so many of its earliest ratings; without a number, all. Users
+    /// are scored with each of them before they come. Items pass through them, one stage each.
     pub known: Vec<(Option<u32>, Dataset)>,
     /// The candidates after items have come; absent where users do.
     pub candidates: Option<Candidates>,

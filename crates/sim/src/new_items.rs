@@ -14,7 +14,7 @@ use fedrecsim_core::{SimTime, UserId};
 pub(super) fn ratings_in(joins: &Joins, (began, ended): (SimTime, SimTime)) -> Option<u32> {
     match joins.known_at(began) {
         Some((ratings, _)) => *ratings,
-        // Nobody was invited after they came.
+        // They came after the invitations of this round.
         None => joins.known_at(ended).map(|_| 0),
     }
 }
@@ -103,7 +103,7 @@ mod tests {
         let [popular, popular_others] =
             [&new, &others].map(|of| of.iter().filter(|user| is_popular(user)).count());
         assert!(popular > 0 && popular < new.len() && popular_others > 0);
-        // Who looks for a popular item that is there from the start finds it first.
+        // Users who look for a popular item that is there from the start find it first.
         let accuracy = |user: &UserId| {
             let rank = if is_popular(user) && !is_new(user) {
                 0

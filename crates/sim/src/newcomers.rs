@@ -43,20 +43,19 @@ pub(crate) fn scored(
     let Some(joins) = &world.joins else {
         return Ok(Vec::new());
     };
-    let of_all = joins
-        .known
-        .iter()
-        .map(|(ratings, known)| -> Result<ScoredAfter> {
-            let ratings = ratings.unwrap_or(u32::MAX);
-            let evaluated = world.candidates.evaluated_users().iter().enumerate();
-            let has_enough = |user: UserId| known.train_items(user).len() == ratings as usize;
-            let places = evaluated.filter(|(_, user)| joins.is_apart(**user) && has_enough(**user));
-            let places: Vec<usize> = places.map(|(place, _)| place).collect();
-            let scored = places
-                .into_par_iter()
-                .map(|place| scored_one(world, (joins, known), place, (download, round)));
-            Ok((ratings, scored.collect::<Result<_>>()?))
-        });
+    // Users are known by a number of ratings each time.
+    let numbered = joins.known.iter();
+    let numbered = numbered.filter_map(|(ratings, known)| ratings.map(|ratings| (ratings, known)));
+    let of_all = numbered.map(|(ratings, known)| -> Result<ScoredAfter> {
+        let evaluated = world.candidates.evaluated_users().iter().enumerate();
+        let has_enough = |user: UserId| known.train_items(user).len() == ratings as usize;
+        let places = evaluated.filter(|(_, user)| joins.is_apart(**user) && has_enough(**user));
+        let places: Vec<usize> = places.map(|(place, _)| place).collect();
+        let scored = places
+            .into_par_iter()
+            .map(|place| scored_one(world, (joins, known), place, (download, round)));
+        Ok((ratings, scored.collect::<Result<_>>()?))
+    });
     of_all.collect()
 }
 

@@ -1,8 +1,8 @@
 //! Implements AdaFedRec, whose devices have tables of different widths (code
 //! Iridescentttttt/AdaFedRec 26b8ec4).
 //!
-//! It is FedNCF with a small network, and three classes of devices. The server has the table E and
-//! the network of the large ones. It narrows the rows of E and of the first layer for the others by
+//! AdaFedRec is FedNCF with a small network and three classes of devices. The server has the table E
+//! and the network of the large ones. It narrows the rows of E and of the first layer for the others by
 //! linear [autoencoders](autoencoder) that learn before every round, and widens what they send.
 
 use self::server::CodingServer;

@@ -157,7 +157,7 @@ impl Server for CodingServer {
     }
 
     /// Decodes the sum over each class, which is the sum of what the decoders make of each upload.
-    /// One that answers an earlier download goes through the present decoders too.
+    /// An upload that answers an earlier download is decoded by the present decoders too.
     fn step(&mut self, sums: Box<dyn Accumulator>, step: &StepContext<'_>) -> Result<StepReport> {
         let sums = *downcast::<Sums>(sums)?;
         let round = Arc::clone(self.round());

@@ -19,8 +19,9 @@ struct Line<'r> {
 
 /// How the section says what comes.
 struct Words {
-    first: &'static str,
-    second: &'static str,
+    /// The headings of the columns that say who or what, and how many users.
+    what: &'static str,
+    count: &'static str,
     others: &'static str,
     own: &'static str,
     /// The baseline that knows nothing of newcomers, and what it is called.
@@ -29,8 +30,8 @@ struct Words {
 }
 
 const OF_USERS: Words = Words {
-    first: "users",
-    second: "number",
+    what: "users",
+    count: "number",
     others: "all others",
     own: "newcomers",
     baseline: (POPULARITY, "newcomers, by popularity among the others"),
@@ -38,8 +39,8 @@ const OF_USERS: Words = Words {
 };
 
 const OF_ITEMS: Words = Words {
-    first: "items",
-    second: "users who look for one",
+    what: "items",
+    count: "users who look for one",
     others: "items from the start",
     own: "new items",
     baseline: (RANDOM, "new items, by chance"),
@@ -60,8 +61,8 @@ pub(super) fn newcomers(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
     };
     let words = words_of(found);
     let mut table = Columns::new();
-    table.add(words.first, |line: &Line<'_>| line.who.clone());
-    table.add(words.second, |line| {
+    table.add(words.what, |line: &Line<'_>| line.who.clone());
+    table.add(words.count, |line| {
         Unit::Count.cell(Some(line.users as f64))
     });
     for metric in metrics::headlines(&record.scenario.evaluation) {
@@ -85,8 +86,8 @@ pub(super) fn newcomers(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
 /// Returns in words how newcomers were scored.
 fn how(found: &Newcomers) -> String {
     if found.items > 0 {
-        return "New items had their earliest ratings alone, one number after another, and then all. Who has one of \
-                them held out is judged by it, by its rank among old and new ones. Items with fewer ratings in all are \
+        return "New items had their earliest ratings alone, one number after another, and then all. A user who has \
+                one of them held out is judged by it, by its rank among old and new ones. Items with fewer ratings in all are \
                 left out of a line. Items from the start are weighted so that they have as many ratings as new ones \
                 have in the end. The 95 % are of what these have, or had before new items came if that was more."
             .to_owned();
