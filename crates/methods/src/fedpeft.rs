@@ -177,10 +177,16 @@ impl Declare for FedPeft {
     }
 
     fn scorer<'a>(&'a self, own: &'a Own, context: ScoringContext<'a>) -> Scoring<'a> {
-        let (user, table) = (own.get("u"), table_of(context.model, "T"));
+        let (p, table) = (&self.parameters, table_of(context.model, "T"));
+        let k = p.latent_dimension as usize;
+        let products = table.as_slice().chunks_exact(k);
+        let products: Vec<f32> = products.map(|row| dot(own.get("u"), row)).collect();
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {
             for (item, score) in items.iter().zip(scores) {
-                *score = dot(user, &self.row(table.as_slice(), *item));
+                let [one, other] = self
+                    .hashes
+                    .map(|hash| products[row_of(hash, *item, p.rows)]);
+                *score = (one + other) / 2.0;
             }
         }))
     }
