@@ -16,7 +16,7 @@ use super::user_tables::{self, MakingServer};
 use super::without_effect;
 use fedrecsim_model::ValueType;
 
-mod clusters;
+mod alike;
 mod server;
 #[cfg(test)]
 mod tests;

@@ -3,14 +3,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::clusters::{clusters, group_of};
+use super::alike::group_of;
 use super::{CoFedRecParameters, LABELS};
 use crate::declare::learn::contrast::packed;
 use crate::prelude::*;
 use crate::server::PersonalDownloads;
 use crate::user_tables::{Making, mean_of};
 use fedrecsim_model::blocks::BlockValues;
+use fedrecsim_model::clusters::Search;
 use fedrecsim_model::{SharedTable, ValueType};
+
+/// How often centres of clusters move, at most.
+const MOST_MOVES: usize = 300;
 
 /// What the last step has made.
 #[derive(Clone, Debug)]
@@ -80,8 +84,14 @@ impl Making for Step {
         let mean = mean_of(shape, tables.iter().copied());
         step.check_magnitude("E", largest_magnitude(mean.as_slice()))?;
         let mut stream = step.named_stream("cofedrec/clusters");
-        let (labels, of_clusters) =
-            clusters(&mean, p.clusters as usize, p.cluster_starts, &mut stream);
+        let search = Search {
+            clusters: p.clusters as usize,
+            starts: p.cluster_starts,
+            moves: MOST_MOVES,
+        };
+        let rows: Vec<f64> = mean.as_slice().iter().copied().map(f64::from).collect();
+        let found = search.run(&rows, shape.dimension, &mut stream);
+        let labels = found.labels;
         let mut made = Self::of_nobody(self.model().clone());
         if *has_groups {
             let group = draw_group(&tables, &labels, &mut stream);
@@ -93,7 +103,7 @@ impl Making for Step {
             made.clusters = packed(&labels, p.bits());
         }
         // The two means, the cosines and the clusters.
-        let multiply_adds = 3 * (shape.values() * users.len()) as u64 + of_clusters;
+        let multiply_adds = 3 * (shape.values() * users.len()) as u64 + found.multiply_adds;
         Ok((made, multiply_adds))
     }
 

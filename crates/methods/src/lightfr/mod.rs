@@ -123,8 +123,7 @@ impl Declare for LightFr {
         let (errors, sweeps) = rated.sweep(code, table, (hold, self.most_sweeps));
         let code = &*code;
         let pulls = errors.iter().map(|error| -*error as f32);
-        let pulls = pulls.flat_map(|p| code.iter().map(move |bit| p * bit));
-        let pulls: Vec<f32> = pulls.collect();
+        let pulls = Vec::from_iter(pulls.flat_map(|p| code.iter().map(move |bit| p * bit)));
         task.check_values("the pull at d", &pulls)?;
         let squares: f64 = errors.iter().map(|error| error * error).sum();
         let row_visits = (rated.items.len() * (sweeps + 2)) as u64;

@@ -6,7 +6,7 @@
 //! says, and no more than rows.
 
 use super::Quantized;
-use crate::clusters::clusters;
+use crate::clusters::Search;
 use crate::codec::buffer::Buffer;
 use crate::table::{VALUE_BYTES, extend_bytes, floats};
 use fedrecsim_core::rng::Stream;
@@ -23,7 +23,12 @@ pub(super) fn quantise(
     out: &mut Quantized,
 ) {
     let rows: Vec<f64> = values.iter().copied().map(f64::from).collect();
-    let found = clusters(&rows, columns, most, MOST_MOVES, &mut stream);
+    let search = Search {
+        clusters: most,
+        starts: 1,
+        moves: MOST_MOVES,
+    };
+    let found = search.run(&rows, columns, &mut stream);
     let centres: Vec<f32> = found.centres.iter().map(|value| *value as f32).collect();
     for (row, label) in values.chunks_exact_mut(columns).zip(&found.labels) {
         let centre = &centres[*label as usize * columns..][..columns];
