@@ -198,7 +198,7 @@ fn random_scenarios_use_every_key_and_every_choice() {
     let mut runner = TestRunner::deterministic();
     let files = any_file();
     let mut used = BTreeSet::new();
-    for _ in 0..20_000 {
+    for _ in 0..5_000 {
         let file = files.new_tree(&mut runner).unwrap().current();
         collect_used("", &Value::Table(file.table), &language, &mut used);
     }
