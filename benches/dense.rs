@@ -1,5 +1,5 @@
-//! Measures ranking in a whole catalogue, the products of all pairs of users' tables, and the inverse
-//! of a matrix: `cargo bench --bench dense`.
+//! Measures ranking in a whole catalogue, the products of all pairs of users' tables, the contrast of
+//! clusters of items, and the inverse of a matrix: `cargo bench --bench dense`.
 //!
 //! `cargo bench --bench dense -- 11830 2` inverts a matrix of 11,830 rows by two threads, in place
 //! of 3,706 rows by one; the products are by as many threads. Beside them numpy is timed by turns, if
@@ -22,6 +22,7 @@ use fedrecsim_methods::registry::vocabulary;
 use fedrecsim_model::algebra::{
     add_gram, add_pair_products, invert, mirror_upper, product_by_pool,
 };
+use fedrecsim_model::neural::contrast::add_contrast;
 use fedrecsim_scenario as scenario;
 use fedrecsim_sim::World;
 use fedrecsim_sim::workers::{Pool, Scoring, Threads};
@@ -49,6 +50,37 @@ start = time.perf_counter()
 print(time.perf_counter() - start)
 ";
 
+/// Prints the seconds of the contrast of a batch on one device, with its gradient: of so many rows and
+/// columns in so many clusters.
+const NUMPY_CONTRAST: &str = "
+import sys, time, numpy
+m, k, clusters = [int(word) for word in sys.argv[1:]]
+draws = numpy.random.default_rng(0)
+x = draws.standard_normal((m, k)).astype('f')
+labels = draws.integers(0, clusters, m)
+def contrast():
+    lengths = numpy.linalg.norm(x, axis=1, keepdims=True)
+    u = x / lengths
+    e = u @ u.T
+    e -= 1
+    e /= numpy.float32(.1)
+    numpy.exp(e, out=e)
+    numpy.fill_diagonal(e, 0)
+    factors = 1 / e.sum(axis=1)
+    e *= factors[:, None] + factors
+    pushed = e @ u
+    totals = numpy.zeros((clusters, k), 'f')
+    numpy.add.at(totals, labels, u)
+    others = numpy.maximum(numpy.bincount(labels, minlength=clusters)[labels] - 1, 1).astype('f')
+    h = pushed - 2 / others[:, None] * (totals[labels] - u)
+    return (h - (h * u).sum(axis=1, keepdims=True) * u) / lengths
+contrast()
+start = time.perf_counter()
+for _ in range(20):
+    contrast()
+print((time.perf_counter() - start))
+";
+
 /// Prints the seconds of an inverse. A small one before it starts numpy's threads.
 const NUMPY_INVERSE: &str = "
 import sys, time, numpy
@@ -69,8 +101,28 @@ fn main() {
     for dimension in [32, 128] {
         ranking(dimension);
     }
+    contrast();
     products_of_pairs(threads);
     inverse(size, threads);
+}
+
+/// Adds the gradient of CoFedRec's contrast on MovieLens 100K, twenty times on one thread.
+fn contrast() {
+    let [rows, columns, clusters] = [1_682, 32, 60];
+    let mut stream = Streams::new(1).stream(Purpose::GlobalInit, 0, 0);
+    let table: Vec<f32> = (0..rows * columns)
+        .map(|_| stream.standard_normal() as f32)
+        .collect();
+    let labels: Vec<u32> = (0..rows).map(|_| stream.below(clusters as u32)).collect();
+    let what = format!("contrast of {rows} rows of {columns} values, 20 times");
+    let sizes = [rows, columns, clusters];
+    beside_numpy(&what, 1, (NUMPY_CONTRAST, &sizes), || {
+        let mut gradient = vec![0.0; table.len()];
+        for _ in 0..20 {
+            add_contrast((&table, columns), &labels, [0.1, 0.5, 0.005], &mut gradient);
+        }
+        black_box(gradient);
+    });
 }
 
 /// Multiplies all pairs of tables, and the tables by the result, as GPFedRec's server does.

@@ -1,10 +1,11 @@
 //! Implements the supervised contrast of labelled rows (Khosla et al., NeurIPS 2020): rows of one
 //! label attract one another, and all others repel.
 
-use super::SampleMatrix;
-use crate::kernel::Block;
-use crate::kernel::lane_math::{LANES, exp_neg_abs, quad_sum};
+use crate::kernel::lane_math::{LANES, Lanes, exp_neg_abs, quad_sum};
 use crate::per_instruction_set;
+
+/// The number of rows that are worked on at once, and of vectors that are added at once.
+const AT_ONCE: usize = 4;
 
 /// The least length of a row that it is divided by.
 const SHORTEST: f32 = 1e-12;
@@ -15,6 +16,7 @@ const SHORTEST: f32 = 1e-12;
 /// the cosine of rows i and j over the temperature. A row that is alone with its label adds nothing.
 ///
 /// It takes 3 m^2 k multiply-adds and 2 m^2 exponentials, and the memory of some copies of the rows.
+/// Its loops run over all rows of a column, which compilers turn into vector operations.
 pub fn add_contrast(
     (rows, dimension): (&[f32], usize),
     labels: &[u32],
@@ -31,17 +33,9 @@ pub fn add_contrast(
     for (unit, length) in units.chunks_exact_mut(dimension).zip(&lengths) {
         unit.iter_mut().for_each(|value| *value /= length);
     }
-    let mut lanes = SampleMatrix::default();
-    let all: Vec<u32> = (0..labels.len() as u32).collect();
-    lanes.gather(&all, &units, dimension);
     let per_temperature = 1.0 / temperature;
-    let mut sums = vec![0.0; labels.len()];
-    add_exponentials(
-        &units,
-        &lanes.blocks,
-        (dimension, per_temperature),
-        &mut sums,
-    );
+    let all = Units::of(&units, dimension, per_temperature);
+    let sums = all.sums_of_exponentials();
     let share = temperature / base / labels.len() as f32;
     // The share of each exponential in the gradient, which is zero where a row is alone.
     let factors = labels
@@ -52,20 +46,12 @@ pub fn add_contrast(
             _ => 1.0 / sum,
         });
     let factors: Vec<f32> = factors.collect();
-    let mut pushed = vec![0.0; units.len()];
-    push(
-        &units,
-        &lanes.blocks,
-        (dimension, per_temperature),
-        &factors,
-        &mut pushed,
-    );
+    let pushed = all.pushed(&factors);
     let totals = of_labels.sums(labels, &units, dimension);
     let mut contrast = 0.0;
-    let all = labels.iter().zip(&lengths).zip(&sums).enumerate();
-    for (i, ((label, length), sum)) in all {
+    for (i, ((label, length), sum)) in labels.iter().zip(&lengths).zip(&sums).enumerate() {
         let row = i * dimension..(i + 1) * dimension;
-        let (unit, pushed) = (&units[row.clone()], &pushed[row.clone()]);
+        let unit = &units[row.clone()];
         let others = of_labels.others(*label) as f32;
         let total = &totals[*label as usize * dimension..][..dimension];
         // h of the row: those of its label pull, and all push.
@@ -73,7 +59,7 @@ pub fn add_contrast(
             true => 2.0 / others * (total[at] - unit[at]),
             false => 0.0,
         };
-        let h = |at: usize| share * per_temperature * (pushed[at] - pull(at));
+        let h = |at: usize| share * per_temperature * (pushed[at * all.height + i] - pull(at));
         let along: f32 = (0..dimension).map(|at| h(at) * unit[at]).sum();
         let target = gradient[row].iter_mut().enumerate();
         target.for_each(|(at, slope)| *slope += weight * (h(at) - along * unit[at]) / length);
@@ -114,89 +100,134 @@ impl ByLabel {
     }
 }
 
-per_instruction_set! {
-    /// Adds to each of `sums` the exponentials of the cosines of its row with all others, over the
-    /// temperature and less the largest that there can be.
-    fn add_exponentials(
-        units: &[f32],
-        lanes: &[Block],
-        (dimension, per_temperature): (usize, f32),
-        sums: &mut [f32],
-    ) {
-        for (i, sum) in sums.iter_mut().enumerate() {
-            let unit = &units[i * dimension..(i + 1) * dimension];
-            let mut total = [0.0; LANES];
-            for (group, columns) in lanes.chunks_exact(dimension).enumerate() {
-                let e = exponentials((i, unit), (group, columns), (units.len() / dimension, per_temperature));
-                for lane in 0..LANES {
-                    total[lane] += e[lane];
+/// Rows of length one.
+struct Units {
+    /// The values of all rows in one column, and then those in the next. Rows and columns are filled up
+    /// with zeros.
+    columns: Vec<f32>,
+    /// The number of values in a column, a multiple of [`LANES`].
+    height: usize,
+    rows: usize,
+    per_temperature: f32,
+}
+
+impl Units {
+    fn of(units: &[f32], dimension: usize, per_temperature: f32) -> Self {
+        let rows = units.len() / dimension;
+        let height = rows.next_multiple_of(LANES);
+        let mut columns = vec![0.0; dimension.next_multiple_of(AT_ONCE) * height];
+        for (row, unit) in units.chunks_exact(dimension).enumerate() {
+            let values = columns[row..].iter_mut().step_by(height);
+            values.zip(unit).for_each(|(to, value)| *to = *value);
+        }
+        Self {
+            columns,
+            height,
+            rows,
+            per_temperature,
+        }
+    }
+
+    /// Calls `work` with the first of some rows and the exponentials of their cosines with all rows, over
+    /// the temperature and less the largest that there can be. Those of a row with itself are zero, and
+    /// so are those of and with what fills up.
+    fn for_some_rows(&self, mut work: impl FnMut(usize, &mut [Vec<f32>; AT_ONCE])) {
+        let mut e = [(); AT_ONCE].map(|()| vec![0.0; self.height]);
+        for first in (0..self.rows).step_by(AT_ONCE) {
+            let rows = first..self.rows.min(first + AT_ONCE);
+            e.iter_mut().for_each(|e| e.fill(0.0));
+            for columns in self.columns.chunks_exact(AT_ONCE * self.height) {
+                let columns = parts(columns, self.height);
+                for (row, e) in rows.clone().zip(&mut e) {
+                    add(e, columns.map(|column| column[row]), columns);
                 }
             }
-            *sum += quad_sum(&total);
+            for (row, e) in rows.zip(&mut e) {
+                exponentials(e.as_chunks_mut().0, self.per_temperature);
+                e[row] = 0.0;
+                e[self.rows..].fill(0.0);
+            }
+            work(first, &mut e);
+        }
+    }
+
+    fn sums_of_exponentials(&self) -> Vec<f32> {
+        let mut sums = Vec::with_capacity(self.height);
+        self.for_some_rows(|_, e| sums.extend(e.iter().map(|e| sum(e.as_chunks().0))));
+        sums.truncate(self.rows);
+        sums
+    }
+
+    /// Returns for each row the sum of all others, each times its exponential and the sum of the two
+    /// rows' `factors`. The sums are in columns, as the rows here.
+    fn pushed(&self, factors: &[f32]) -> Vec<f32> {
+        let mut pushed = vec![0.0; self.columns.len()];
+        self.for_some_rows(|first, weights| {
+            for (own, weights) in factors[first..].iter().zip(&mut *weights) {
+                weigh(weights, *own, factors);
+            }
+            // A row pushes another as that pushes it.
+            let weights = weights.each_ref().map(Vec::as_slice);
+            let columns = self.columns.chunks_exact(self.height);
+            for (column, pushed) in columns.zip(pushed.chunks_exact_mut(self.height)) {
+                add(
+                    pushed,
+                    std::array::from_fn(|row| column[first + row]),
+                    weights,
+                );
+            }
+        });
+        pushed
+    }
+}
+
+/// Returns the parts of so many values.
+fn parts(values: &[f32], length: usize) -> [&[f32]; AT_ONCE] {
+    std::array::from_fn(|part| &values[part * length..][..length])
+}
+
+per_instruction_set! {
+    /// Adds vectors to `target`, one after the other, each times its scale.
+    fn add(target: &mut [f32], scales: [f32; AT_ONCE], vectors: [&[f32]; AT_ONCE]) {
+        let [a, b, c, d] = vectors;
+        for ((((target, a), b), c), d) in target.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+            *target = *target + scales[0] * a + scales[1] * b + scales[2] * c + scales[3] * d;
         }
     }
 }
 
 per_instruction_set! {
-    /// Adds to each row of `pushed` all other rows, each times its exponential and the sum of the
-    /// two rows' `factors`.
-    fn push(
-        units: &[f32],
-        lanes: &[Block],
-        (dimension, per_temperature): (usize, f32),
-        factors: &[f32],
-        pushed: &mut [f32],
-    ) {
-        let mut of_groups = factors.to_vec();
-        of_groups.resize(factors.len().next_multiple_of(LANES), 0.0);
-        let of_groups = of_groups.as_chunks::<LANES>().0;
-        let mut totals = vec![Block::ZERO; dimension];
-        for (i, pushed) in pushed.chunks_exact_mut(dimension).enumerate() {
-            let unit = &units[i * dimension..(i + 1) * dimension];
-            totals.fill(Block::ZERO);
-            let groups = lanes.chunks_exact(dimension).zip(of_groups).enumerate();
-            for (group, (columns, of_group)) in groups {
-                let mut e = exponentials((i, unit), (group, columns), (factors.len(), per_temperature));
-                for lane in 0..LANES {
-                    e[lane] *= factors[i] + of_group[lane];
-                }
-                for (total, column) in totals.iter_mut().zip(columns) {
-                    for lane in 0..LANES {
-                        total.0[lane] += e[lane] * column.0[lane];
-                    }
-                }
+    /// Replaces cosines by their exponentials.
+    fn exponentials(cosines: &mut [Lanes], per_temperature: f32) {
+        for cosines in cosines {
+            let mut below = [0.0; LANES];
+            for lane in 0..LANES {
+                below[lane] = (1.0 - cosines[lane]) * per_temperature;
             }
-            for (pushed, total) in pushed.iter_mut().zip(&totals) {
-                *pushed += quad_sum(&total.0);
-            }
+            *cosines = exp_neg_abs(&below);
         }
     }
 }
 
-/// Returns the exponentials of row `i` with sixteen others, and zero for itself and for padding.
-#[inline(always)]
-fn exponentials(
-    (i, unit): (usize, &[f32]),
-    (group, columns): (usize, &[Block]),
-    (rows, per_temperature): (usize, f32),
-) -> [f32; LANES] {
-    let mut below = [0.0; LANES];
-    for (value, column) in unit.iter().zip(columns) {
-        for lane in 0..LANES {
-            below[lane] += value * column.0[lane];
+per_instruction_set! {
+    /// Multiplies exponentials by the sum of a row's `own` factor and each of the `others`.
+    fn weigh(e: &mut [f32], own: f32, others: &[f32]) {
+        for (e, other) in e.iter_mut().zip(others) {
+            *e *= own + other;
         }
     }
-    for lane in 0..LANES {
-        below[lane] = (1.0 - below[lane]) * per_temperature;
-    }
-    let mut e = exp_neg_abs(&below);
-    for lane in 0..LANES {
-        let other = group * LANES + lane;
-        if other == i || other >= rows {
-            e[lane] = 0.0;
+}
+
+per_instruction_set! {
+    fn sum(values: &[Lanes]) -> f32 {
+        let mut total = [0.0; LANES];
+        for values in values {
+            for lane in 0..LANES {
+                total[lane] += values[lane];
+            }
         }
+        quad_sum(&total)
     }
-    e
 }
 
 #[cfg(test)]
