@@ -17,7 +17,7 @@ mod bits;
 pub mod blocks;
 pub mod clusters;
 pub mod codec;
-mod instruction_sets;
+pub mod instruction_sets;
 pub mod kernel;
 pub mod layout;
 pub mod least_squares;

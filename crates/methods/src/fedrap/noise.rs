@@ -16,6 +16,7 @@ use super::moving_rows::C;
 use super::parameters::{FedRap, Noise, NoiseAt};
 use crate::OwnNoise;
 use crate::prelude::*;
+use fedrecsim_model::instruction_sets::end_of_block;
 use fedrecsim_model::kernel::{Block as Lanes, LANES, PackedRows};
 use fedrecsim_model::noise::{self, Law};
 use fedrecsim_model::noisy_sum::nearer;
@@ -240,10 +241,12 @@ per_instruction_set! {
     /// the draws, in both.
     fn shorten_and_disturb(after: &mut [Lanes], before: &mut [Lanes], factor: f32, deviation: f32, draws: &[f32]) {
         for ((after, before), draws) in after.iter_mut().zip(before).zip(draws.as_chunks::<LANES>().0) {
-            for ((after, before), draw) in after.0.iter_mut().zip(&mut before.0).zip(draws) {
-                *before += factor * (*after - *before) + deviation * draw;
-                *after = *before;
+            let mut next = before.0;
+            for lane in 0..LANES {
+                next[lane] += factor * (after.0[lane] - before.0[lane]) + deviation * draws[lane];
             }
+            (after.0, before.0) = (next, next);
+            end_of_block();
         }
     }
 }

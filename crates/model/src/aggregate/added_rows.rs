@@ -2,6 +2,7 @@
 
 use super::VALUE_BYTES;
 use super::support::Tally;
+use crate::instruction_sets::end_of_block;
 use crate::kernel::lane_math::LANES;
 use crate::kernel::prefetch;
 use crate::magnitude::count_above;
@@ -76,6 +77,7 @@ fn add_row(values: &[[u8; VALUE_BYTES]], weight: f64, sums: &mut [f64]) {
             next[i] = sums[i] + weight * f64::from(f32::from_le_bytes(values[i]));
         }
         *sums = next;
+        end_of_block();
     }
     for (sum, value) in sums_rest.iter_mut().zip(values_rest) {
         *sum += weight * f64::from(f32::from_le_bytes(*value));

@@ -4,7 +4,7 @@
 //! [`score_sums`](super::score::score_sums): each of its sixteen partial sums adds every sixteenth
 //! product, and they are added in the tree of [`quad_sum`](super::lane_math::quad_sum).
 
-use crate::instruction_sets::register_bytes;
+use crate::instruction_sets::{end_of_block, register_bytes};
 use crate::kernel::lane_math::{LANES, Lanes};
 use crate::per_instruction_set;
 
@@ -150,6 +150,7 @@ per_instruction_set! {
                 for i in 0..LANES {
                     found[i] += u32::from(scores[i] >= bounds[i]);
                 }
+                end_of_block();
             }
             for i in 0..LANES {
                 counts[i] += found[i];

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use super::for_vectors;
 use super::lanes::{Block, PackedRows, pack_into, unpack_into};
+use crate::instruction_sets::end_of_block;
 use crate::kernel::lane_math::{LANES, Lanes};
 use crate::per_instruction_set;
 
@@ -197,6 +198,7 @@ per_instruction_set! {
                         lanes[i] *= scale;
                     }
                     blocks[v].0 = lanes;
+                    end_of_block();
                 }
             } else {
                 pack_into(values, blocks);
@@ -248,8 +250,10 @@ per_instruction_set! {
         for row in column.rows_in::<V>(blocks).take(rows) {
             noted.note(row);
             if dimension == V * LANES {
-                row.iter()
-                    .for_each(|block| bytes.extend_from_slice(&little_endian(&block.0)));
+                for block in row {
+                    bytes.extend_from_slice(&little_endian(&block.0));
+                    end_of_block();
+                }
             } else {
                 let mut rest = 4 * dimension;
                 for block in row {

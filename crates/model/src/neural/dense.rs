@@ -5,6 +5,7 @@
 //! ([`Weights`]): the other inputs are then the same for all samples, and the caller adds their
 //! share to the bias.
 
+use crate::instruction_sets::end_of_block;
 use crate::kernel::Block;
 use crate::kernel::lane_math::{LANES, Lanes, quad_sum};
 use crate::per_instruction_set;
@@ -316,12 +317,15 @@ per_instruction_set! {
     /// activation is zero.
     pub(crate) fn rectifier_gradient(activations: &[Block], gradient: &mut [Block]) {
         for (gradient, activation) in gradient.iter_mut().zip(activations) {
+            let mut next = [0.0; LANES];
             for i in 0..LANES {
                 // A mask, since the compiler makes a branch of a choice, which is as often
                 // predicted wrongly as not.
                 let kept = u32::from(activation.0[i] != 0.0).wrapping_neg();
-                gradient.0[i] = f32::from_bits(gradient.0[i].to_bits() & kept);
+                next[i] = f32::from_bits(gradient.0[i].to_bits() & kept);
             }
+            gradient.0 = next;
+            end_of_block();
         }
     }
 }

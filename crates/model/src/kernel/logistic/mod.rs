@@ -1,6 +1,7 @@
 //! Trains the logistic model over one item table, logit = w . E_j + b, which PFedRec and FedMF use.
 
 use super::{BatchRows, Block, PackedRows, for_vectors};
+use crate::instruction_sets::end_of_block;
 use crate::kernel::lane_math::{LANES, Lanes, cross_entropy, quad, quad_sum, quads_to_sums};
 use crate::per_instruction_set;
 
@@ -111,6 +112,7 @@ per_instruction_set! {
                             values[i] = row_decay * values[i] - row_step * w[i];
                         }
                     }
+                    end_of_block();
                 }
             }
         }
@@ -142,6 +144,7 @@ fn logits<const V: usize>(blocks: &[Block], rows: &[u32; LANES], w: &[Block; V],
             for i in 0..LANES {
                 dot[i] += row[v].0[i] * w[v].0[i];
             }
+            end_of_block();
         }
         quads[4 * r..4 * r + 4].copy_from_slice(&quad(&dot));
     }
