@@ -200,6 +200,40 @@ fn new_items_are_the_same_on_more_threads_and_from_a_checkpoint() {
     }
 }
 
+/// If this fails, what a user would be shown comes from other ratings than its accuracy, such as from those
+/// before items came.
+#[test]
+fn what_is_recommended_is_what_was_evaluated() {
+    let more = [
+        "training.rounds=3",
+        "evaluation.ranking=\"full-catalogue\"",
+        "evaluation.metrics=[\"mrr\"]",
+        &a_fifth(1e-9, 1e-9),
+    ];
+    let scenario = small_with("fedrecon", &more);
+    let mut simulation = Simulation::new(world(scenario), &RunControl::with_threads(2)).unwrap();
+    simulation.step_until(Until::Round(3), &mut ()).unwrap();
+    let shown: Vec<_> = (0..40)
+        .map(|user| simulation.recommend(UserId(user), 150).unwrap())
+        .collect();
+    let outcome = simulation.finish().unwrap();
+    let mut evaluated = 0;
+    for (shown, record) in shown.iter().zip(outcome.users.unwrap()) {
+        let Some(test) = record.test else {
+            continue;
+        };
+        let place = shown.iter().position(|one| one.is_test_item).unwrap();
+        assert_eq!(
+            test.values,
+            [Some(1.0 / (place + 1) as f64)],
+            "{}",
+            record.name
+        );
+        evaluated += 1;
+    }
+    assert!(evaluated > 10, "{evaluated}");
+}
+
 /// If this fails, a method that draws negatives on devices fails when its data grow, or a mode of rounds
 /// does.
 #[test]

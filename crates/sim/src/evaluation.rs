@@ -100,22 +100,21 @@ pub(crate) fn user_accuracy_with(
 }
 
 /// Returns the score of every item for `user`, by `client` with `model`, which is what the user's
-/// device has decoded.
+/// device has decoded. `known` are the ratings that devices know.
 ///
 /// # Errors
 /// Any error of the method.
 pub(crate) fn scores(
+    known: &Dataset,
     world: &World,
     user: UserId,
-    client: &dyn Client,
-    model: &Model,
+    (client, model): (&dyn Client, &Model),
 ) -> Result<Vec<f32>> {
     BUFFERS.with_borrow_mut(|(_, scratch)| {
-        let dataset = &world.dataset;
-        let own = dataset.own_data(user);
+        let own = known.own_data(user);
         let mut context = ScoringContext::new(user, model, own, world.streams, scratch);
-        context.negatives = Some((dataset, &world.scenario.dataset.negatives));
-        let items: Vec<u32> = (0..dataset.items() as u32).collect();
+        context.negatives = Some((known, &world.scenario.dataset.negatives));
+        let items: Vec<u32> = (0..known.items() as u32).collect();
         let mut scores = vec![0.0; items.len()];
         client.scorer(context)?.score(&items, &mut scores)?;
         Ok(scores)

@@ -392,10 +392,11 @@ impl Simulation {
     /// [`Error::Usage`] for a user who is not there, or is in training, and defects of the simulator.
     pub fn scores(&self, user: UserId) -> Result<Vec<f32>> {
         self.check_is_there(user)?;
+        let now = self.now;
         self.actors
             .ask(async move |actors| {
                 let (model, download) = actors.server.ask(GetScoring)?;
-                actors.workers.scores(user, download, model).await
+                actors.workers.scores(user, download, model, now).await
             })?
             .map_err(|error| self.in_full(error))
     }

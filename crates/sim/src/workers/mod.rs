@@ -146,8 +146,8 @@ pub trait Workers {
         Box::pin(async { Ok(Vec::new()) })
     }
 
-    /// Returns the score of every item for `user`, with its own parameters and the model as in
-    /// [`Self::evaluate`].
+    /// Returns the score of every item for `user`, with its own parameters, what its device knows of
+    /// ratings at this instant, and the model as in [`Self::evaluate`].
     ///
     /// # Errors
     /// [`Error::Usage`] for a user in training, and those of the workers themselves.
@@ -156,6 +156,7 @@ pub trait Workers {
         _user: UserId,
         _download: Arc<Download>,
         _model: Model,
+        _now: SimTime,
     ) -> Working<'_, Vec<f32>> {
         Box::pin(async { Err(of_a_run_alone()) })
     }

@@ -531,19 +531,25 @@ impl Workers for Threads {
         Box::pin(async move { self.pool.run(scored).await? })
     }
 
-    fn scores(&self, user: UserId, download: Arc<Download>, model: Model) -> Working<'_, Vec<f32>> {
+    fn scores(
+        &self,
+        user: UserId,
+        download: Arc<Download>,
+        model: Model,
+        now: SimTime,
+    ) -> Working<'_, Vec<f32>> {
         let world = Arc::clone(&self.world);
         let score = move |_, device: &mut Device| {
-            let client = device.client.as_ref();
+            let (known, client) = (world.known_at(now), device.client.as_ref());
             if world.placement == Placement::Central {
-                return evaluation::scores(&world, user, client, &model);
+                return evaluation::scores(known, &world, user, (client, &model));
             }
             let own = match download.makes_each() {
                 true => download.of_each(&[user])?.pop(),
                 false => None,
             };
             let received = own.as_ref().unwrap_or(&download).received(user)?;
-            evaluation::scores(&world, user, client, &received.model)
+            evaluation::scores(known, &world, user, (client, &received.model))
         };
         Box::pin(async move {
             let scored = self.with_parameters(vec![user], score).await?;
