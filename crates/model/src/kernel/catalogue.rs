@@ -126,6 +126,7 @@ fn partial_sum<const R: usize, const W: usize>(
             }
         }
         at += LANES;
+        end_of_block();
     }
     sums
 }
