@@ -50,8 +50,8 @@ start = time.perf_counter()
 print(time.perf_counter() - start)
 ";
 
-/// Prints the seconds of the contrast of a batch on one device, with its gradient: of so many rows and
-/// columns in so many clusters.
+/// Prints the seconds of twenty gradients of the contrast, up to a factor, of so many rows and columns in
+/// so many clusters.
 const NUMPY_CONTRAST: &str = "
 import sys, time, numpy
 m, k, clusters = [int(word) for word in sys.argv[1:]]
@@ -78,7 +78,7 @@ contrast()
 start = time.perf_counter()
 for _ in range(20):
     contrast()
-print((time.perf_counter() - start))
+print(time.perf_counter() - start)
 ";
 
 /// Prints the seconds of an inverse. A small one before it starts numpy's threads.
@@ -106,7 +106,7 @@ fn main() {
     inverse(size, threads);
 }
 
-/// Adds the gradient of CoFedRec's contrast on MovieLens 100K, twenty times on one thread.
+/// Adds the contrast of CoFedRec on MovieLens 100K and its gradient, twenty times on one thread.
 fn contrast() {
     let [rows, columns, clusters] = [1_682, 32, 60];
     let mut stream = Streams::new(1).stream(Purpose::GlobalInit, 0, 0);

@@ -179,6 +179,7 @@ impl Declare for FedPeft {
     fn scorer<'a>(&'a self, own: &'a Own, context: ScoringContext<'a>) -> Scoring<'a> {
         let (p, table) = (&self.parameters, table_of(context.model, "T"));
         let k = p.latent_dimension as usize;
+        // A catalogue mostly has more items than the table has rows.
         let products = table.as_slice().chunks_exact(k);
         let products: Vec<f32> = products.map(|row| dot(own.get("u"), row)).collect();
         Ok(Box::new(move |items: &[u32], scores: &mut [f32]| {

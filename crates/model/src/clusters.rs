@@ -13,7 +13,7 @@ pub struct Clusters {
     pub labels: Vec<u32>,
     /// The sum of the squared distances of rows from their centres.
     pub spread: f64,
-    /// The multiply-adds of the search.
+    /// The multiply-adds of all starts.
     pub multiply_adds: u64,
 }
 
@@ -22,7 +22,7 @@ pub struct Clusters {
 pub struct Search {
     /// The number of clusters.
     pub clusters: usize,
-    /// How often the search begins anew, at least once. The clusters with the least spread count.
+    /// The number of starts, at least one. The clusters with the least spread are kept.
     pub starts: u32,
     /// How often centres move, at most. They stop where no row changes its cluster.
     pub moves: usize,

@@ -26,11 +26,12 @@ macro_rules! per_instruction_set {
     };
 }
 
-/// Ends the work on one block of lanes. Without it a compiler may take the same lane of many blocks at
-/// once, which it gathers and scatters value by value, up to seventeen times as slowly.
+/// Ends the work on one block of lanes. Without it the compiler may take the same lane of many blocks at
+/// once, which it gathers and scatters value by value: a round of FedMF with 128 dimensions took 2.5
+/// times as long.
 #[inline(always)]
 pub fn end_of_block() {
-    // Nothing is computed, and nothing moves across.
+    // Loads and stores do not move across. If one day they do, only time is lost.
     std::hint::black_box(());
 }
 

@@ -21,8 +21,9 @@ pub(crate) struct Joins {
     items: Vec<u32>,
     /// The instant at which they come.
     at: SimTime,
-    /// The data in which every newcomer has so many of its earliest ratings; without a number, all. Users
-    /// are scored with each of them before they come. Items pass through them, one stage each.
+    /// A data set for each number of ratings: every newcomer has so many, its earliest. Without a number it
+    /// has all, which only items do. Users are scored with each before they come, and items go through one
+    /// after another.
     pub known: Vec<(Option<u32>, Dataset)>,
     /// The candidates after items have come; absent where users do.
     pub candidates: Option<Candidates>,

@@ -43,7 +43,7 @@ pub(crate) fn scored(
     let Some(joins) = &world.joins else {
         return Ok(Vec::new());
     };
-    // Users are known by a number of ratings each time.
+    // Only items have a stage without a number.
     let numbered = joins.known.iter();
     let numbered = numbered.filter_map(|(ratings, known)| ratings.map(|ratings| (ratings, known)));
     let of_all = numbered.map(|(ratings, known)| -> Result<ScoredAfter> {

@@ -175,8 +175,10 @@ impl Declare for AdaFedRec {
                            .169 and .231 with large devices alone; here .160 and .216, and .190 and \
                            .234 (best of 600 rounds of one seed, `unrated`). Popularity has .167 and \
                            .210. With three widths, figures swing widely from round to round.";
-    const WITHOUT_CONTROLS: Option<&str> =
-        Some("tables of different widths have no mean; see `devices` for devices of one width");
+    const WITHOUT_CONTROLS: Option<&str> = Some(
+        "tables of different widths have no mean, and each width would need a start of its own; see \
+              `devices` for devices of one width",
+    );
 
     fn new(parameters: AdaFedRecParameters, problem: &Problem) -> Self {
         let drawn = parameters.devices.classes();

@@ -128,10 +128,10 @@ impl Units {
         }
     }
 
-    /// Calls `work` with the first of some rows and the exponentials of their cosines with all rows, over
-    /// the temperature and less the largest that there can be. Those of a row with itself are zero, and
-    /// so are those of and with what fills up.
-    fn for_some_rows(&self, mut work: impl FnMut(usize, &mut [Vec<f32>; AT_ONCE])) {
+    /// Calls `work` with the first of each [`AT_ONCE`] rows and the exponentials of their cosines with all
+    /// rows, over the temperature and less the largest that there can be. The exponential of a row with
+    /// itself is zero, and so are those of padding.
+    fn for_each_few(&self, mut work: impl FnMut(usize, &mut [Vec<f32>; AT_ONCE])) {
         let mut e = [(); AT_ONCE].map(|()| vec![0.0; self.height]);
         for first in (0..self.rows).step_by(AT_ONCE) {
             let rows = first..self.rows.min(first + AT_ONCE);
@@ -153,7 +153,7 @@ impl Units {
 
     fn sums_of_exponentials(&self) -> Vec<f32> {
         let mut sums = Vec::with_capacity(self.height);
-        self.for_some_rows(|_, e| sums.extend(e.iter().map(|e| sum(e.as_chunks().0))));
+        self.for_each_few(|_, e| sums.extend(e.iter().map(|e| sum(e.as_chunks().0))));
         sums.truncate(self.rows);
         sums
     }
@@ -162,11 +162,12 @@ impl Units {
     /// rows' `factors`. The sums are in columns, as the rows here.
     fn pushed(&self, factors: &[f32]) -> Vec<f32> {
         let mut pushed = vec![0.0; self.columns.len()];
-        self.for_some_rows(|first, weights| {
+        self.for_each_few(|first, weights| {
             for (own, weights) in factors[first..].iter().zip(&mut *weights) {
                 weigh(weights, *own, factors);
             }
-            // A row pushes another as that pushes it.
+            // The weight of two rows is the same in either order, so that whole columns take what these
+            // rows add.
             let weights = weights.each_ref().map(Vec::as_slice);
             let columns = self.columns.chunks_exact(self.height);
             for (column, pushed) in columns.zip(pushed.chunks_exact_mut(self.height)) {
@@ -287,11 +288,11 @@ mod tests {
         assert!(close(contrast, 0.2734), "{contrast}");
     }
 
-    /// If this fails, the gradient is not that of the contrast where rows fill several groups of
-    /// lanes, labels are of one row, or a weight is not 1.
+    /// If this fails, the gradient is not that of the contrast where rows or columns are more than are
+    /// worked on at once, labels are of one row, or a weight is not 1.
     #[test]
     fn the_gradient_is_that_of_finite_differences() {
-        const K: usize = 3;
+        const K: usize = 6;
         let value = |at: usize| ((at * 37 + 11) % 101) as f32 / 40.0 - 1.2;
         let rows: Vec<f32> = (0..35 * K).map(value).collect();
         let labels: Vec<u32> = (0..35)

@@ -87,7 +87,7 @@ pub(super) fn newcomers(record: &RunRecord, rounds: &Frame) -> Vec<Block> {
 fn how(found: &Newcomers) -> String {
     if found.items > 0 {
         return "New items had their earliest ratings alone, one number after another, and then all. A user who has \
-                one of them held out is judged by it, by its rank among old and new ones. Items with fewer ratings in all are \
+                one of them held out is judged by the rank of that item among all. Items with fewer ratings in all are \
                 left out of a line. Items from the start are weighted so that they have as many ratings as new ones \
                 have in the end. The 95 % are of what these have, or had before new items came if that was more."
             .to_owned();

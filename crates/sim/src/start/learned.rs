@@ -21,7 +21,7 @@ pub(crate) struct Learned {
     /// The seed of what nobody has trained.
     pub seed: u64,
     blocks: Vec<Block>,
-    /// Whether the server keeps something for each user by its number.
+    /// Whether the server has a row of each user, or what a user downloads goes by its number.
     keeps_users_by_number: bool,
     users: Names,
     items: Names,
@@ -147,7 +147,7 @@ impl Learned {
             && let Some(reason) = self.users.differ(&ours.users, "user")
         {
             return Err(format!(
-                "the server of `{}` keeps something for each user by its number, and {reason}",
+                "the server of `{}` knows users by their numbers, and {reason}",
                 self.method
             ));
         }
