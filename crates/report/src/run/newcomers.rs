@@ -289,7 +289,7 @@ mod tests {
         };
         let text = page(items);
         for part in [
-            "judged by it, by its rank among old and new ones",
+            "judged by the rank of that item among all",
             "| items | users who look for one |",
             "| items from the start, after round 8 | 943 | 0.6000 | 0.3000 |",
             "| new items, by chance | 94 | 0.1000 |",
