@@ -1,27 +1,67 @@
 #!/usr/bin/env python3
-"""Writes the table and the verdicts of docs/findings/leaking-family.md from reports/leaking-family/figures.csv.
+"""Writes the tables and the verdicts of docs/findings/leaking-family.md from the figures in reports/leaking-family.
 
     python3 studies/leaking-family.py           writes them between the two marks of the page
-    python3 studies/leaking-family.py OUT       first takes the figures from this folder of a run of the study
+    python3 studies/leaking-family.py OUT       first takes the figures from this folder of a run of a study
     python3 studies/leaking-family.py --check   fails if the page has others, and writes nothing
 """
 
 import csv
 import sys
 import textwrap
+from dataclasses import dataclass
 from pathlib import Path
 
 HOME = Path(__file__).resolve().parent.parent
-PAGE, CSV = HOME / "docs/findings/leaking-family.md", HOME / "reports/leaking-family/figures.csv"
+PAGE, FIGURES_OF = HOME / "docs/findings/leaking-family.md", HOME / "reports/leaking-family"
 BEGIN, END = "<!-- written by studies/leaking-family.py -->\n", "<!-- end -->\n"
-METHODS = {"gpfedrec": "GPFedRec", "fedca": "FedCA", "fedem": "FedEM", "fedea": "FedEA", "feddad": "FedDAD"}
 # Methods whose own server takes the mean of what devices send.
 TAKES_THE_MEAN = {"feddad"}
 POOLS, SERVERS = ("unrated", "symmetric", "not-in-train"), ("its own", "none", "mean")
+# What a verdict takes.
+JUDGED = [("unrated",), ("unrated", "none"), ("not-in-train",), ("not-in-train", "none"), ("not-in-train", "mean")]
 PLAIN_MEAN = "fedca, own_share=0, negatives=not-in-train, server=mean"
-FIGURES, COLUMNS = ("hr@10", "ndcg@10"), ("arm", "figure", "runs", "mean", "interval_low", "interval_high")
-# Below this difference two figures of HR@10 count as level: about what 943 users can show.
-EQUAL = 0.03
+BYTES = "bytes_to_95_percent_of_own_best"
+FIGURES, COLUMNS = ("hr@10", "ndcg@10", BYTES), ("arm", "figure", "runs", "mean", "interval_low", "interval_high")
+
+
+@dataclass
+class Study:
+    """A study, what it runs, and the difference of HR@10 below which its users cannot tell two figures apart."""
+
+    name: str
+    title: str
+    methods: dict
+    level: float
+
+    def csv(self):
+        return FIGURES_OF / f"{self.name}.csv"
+
+    def has(self, arm):
+        """Returns whether an arm is of a method of this study."""
+        return any(arm.startswith((f"method={method},", f"{method}, own_share")) for method in self.methods)
+
+    def against(self, value, other, name):
+        """Says how a figure stands to another one. Both are rounded, so that differences are those of the page."""
+        if abs(value - other) < self.level:
+            return f"level with {name} ({short(other)})"
+        return f"{short(abs(value - other))} {'more' if value > other else 'less'} than {name} ({short(other)})"
+
+
+STUDIES = [
+    Study(
+        "leaking-family",
+        "All 943 users, 100 rounds",
+        {"gpfedrec": "GPFedRec", "fedca": "FedCA", "fedem": "FedEM", "fedea": "FedEA", "feddad": "FedDAD"},
+        0.03,
+    ),
+    Study(
+        "leaking-clusters",
+        "200 users, drawn at random, 50 rounds",
+        {"cofedrec": "CoFedRec", "cgfedrec": "CGFedRec"},
+        0.07,
+    ),
+]
 
 
 def rows_of(path):
@@ -32,9 +72,14 @@ def rows_of(path):
 
 
 def take(folder):
-    """Writes the figures of a run of the study to figures.csv. Arms that it has not run keep theirs."""
-    rows = rows_of(CSV) | rows_of(folder / "summary.csv")
-    with open(CSV, "w", newline="") as out:
+    """Writes the figures of a run of a study to the file of that study. Arms that it has not run keep theirs."""
+    found = rows_of(folder / "summary.csv")
+    arms = {arm for arm, _ in found}
+    study = next((study for study in STUDIES if any(study.has(arm) for arm in arms)), None)
+    if study is None:
+        sys.exit(f"{folder} has no figure of a study of this page")
+    rows = rows_of(study.csv()) | found if study.csv().exists() else found
+    with open(study.csv(), "w", newline="") as out:
         writer = csv.DictWriter(out, COLUMNS, lineterminator="\n", extrasaction="ignore")
         writer.writeheader()
         writer.writerows(rows.values())
@@ -48,25 +93,19 @@ def short(value):
     return f"{value:.3f}".removeprefix("0")
 
 
-def against(value, other, name):
-    """Says how a figure stands to another one. Both are rounded, so that differences are those of the page."""
-    if abs(value - other) < EQUAL:
-        return f"level with {name} ({short(other)})"
-    return f"{short(abs(value - other))} {'more' if value > other else 'less'} than {name} ({short(other)})"
-
-
 def wrapped(text):
     return textwrap.wrap(text, 120, subsequent_indent="  ")
 
 
-def not_run(hr):
+def not_run(study, hr):
     """Says which combinations of the study have no figure."""
     told = []
     for negatives in POOLS:
         for server in SERVERS:
-            lacking = [name for method, name in METHODS.items() if arm(method, negatives, server) not in hr]
+            methods = [m for m in study.methods if server != "mean" or m not in TAKES_THE_MEAN]
+            lacking = [study.methods[m] for m in methods if arm(m, negatives, server) not in hr]
             if lacking:
-                who = "all" if len(lacking) == len(METHODS) else " and ".join(lacking)
+                who = "all" if len(lacking) == len(methods) else " and ".join(lacking)
                 told.append(f"`{negatives}` with the server *{server}* ({who})")
     return f"Not run, though the study has it: {', '.join(told)}." if told else ""
 
@@ -79,44 +118,68 @@ def compared(method, hr):
     return beside
 
 
-def verdict(method, hr):
+def verdict(study, method, hr):
     """Says how a method stands with the leak and without it."""
     leak, alone, honest = (hr[arm(method, *of)] for of in (("unrated",), ("unrated", "none"), ("not-in-train",)))
-    beside = ", ".join(against(honest, *other) for other in compared(method, hr))
-    return (
-        f"- **{METHODS[method]}**: {short(leak)} with the leak, and {short(alone)} on devices that share nothing. "
-        f"Without it {short(honest)}: {beside}."
-    )
+    beside = ", ".join(study.against(honest, *other) for other in compared(method, hr))
+    with_leak = f"{short(leak)} with the leak, and {short(alone)} on devices that share nothing"
+    return f"- **{study.methods[method]}**: {with_leak}. Without it {short(honest)}: {beside}."
 
 
-def page_part():
-    """Returns what stands between the two marks."""
-    hr = {name: round(float(row["mean"]), 3) for (name, figure), row in rows_of(CSV).items() if figure == "hr@10"}
+def table(study, hr, spent):
+    """Returns the lines of the table of a study."""
 
     def cell(name):
         return short(hr[name]) if name in hr else "-"
 
-    lines = [
-        "| HR@10 | its protocol | nothing shared | symmetric | on a device | and nothing shared | and the mean |",
-        "|---|---:|---:|---:|---:|---:|---:|",
-    ]
+    def gigabytes(name):
+        return f"{spent[name] / 1e9:.1f} GB" if name in spent else "-"
+
+    columns = ["its protocol", "nothing shared", "symmetric", "on a device", "and nothing shared", "and the mean"]
+    columns.append("bytes to 95 % of its own best")
+    lines = [f"| HR@10 | {' | '.join(columns)} |", "|---|" + "---:|" * len(columns)]
     pools = [("unrated",), ("unrated", "none"), ("symmetric",)]
     pools += [("not-in-train",), ("not-in-train", "none"), ("not-in-train", "mean")]
-    for method in METHODS:
+    for method in study.methods:
         arms = [arm(method, *pool) for pool in pools]
         cells = [cell(name) for name in arms[:-1]] + ["-" if method in TAKES_THE_MEAN else cell(arms[-1])]
-        lines.append(f"| {METHODS[method]} | {' | '.join(cells)} |")
+        lines.append(f"| {study.methods[method]} | {' | '.join(cells)} | {gigabytes(arm(method, 'not-in-train'))} |")
     for name in ("fedmf, negatives=not-in-train", "popularity"):
         title = name.split(",")[0].replace("fedmf", "FedMF")
-        lines.append(f"| {title} | - | - | - | {cell(name)} | - | - |")
-    lines.append("")
-    for method in METHODS:
-        lines += wrapped(verdict(method, hr))
-    by_itself = "FedCA whose devices go on from the mean itself (`own_share = 0`)"
-    lines += ["", f"{by_itself}: {short(hr[PLAIN_MEAN])}." if PLAIN_MEAN in hr else f"{by_itself} was not run yet."]
-    lines += ["", *textwrap.wrap(not_run(hr), 120), ""]
-    ahead = [m for m in METHODS if all(hr[arm(m, "not-in-train")] - other >= EQUAL for other, _ in compared(m, hr))]
-    count = f"{len(ahead) or 'none'} of {len(METHODS)} methods {'is' if len(ahead) < 2 else 'are'}"
+        spending = gigabytes(name) if title == "FedMF" else "-"
+        lines.append(f"| {title} | - | - | - | {cell(name)} | - | - | {spending} |")
+    return lines
+
+
+def part(study):
+    """Returns what the page says of a study, and the methods that are ahead of all that stands beside them."""
+    rows = rows_of(study.csv())
+    hr = {name: round(float(row["mean"]), 3) for (name, figure), row in rows.items() if figure == "hr@10"}
+    spent = {name: float(row["mean"]) for (name, figure), row in rows.items() if figure == BYTES}
+    lines = [f"**{study.title}:**", "", *table(study, hr, spent), ""]
+    arms = {method: [arm(method, *of) for of in JUDGED] for method in study.methods}
+    judged = [method for method in study.methods if all(name in hr for name in arms[method])]
+    for method in judged:
+        lines += wrapped(verdict(study, method, hr))
+    if "fedca" in study.methods:
+        by_itself = "FedCA whose devices go on from the mean itself (`own_share = 0`)"
+        plain = f"{by_itself}: {short(hr[PLAIN_MEAN])}." if PLAIN_MEAN in hr else f"{by_itself} was not run yet."
+        lines += ["", plain]
+    told = not_run(study, hr)
+    lines += ["", *textwrap.wrap(told, 120), ""] if told else [""]
+    leads = {m: min(hr[arm(m, "not-in-train")] - other for other, _ in compared(m, hr)) for m in judged}
+    return lines, [method for method, lead in leads.items() if lead >= study.level]
+
+
+def page_part():
+    """Returns what stands between the two marks."""
+    lines, ahead = [], []
+    for study in STUDIES:
+        of_study, leading = part(study)
+        lines += of_study
+        ahead += leading
+    all_methods = sum(len(study.methods) for study in STUDIES)
+    count = f"{len(ahead) or 'none'} of {all_methods} methods {'is' if len(ahead) < 2 else 'are'}"
     lines.append(f"**Without the leak, {count} ahead of popularity and of every control beside it.**")
     return "\n".join(lines) + "\n"
 
@@ -131,7 +194,7 @@ def main():
     match sys.argv[1:]:
         case ["--check"]:
             if PAGE.read_text() != page():
-                sys.exit(f"{PAGE} is not what {CSV.name} says; write it with {Path(__file__).name}")
+                sys.exit(f"{PAGE} is not what the figures say; write it with {Path(__file__).name}")
             return
         case [] | [_] as folders:
             for folder in folders:
