@@ -278,7 +278,7 @@ fn parameters_that_do_not_fit_are_refused_with_what_stands_in_both() {
     refused(
         "central",
         &["method=\"bpr-mf\"", "dataset.generator.users=30"],
-        &["something for each user", "40 users", "30"],
+        &["knows users by their numbers", "40 users", "30"],
     );
     refused(
         "first",
@@ -326,7 +326,7 @@ fn tables_that_a_server_made_for_users_go_to_no_others() {
         let refused = try_world_over(fewer, dataset).unwrap_err();
         assert_refusal(
             &refused,
-            &[name, "something for each user", "40 users", "30"],
+            &[name, "knows users by their numbers", "40 users", "30"],
         );
     }
 }
