@@ -97,7 +97,7 @@ fn twins<'a>(names: impl Iterator<Item = &'a Cow<'a, str>>) -> Option<&'a str> {
 
 impl Learned {
     /// Describes the parameters of a scenario's method over `dataset`, whose model has this layout and
-    /// whose untrained values this seed. The server may keep something for each user by its number.
+    /// whose untrained values this seed. The server may know users by their numbers.
     pub(crate) fn of(
         scenario: &Scenario,
         dataset: &Dataset,
