@@ -17,7 +17,7 @@ mod bits;
 pub mod blocks;
 pub mod clusters;
 pub mod codec;
-pub mod instruction_sets;
+mod instruction_sets;
 pub mod kernel;
 pub mod layout;
 pub mod least_squares;
@@ -37,6 +37,7 @@ mod tests;
 pub use {
     archive::{Archive, ArchiveReader},
     blocks::{Model, ModelUpdate},
+    instruction_sets::end_of_block,
     layout::{BlockKind, BlockLayout, Layout, ValueType},
     private::Private,
     state::StateVisitor,

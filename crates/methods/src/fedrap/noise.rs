@@ -16,11 +16,10 @@ use super::moving_rows::C;
 use super::parameters::{FedRap, Noise, NoiseAt};
 use crate::OwnNoise;
 use crate::prelude::*;
-use fedrecsim_model::instruction_sets::end_of_block;
 use fedrecsim_model::kernel::{Block as Lanes, LANES, PackedRows};
 use fedrecsim_model::noise::{self, Law};
 use fedrecsim_model::noisy_sum::nearer;
-use fedrecsim_model::per_instruction_set;
+use fedrecsim_model::{end_of_block, per_instruction_set};
 
 /// What a step may be longer than it is measured or shortened to: its differences, the factor, the
 /// products with it and the check of the ends are each rounded by 2^-24 at most.
