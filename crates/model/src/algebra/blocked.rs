@@ -7,6 +7,7 @@
 #![allow(clippy::needless_range_loop)]
 
 use std::cell::RefCell;
+use std::ops::Range;
 
 use ndarray::{ArrayView2, ArrayViewMut2, Axis, s};
 use rayon::prelude::*;
@@ -24,7 +25,7 @@ const STRIPE: usize = 128;
 /// The number of products that are added to a tile while it is in registers.
 const DEPTH: usize = 256;
 
-/// The number of columns of the right factor that are packed at a time.
+/// The number of columns of the right factor that a thread packs at a time.
 const GROUP: usize = 64;
 
 /// The number of multiply-adds from which a product is worth the work of several threads.
@@ -52,7 +53,7 @@ pub(super) enum Part {
     Upper,
 }
 
-/// The memory of one thread for packed blocks, which carries nothing from one product to the next.
+/// Memory for packed blocks, which carries nothing from one product to the next.
 #[derive(Default)]
 struct Blocks {
     left: Vec<Packed>,
@@ -91,58 +92,75 @@ impl<F: Fn(usize) -> usize + Sync> Factors<'_, F> {
         assert_eq!(self.right.nrows(), depth, "the rows of the right factor");
         assert_eq!(target.dim(), (rows, columns), "the shape of the product");
         let mut rows_of_target = slices_of_rows(&mut target);
-        let stripes = rows_of_target.chunks_mut(STRIPE).enumerate();
-        let add = |(number, stripe): (usize, &mut [&mut [f64]])| {
-            BLOCKS.with_borrow_mut(|blocks| {
-                self.add_to_stripe(stripe, number * STRIPE, part, blocks)
-            });
-        };
-        if threads == Threads::One || rows * depth * columns < WORTH_DIVIDING {
-            stripes.for_each(add);
-        } else {
-            stripes.collect::<Vec<_>>().into_par_iter().for_each(add);
+        let is_shared = threads == Threads::Pool && rows * depth * columns >= WORTH_DIVIDING;
+        // While this thread waits it may compute another product, which then makes memory of its own.
+        let mut right = BLOCKS.with_borrow_mut(|blocks| std::mem::take(&mut blocks.right));
+        right.resize(columns.div_ceil(TILE) * depth.min(DEPTH), [0.0; TILE]);
+        for top in (0..depth).step_by(DEPTH) {
+            let inner = top..depth.min(top + DEPTH);
+            let packed = &mut right[..columns.div_ceil(TILE) * inner.len()];
+            let pack = |(number, packed): (usize, &mut [Packed])| {
+                self.pack_group(GROUP * number, &inner, packed);
+            };
+            let group = GROUP / TILE * inner.len();
+            match is_shared {
+                true => packed.par_chunks_mut(group).enumerate().for_each(pack),
+                false => packed.chunks_mut(group).enumerate().for_each(pack),
+            }
+            let packed = &*packed;
+            let add = |(number, stripe): (usize, &mut [&mut [f64]])| {
+                BLOCKS.with_borrow_mut(|blocks| {
+                    let factors = (&mut blocks.left, packed);
+                    self.add_to_stripe(stripe, number * STRIPE, (&inner, part), factors);
+                });
+            };
+            let rows = &mut rows_of_target;
+            match is_shared {
+                true => rows.par_chunks_mut(STRIPE).enumerate().for_each(add),
+                false => rows.chunks_mut(STRIPE).enumerate().for_each(add),
+            }
         }
+        BLOCKS.with_borrow_mut(|blocks| blocks.right = right);
     }
 
-    /// Adds the product to the rows of the target from `above` on.
+    /// Packs the columns of the right factor from `from` on, as many as there is place for.
+    fn pack_group(&self, from: usize, inner: &Range<usize>, packed: &mut [Packed]) {
+        let end = self.right.ncols().min(from + GROUP);
+        let block = self.right.slice(s![inner.clone(), from..end]);
+        let first = |column: usize| (self.first)(from + column).saturating_sub(inner.start);
+        pack_right(&block, first, packed);
+    }
+
+    /// Adds the product of some columns of the left factor with packed rows of the right one to the rows
+    /// of the target from `above` on.
     fn add_to_stripe(
         &self,
         stripe: &mut [&mut [f64]],
         above: usize,
-        part: Part,
-        blocks: &mut Blocks,
+        (inner, part): (&Range<usize>, Part),
+        (left, right): (&mut Vec<Packed>, &[Packed]),
     ) {
-        let (depth, columns) = self.right.dim();
         let rows = above..above + stripe.len();
+        pack_left(&self.left.slice(s![rows, inner.clone()]), self.sign, left);
         // Whole tiles to the left of the diagonal have nothing that counts.
-        let start = match part {
-            Part::Whole => 0,
-            Part::Upper => above / TILE * TILE,
+        let (start, diagonal) = match part {
+            Part::Whole => (0, None),
+            Part::Upper => (above / TILE, Some(above)),
         };
-        for top in (0..depth).step_by(DEPTH) {
-            let inner = top..depth.min(top + DEPTH);
-            let left = self.left.slice(s![rows.clone(), inner.clone()]);
-            pack_left(&left, self.sign, &mut blocks.left);
-            for from in (start..columns).step_by(GROUP) {
-                let group = from..columns.min(from + GROUP);
-                let right = self.right.slice(s![inner.clone(), group.clone()]);
-                let first = |column: usize| (self.first)(from + column).saturating_sub(top);
-                let packed = &mut blocks.right;
-                pack_right(&right, first, packed);
-                for (place, panel) in packed.chunks_exact(inner.len()).enumerate() {
-                    let column = from + TILE * place;
-                    let width = TILE.min(group.end - column);
-                    let skipped = (0..width).map(|c| first(column - from + c)).min();
-                    let panel = Panel {
-                        right: panel,
-                        skipped: skipped.unwrap_or(0).min(inner.len()),
-                        column,
-                        width,
-                    };
-                    let diagonal = (part == Part::Upper).then_some(above);
-                    add_panel(stripe, &blocks.left, panel, diagonal);
-                }
-            }
+        let columns = self.right.ncols();
+        let panels = right.chunks_exact(inner.len()).enumerate();
+        for (number, right) in panels.skip(start) {
+            let column = TILE * number;
+            let width = TILE.min(columns - column);
+            let zeros = (column..column + width).map(&self.first).min();
+            let zeros = zeros.unwrap_or(0).saturating_sub(inner.start);
+            let panel = Panel {
+                right,
+                skipped: zeros.min(inner.len()),
+                column,
+                width,
+            };
+            add_panel(stripe, left, panel, diagonal);
         }
     }
 }
@@ -186,17 +204,8 @@ fn pack_left(block: &ArrayView2<'_, f64>, sign: f64, packed: &mut Vec<Packed>) {
 }
 
 /// Packs a block of the right factor: eight columns side by side, and below them the next eight.
-fn pack_right(
-    block: &ArrayView2<'_, f64>,
-    first: impl Fn(usize) -> usize,
-    packed: &mut Vec<Packed>,
-) {
+fn pack_right(block: &ArrayView2<'_, f64>, first: impl Fn(usize) -> usize, packed: &mut [Packed]) {
     let (depth, columns) = block.dim();
-    packed.clear();
-    packed.resize(columns.div_ceil(TILE) * depth, [0.0; TILE]);
-    if depth == 0 {
-        return;
-    }
     if block.strides()[1] == 1 {
         for (k, row) in block.rows().into_iter().enumerate() {
             let row = row_after_row(row.to_slice());
@@ -236,23 +245,29 @@ per_instruction_set! {
     ) {
         let Panel { right, skipped, column, width } = panel;
         let (depth, right) = (right.len(), &right[skipped..]);
+        // The first column that counts in a row.
+        let start = |row: usize| diagonal.map_or(0, |above| (above + row).saturating_sub(column)).min(width);
         let tiles = stripe.chunks_mut(TILE).zip(left.chunks_exact(depth));
         for (number, (rows, left)) in tiles.enumerate() {
-            let left = &left[skipped..];
-            // The first column that counts in the first row.
-            let start = diagonal.map_or(0, |above| (above + TILE * number).saturating_sub(column));
-            if start >= width {
+            let top = TILE * number;
+            if start(top) == width {
                 break;
             }
             let mut sums = [[0.0; TILE]; TILE];
             for (sums, row) in sums.iter_mut().zip(&*rows) {
-                sums[..width].copy_from_slice(&row[column..column + width]);
+                let row = &row[column..column + width];
+                match row.first_chunk() {
+                    Some(row) => *sums = *row,
+                    None => sums[..width].copy_from_slice(row),
+                }
             }
-            add_products(&mut sums, left, right);
+            add_products(&mut sums, &left[skipped..], right);
             for (r, (sums, row)) in sums.iter().zip(rows).enumerate() {
-                let start = diagonal.map_or(0, |above| (above + TILE * number + r).saturating_sub(column));
-                let start = start.min(width);
-                row[column + start..column + width].copy_from_slice(&sums[start..width]);
+                let (start, row) = (start(top + r), &mut row[column..column + width]);
+                match row.first_chunk_mut() {
+                    Some(row) if start == 0 => *row = *sums,
+                    _ => row[start..].copy_from_slice(&sums[start..width]),
+                }
             }
         }
     }
