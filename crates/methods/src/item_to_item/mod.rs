@@ -12,6 +12,7 @@ use super::prelude::*;
 use super::recency::{self, Recency, sent_weights, weighted_positives};
 use fedrecsim_core::UserId;
 use fedrecsim_data::dataset::OwnData;
+use fedrecsim_model::per_instruction_set;
 
 pub(super) mod ease;
 pub(super) mod itemknn;
@@ -108,15 +109,32 @@ impl<M: ByMatrix> Central for M {
 /// Writes to `scores` the sum over a user's positives of their weight times the element of their
 /// row for each of `items`, in double precision and in the order of the positives.
 fn add_rows(matrix: &Table, (own, weights): (&[u32], &[f64]), items: &[u32], scores: &mut [f32]) {
-    let mut sums = vec![0.0; items.len()];
-    for (&positive, weight) in own.iter().zip(weights) {
-        let row = matrix.row(positive as usize);
-        for (sum, &item) in sums.iter_mut().zip(items) {
-            *sum += weight * f64::from(row[item as usize]);
+    let rows = || {
+        let rows = own.iter().map(|positive| matrix.row(*positive as usize));
+        rows.zip(weights)
+    };
+    let all = matrix.view().ncols();
+    // To add whole rows is faster than to look up more than an eighth of their elements.
+    if items.len() > all / 8 {
+        let mut sums = vec![0.0; all];
+        rows().for_each(|(row, weight)| add_row(&mut sums, *weight, row));
+        for (score, item) in scores.iter_mut().zip(items) {
+            *score = sums[*item as usize] as f32;
+        }
+    } else {
+        for (score, item) in scores.iter_mut().zip(items) {
+            let of_item = rows().map(|(row, weight)| weight * f64::from(row[*item as usize]));
+            *score = of_item.fold(0.0, |sum, value| sum + value) as f32;
         }
     }
-    for (score, sum) in scores.iter_mut().zip(sums) {
-        *score = sum as f32;
+}
+
+per_instruction_set! {
+    /// Adds the weighted elements of a row to `sums`.
+    fn add_row(sums: &mut [f64], weight: f64, row: &[f32]) {
+        for (sum, value) in sums.iter_mut().zip(row) {
+            *sum += weight * f64::from(*value);
+        }
     }
 }
 

@@ -147,6 +147,25 @@ fn a_score_is_the_weighted_sum_over_own_positives() {
     }
 }
 
+/// If this fails, a score depends on how many others are asked for with it.
+#[test]
+fn a_score_is_the_same_among_few_items_and_among_all() {
+    let (mut next, items) = (0.1f32, 40);
+    let matrix = Table::from_fn(TableShape::new(items, items), || {
+        next = (next * 37.0 + 0.3).fract();
+        next - 0.5
+    });
+    let score = |asked: &[u32]| {
+        let mut scores = vec![0.0; asked.len()];
+        add_rows(&matrix, (&[1, 7, 30], &[1.0, 0.3, 0.7]), asked, &mut scores);
+        scores
+    };
+    let all = score(&(0..items as u32).collect::<Vec<_>>());
+    for (item, among_all) in all.iter().enumerate() {
+        assert_eq!(score(&[item as u32])[0].to_bits(), among_all.to_bits());
+    }
+}
+
 /// If this fails, an item keeps other items than the most similar ones, or ties depend on chance.
 #[test]
 fn an_item_keeps_its_most_similar_items() {
