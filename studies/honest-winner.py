@@ -16,10 +16,10 @@
     python3 studies/honest-winner.py --exchange                 first gives every data set of honest-winner-private.toml what
                                                                 was chosen on another one
     python3 studies/honest-winner.py --elsewhere OUT [OUT ...]  first takes the tables of studies with these settings
-    python3 studies/honest-winner.py --track NAME OUT [OUT ...]  first takes what studies with the same settings, at the first
-                                                                cut or without one, have found on another question; with
-                                                                NAME@DATA if --set has named another data set, and with
-                                                                differences of studies with `--compare-to` method=fedtide
+    python3 studies/honest-winner.py --track NAME OUT [OUT ...]  first takes what studies with the same settings at the first
+                                                                cut, or of data without cuts, have found on another
+                                                                question, with differences of studies with
+                                                                `--compare-to` method=fedtide
     python3 studies/honest-winner.py --ours OUT [OUT ...]       first takes what studies of FedTide, its counts, the counts of
                                                                 a server and our older methods have found, each of one data
                                                                 set and with `--compare-to` both of OTHERS
@@ -38,6 +38,8 @@ PRIVATE = REPORTS / "private"
 CHOSEN = HERE / "chosen"
 # Where a data set's settings come from if they are to cost its own users nothing.
 ELSEWHERE = {"amazon": "movietweetings", "movietweetings": "ml-1m", "ml-1m": "amazon"}
+# Studies of data sets that no instant divides.
+WITHOUT_CUTS = {"ml-latest-small": "honest-winner-latest-small.toml", "lastfm-2k": "honest-winner-lastfm-2k.toml"}
 DATA = {
     "amazon": "Amazon Instant Video",
     "movietweetings": "MovieTweetings",
@@ -120,9 +122,10 @@ def take_searches(folders, cut, home=REPORTS):
         order = names(home)
         rows = [row for arm in sorted(arms, key=lambda arm: (order.index(parts(arm)[1]), arm)) for row in arms[arm]]
         write(path, LOGGED, rows)
-    settings = CHOSEN / study_of(home).replace(".toml", "-settings.toml")
+    study = WITHOUT_CUTS.get(min(new)) or study_of(home)
+    settings = CHOSEN / study.replace(".toml", "-settings.toml")
     known = tables(settings.read_text()) if settings.exists() else {}
-    search = f"fedrecsim search studies/{study_of(home)}"
+    search = f"fedrecsim search studies/{study}"
     text = f"# What `{search}` has chosen, by validation alone. The logs are beside this\n# file.\n"
     settings.write_text(text + "".join(f"\n{table}" for _, table in sorted((known | chosen).items())))
 
@@ -219,15 +222,14 @@ def take_codec(codec, folders):
 
 def take_track(track, folders):
     """Takes accuracy of the arms of the first cut, in place of earlier ones of the same method and track."""
-    track, _, data = track.partition("@")
     for folder in map(Path, folders):
         to_fedtide = folder / "summary-against-method=fedtide.csv"
         rows = read(to_fedtide if to_fedtide.exists() else folder / "summary.csv")
         rows = [row for row in rows if row["figure"] == HEADLINE and row["runs"] != "0"]
         if not to_fedtide.exists():
             rows = [row | dict.fromkeys(TO_FEDTIDE, "") for row in rows]
-        new = {(parts(row["arm"])[1], track): row for row in rows if parts(row["arm"])[2] == "0.6"}
-        merge(data or parts(rows[0]["arm"])[0], "track", new, FOUND + TO_FEDTIDE)
+        new = {(parts(row["arm"])[1], track): row for row in rows if parts(row["arm"])[2] in ("0.6", "none")}
+        merge(parts(rows[0]["arm"])[0], "track", new, FOUND + TO_FEDTIDE)
 
 
 def merge(data, of, new, columns):
@@ -256,7 +258,8 @@ def study_of(home):
 def names(home=REPORTS):
     """Returns the methods in the order of the study."""
     axes = tomllib.loads((HERE / study_of(home)).read_text())["axes"]
-    return [value["name"] for axis in axes if axis["name"] == "method" for value in axis["values"]]
+    methods = next(axis["values"] for axis in axes if axis["name"] == "method")
+    return [method if isinstance(method, str) else method["name"] for method in methods]
 
 
 SIGNS = {"users": "", "difference_users": "+"}

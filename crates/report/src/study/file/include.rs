@@ -1,7 +1,7 @@
 //! Reads a study file with those that it includes.
 //!
 //! A file that is included says what the file that includes it does not: its settings and the keys of its
-//! `set` count unless there are others of their names, and so does every other key.
+//! `set` count unless there are others of their names, and so do its axes and every other key.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use include_dir::{Dir, include_dir};
 use toml::{Spanned, Value};
 
-use super::{Faults, OfAll, RawStudy};
+use super::{Faults, OfAll, RawAxis, RawStudy};
 use fedrecsim_core::{Error, Result};
 use fedrecsim_scenario::{Fault, Override, Place, Sources, shipped};
 
@@ -254,7 +254,10 @@ impl RawStudy {
         or(&mut self.chosen, chosen);
         or(&mut self.missing_data, missing_data);
         or_all(&mut self.metrics, metrics);
-        or_all(&mut self.axes, axes);
+        let name = |axis: &Spanned<RawAxis>| axis.as_ref().name.as_ref().clone();
+        let own: Vec<String> = self.axes.iter().map(name).collect();
+        let others = axes.into_iter().filter(|axis| !own.contains(&name(axis)));
+        self.axes.extend(others);
         or_all(&mut self.arms, arms);
         or_all(&mut self.references, references);
     }

@@ -266,6 +266,14 @@ fn an_included_file_says_what_the_other_one_does_not() {
             "codec.uplink=\"rows-f32\""
         ]
     );
+    write(
+        "later.toml",
+        "[[axes]]\nname = \"dropout\"\nkey = \"network.dropout\"\nvalues = [0.1, 0.3]\n\
+         [[axes]]\nname = \"codec\"\nvalues = [{ name = \"dense\" }]\n",
+    );
+    let names = |study: &Study| study.arms.iter().map(|arm| arm.name.clone()).collect();
+    let arms: Vec<String> = names(&load().unwrap());
+    assert_eq!(arms, ["codec=int8, dropout=0.1", "codec=int8, dropout=0.3"]);
     let told = |name: &str, text: &str| {
         write(name, text);
         load().unwrap_err().to_string()
