@@ -278,6 +278,9 @@ pub(crate) struct RunArgs {
     /// Run even if more memory will be needed than there is.
     #[arg(long)]
     pub force: bool,
+    /// Bytes that the run is known to need: if they are free, it is not rehearsed.
+    #[arg(long, hide = true, value_name = "BYTES")]
+    pub known_memory: Option<u64>,
     /// Exit with code 1 unless the result digest begins with these hexadecimal digits (8 suffice).
     ///
     /// The report is written all the same.

@@ -37,6 +37,8 @@ pub(crate) struct Start {
     pub checkpoint_every: u32,
     /// The number of its threads.
     pub threads: usize,
+    /// The memory that its arm is known to need.
+    pub known_bytes: Option<u64>,
     /// The folder with data sets, if it is named.
     pub data_dir: Option<PathBuf>,
 }
@@ -63,6 +65,9 @@ impl Start {
         option("--progress", progress.as_ref());
         if let Some(folder) = &self.data_dir {
             option("--data-dir", folder.as_ref());
+        }
+        if let Some(bytes) = self.known_bytes.filter(|_| !resumes) {
+            words.extend(["--known-memory".into(), bytes.to_string().into()]);
         }
         words
     }
@@ -279,6 +284,7 @@ mod tests {
             seed: 3,
             checkpoint_every: 4,
             threads: 2,
+            known_bytes: Some(5 << 20),
             data_dir: Some("d".into()),
         };
         let command = |start: &Start| parsed(start.words("off")).unwrap();
@@ -290,6 +296,7 @@ mod tests {
             ["codec.uplink={ delta = true }", "seed=3"]
         );
         assert_eq!((run.out, run.overwrite), (Some("o/3".into()), true));
+        assert_eq!((run.known_memory, run.force), (Some(5 << 20), false));
         let words = start.words("off");
         start.to_do = ToDo::BeginAnew;
         assert_eq!(

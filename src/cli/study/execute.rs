@@ -167,7 +167,10 @@ fn waiting(
         id: run,
         name: work.plan.name(run),
         // The number of threads is decided when the run starts.
-        start: work.start(run, to_do, 1),
+        start: Start {
+            known_bytes: known.memory_bytes,
+            ..work.start(run, to_do, 1)
+        },
         memory_bytes: known.memory_bytes.unwrap_or(0),
         // Weights are comparable only if all arms have an estimate.
         weight: match known.round_s.filter(|_| has_times) {

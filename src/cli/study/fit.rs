@@ -14,8 +14,8 @@ use fedrecsim_report::words::counted;
 const BYTES_OF_A_PROCESS: u64 = 16 << 20;
 
 impl OpenStudy<'_> {
-    /// Looks for the ratings files of `arms`, rehearses their first rounds with this many `threads` as a
-    /// run does before it begins, and notes in the record what they take. Without a number of
+    /// Looks for the ratings files of `arms`, rehearses their first rounds with this many `threads`, so
+    /// that their runs need not, and notes in the record what they take. Without a number of
     /// threads, and for arms that have an estimate already, nothing is rehearsed.
     ///
     /// A rehearsal's memory is that of this process with the arm's data, which may hold some of an

@@ -390,6 +390,7 @@ impl<'a> OpenStudy<'a> {
             seed: run.seed,
             checkpoint_every: arguments.checkpoint_every.unwrap_or(every.max(1)),
             threads,
+            known_bytes: None,
             data_dir: arguments.data_dir.clone(),
         }
     }
