@@ -210,6 +210,8 @@ pub(crate) enum Place {
     Privacy,
     /// A study's table of how sparse the shared table is.
     Sparsity,
+    /// A study's table of what newcomers get.
+    Newcomers,
 }
 
 /// A column of a table whose rows are of the type `T`.

@@ -43,6 +43,8 @@ pub(crate) struct Has {
     pub metrics: Vec<String>,
     /// The number of fault rules.
     pub fault_rules: usize,
+    /// After how many ratings newcomers are scored.
+    pub newcomer_ratings: Vec<u32>,
     /// Other things, as `columns.csv` names them.
     pub others: Vec<&'static str>,
 }
@@ -65,6 +67,7 @@ impl Has {
         Self {
             metrics: metrics::columns_of(record),
             fault_rules: record.scenario.faults.len(),
+            newcomer_ratings: Vec::new(),
             others: there.map(|(name, _)| name).collect(),
         }
     }
@@ -74,6 +77,7 @@ impl Has {
         Self {
             metrics: ["test_hr@10", "validation_hr@10"].map(String::from).into(),
             fault_rules: 1,
+            newcomer_ratings: vec![3],
             others: vec![
                 "lists",
                 "energy",
@@ -114,6 +118,9 @@ pub(crate) fn columns(has: &Has, place: Place) -> Vec<Column<'static, Tree>> {
         if line.name.contains("{rule}") {
             let rules = (0..has.fault_rules).map(|rule| rule.to_string());
             all.extend(rules.map(|rule| line.column(&[("rule", &rule)])));
+        } else if line.name.contains("{ratings}") {
+            let numbers = has.newcomer_ratings.iter().map(u32::to_string);
+            all.extend(numbers.map(|number| line.column(&[("ratings", &number)])));
         } else if line.name.contains('{') {
             let column = |name: &String| {
                 let (split, metric) = metrics::of_column(name)?;

@@ -1,5 +1,7 @@
 //! The columns of runs: what the tables of a study show of every run. `columns.csv` lists them.
 
+use std::collections::BTreeMap;
+
 use ciborium::Value as Tree;
 use serde::Serialize;
 
@@ -7,8 +9,9 @@ use super::results::Results;
 use crate::column::{self, Column, Place};
 use crate::read::{SavedReport, SavedRun};
 use crate::record::{ByDirection, SPARSITY_THRESHOLDS};
+use crate::reference::{POPULARITY, RANDOM};
 use crate::rounds::{self, Has, share_column};
-use fedrecsim_sim::outcome::AuditFigures;
+use fedrecsim_sim::outcome::{Accuracy, AuditFigures, Newcomers, Warm};
 
 /// A run that has come to its end, among the results of its study.
 pub(crate) struct Run<'a> {
@@ -34,6 +37,14 @@ struct Row<'a> {
     down_to_selected_round_and_score: Option<f64>,
     guess: Option<AuditFigures>,
     linked_guess: Option<AuditFigures>,
+    /// Newcomers by the study's first metric: by the baseline, after so many ratings, after they came,
+    /// and the others then.
+    newcomers_scored: Option<u64>,
+    newcomers_baseline: Option<f64>,
+    newcomers_after: BTreeMap<String, f64>,
+    newcomers_joined: Option<f64>,
+    newcomers_others: Option<f64>,
+    newcomers_warm: Option<&'a Warm>,
     /// The shares of the averaged table after the last round, by their thresholds.
     averaged: [Option<f64>; SPARSITY_THRESHOLDS.len()],
 }
@@ -54,8 +65,23 @@ impl Run<'_> {
                 let shares = rounds.get(&share_column(above, "averaged"));
                 shares.iter().rev().find_map(|share| *share)
             };
+            let newcomers = run.newcomers.as_ref();
+            let metric = self.results.metrics.first();
+            let by_metric = |accuracy: &Accuracy| accuracy.get(metric?).copied();
+            let after = newcomers.iter().flat_map(|of| &of.after_ratings);
+            let scored = after.clone().map(|of| of.users).max();
+            let after = after.filter_map(|of| Some((of.ratings.to_string(), by_metric(&of.test)?)));
             rounds::tree(&Row {
                 run,
+                newcomers_scored: newcomers
+                    .and_then(|of| Some(of.joined.as_ref()?.users))
+                    .or(scored),
+                newcomers_baseline: newcomers
+                    .and_then(|of| by_metric(of.baselines.get(baseline(of))?)),
+                newcomers_after: after.collect(),
+                newcomers_joined: newcomers.and_then(|of| by_metric(&of.joined.as_ref()?.test)),
+                newcomers_others: newcomers.and_then(|of| by_metric(of.others.as_ref()?)),
+                newcomers_warm: newcomers.and_then(|of| of.warm.as_ref()),
                 down_bytes: run.down_bytes(),
                 unused: ByDirection {
                     up: run.bytes.up.unused(),
@@ -74,12 +100,20 @@ impl Run<'_> {
     }
 }
 
+/// Returns the baseline that knows nothing of newcomers: it can rank for new users, but not new items.
+fn baseline(newcomers: &Newcomers) -> &'static str {
+    match newcomers.items {
+        0 => POPULARITY,
+        _ => RANDOM,
+    }
+}
+
 /// Returns the reference of all columns as Markdown.
 pub fn reference() -> String {
     let mut text = "# Columns\n\nEvery column of the tables of reports and studies. `fedrecsim explain \
                     --columns` prints this file.\nA column that depends on what a run has is there if the run has it: one \
-                    for each metric and split, for each\nrule of `[[faults]]`, for lists, for energy, for the sparsity of the shared \
-                    table, for a third party and for epsilon.\n\n"
+                    for each metric and split, for each\nrule of `[[faults]]`, for each number of ratings of newcomers, for lists, for \
+                    energy, for the sparsity of the\nshared table, for a third party and for epsilon.\n\n"
         .to_owned();
     let without_metrics = Has {
         metrics: Vec::new(),

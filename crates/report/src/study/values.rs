@@ -1,6 +1,8 @@
 //! The values of arms over their seeds: those of every column, their means, and how they differ from
 //! those of the arm that they are compared to.
 
+use std::collections::BTreeSet;
+
 use super::columns::{Run, RunColumn};
 use super::reach::{self, Goal, PERCENTS};
 use super::results::{ArmResults, Results};
@@ -84,8 +86,14 @@ impl Results {
             ("energy", has(|run| run.energy.is_some())),
             ("server energy", has(|run| run.server_energy_j.is_some())),
             ("carbon", has(|run| run.carbon.is_some())),
+            ("newcomers", has(|run| run.newcomers.is_some())),
         ];
+        let newcomers = self.arms.iter().flat_map(ArmResults::reports);
+        let newcomers = newcomers.flat_map(|report| &report.run.newcomers);
+        let after = newcomers.flat_map(|newcomers| &newcomers.after_ratings);
+        let newcomer_ratings: BTreeSet<u32> = after.map(|after| after.ratings).collect();
         Has {
+            newcomer_ratings: newcomer_ratings.into_iter().collect(),
             metrics: names
                 .map(|name| format!("test_{name}"))
                 .chain(validated.map(|name| format!("validation_{name}")))
@@ -256,6 +264,7 @@ impl Results {
 /// Returns the lowest and the highest value that a column can have.
 fn range(column: &RunColumn<'_>) -> [f64; 2] {
     match column.unit {
+        Unit::Accuracy if column.is_in(Place::Newcomers) => [0.0, 1.0],
         Unit::Accuracy => metrics::range(column.name.trim_start_matches("validation-")),
         Unit::Share | Unit::Chance => [0.0, 1.0],
         Unit::Number | Unit::Name => ANY,

@@ -6,6 +6,7 @@ mod courses;
 mod csv;
 mod goals;
 mod head;
+mod newcomers;
 mod page;
 #[cfg(feature = "plots")]
 mod pictures;
@@ -200,6 +201,7 @@ fn document(whole: &Whole<'_>, pictures: &[&str]) -> Document {
     blocks.extend(published::blocks(results, names));
     let has_run = results.counts()[0] > 0;
     blocks.extend(sparsity::blocks(results, names));
+    blocks.extend(newcomers::blocks(results, names));
     blocks.extend(savings::blocks(results, names));
     if has_run {
         blocks.extend(costs(results, names));
