@@ -16,10 +16,10 @@
     python3 studies/honest-winner.py --exchange                 first gives every data set of honest-winner-private.toml what
                                                                 was chosen on another one
     python3 studies/honest-winner.py --elsewhere OUT [OUT ...]  first takes the tables of studies with these settings
-    python3 studies/honest-winner.py --track NAME OUT [OUT ...]  first takes what studies with the same settings at the first
-                                                                cut, or of data without cuts, have found on another
-                                                                question, with differences of studies with
-                                                                `--compare-to` method=fedtide
+    python3 studies/honest-winner.py --track NAME OUT [OUT ...]  first takes what studies with the same settings, at the first
+                                                                cut, have found on another question, with differences of
+                                                                studies with `--compare-to` method=fedtide
+    python3 studies/honest-winner.py --without-cuts OUT [OUT ...]  first takes the tables of studies of data without cuts
     python3 studies/honest-winner.py --ours OUT [OUT ...]       first takes what studies of FedTide, its counts, the counts of
                                                                 a server and our older methods have found, each of one data
                                                                 set and with `--compare-to` both of OTHERS
@@ -39,7 +39,7 @@ CHOSEN = HERE / "chosen"
 # Where a data set's settings come from if they are to cost its own users nothing.
 ELSEWHERE = {"amazon": "movietweetings", "movietweetings": "ml-1m", "ml-1m": "amazon"}
 # Studies of data sets that no instant divides.
-WITHOUT_CUTS = {"ml-latest-small": "honest-winner-latest-small.toml", "lastfm-2k": "honest-winner-lastfm-2k.toml"}
+WITHOUT_CUTS = {"ml-latest-small": "honest-winner-latest-small.toml"}
 DATA = {
     "amazon": "Amazon Instant Video",
     "movietweetings": "MovieTweetings",
@@ -122,12 +122,16 @@ def take_searches(folders, cut, home=REPORTS):
         order = names(home)
         rows = [row for arm in sorted(arms, key=lambda arm: (order.index(parts(arm)[1]), arm)) for row in arms[arm]]
         write(path, LOGGED, rows)
-    study = WITHOUT_CUTS.get(min(new)) or study_of(home)
-    settings = CHOSEN / study.replace(".toml", "-settings.toml")
-    known = tables(settings.read_text()) if settings.exists() else {}
-    search = f"fedrecsim search studies/{study}"
-    text = f"# What `{search}` has chosen, by validation alone. The logs are beside this\n# file.\n"
-    settings.write_text(text + "".join(f"\n{table}" for _, table in sorted((known | chosen).items())))
+    by_study = {}
+    for arm, table in chosen.items():
+        study = study_of(home) if home != REPORTS else WITHOUT_CUTS.get(parts(arm)[0], study_of(home))
+        by_study.setdefault(study, {})[arm] = table
+    for study, found in by_study.items():
+        settings = CHOSEN / study.replace(".toml", "-settings.toml")
+        known = tables(settings.read_text()) if settings.exists() else {}
+        search = f"fedrecsim search studies/{study}"
+        text = f"# What `{search}` has chosen,\n# by validation alone. The logs are in reports/honest-winner.\n"
+        settings.write_text(text + "".join(f"\n{table}" for _, table in sorted((known | found).items())))
 
 
 def tables(text):
@@ -149,6 +153,13 @@ def take_studies(folders):
         runs = sorted(folder.glob("runs/*method=popularity,*/1/run.json"))
         splits = [split(json.loads(run.read_text())) for run in runs]
         write(REPORTS / data / "splits.csv", list(splits[0]), splits)
+
+
+def take_without_cuts(folders):
+    """Takes what the page shows of studies of data without cuts, each of one data set."""
+    for folder in map(Path, folders):
+        rows = [row for row in read(folder / "pooled.csv") if row["runs"] != "0" and row["figure"] in (HEADLINE, "hr@10")]
+        write(REPORTS / parts(rows[0]["arm"])[0] / "without-cuts.csv", KEPT, rows)
 
 
 def take_more(folders):
@@ -228,7 +239,7 @@ def take_track(track, folders):
         rows = [row for row in rows if row["figure"] == HEADLINE and row["runs"] != "0"]
         if not to_fedtide.exists():
             rows = [row | dict.fromkeys(TO_FEDTIDE, "") for row in rows]
-        new = {(parts(row["arm"])[1], track): row for row in rows if parts(row["arm"])[2] in ("0.6", "none")}
+        new = {(parts(row["arm"])[1], track): row for row in rows if parts(row["arm"])[2] == "0.6"}
         merge(parts(rows[0]["arm"])[0], "track", new, FOUND + TO_FEDTIDE)
 
 
@@ -375,6 +386,21 @@ def found(data):
     return page
 
 
+def without_cuts():
+    """Returns the tables of data sets without cuts, the method with the highest figure first."""
+    page = []
+    for data in WITHOUT_CUTS:
+        if not (REPORTS / data / "without-cuts.csv").exists():
+            continue
+        rows = table(data, "without-cuts.csv")
+        of_methods = {method: row for (method, _, figure), row in rows.items() if figure == HEADLINE}
+        page += [f"\n### {DATA[data]}\n", "| method | NDCG@10 | minus popularity | HR@10 |", "|---|---:|---:|---:|"]
+        for method, row in sorted(of_methods.items(), key=lambda item: -float(item[1]["mean"])):
+            own = of_users(row) + ("" if row["runs"] == "2" else f"; {row['runs']} of 2 seeds")
+            page.append(f"| {method} | {own} | {difference(row)} | {number(rows[(method, '', 'hr@10')]['mean'])} |")
+    return page
+
+
 def claims(studied, other):
     """Returns the table of how far our methods are ahead of another one."""
     tables = [table(data, against(other)) for data in studied]
@@ -487,9 +513,11 @@ def size(count):
 
 def figure(place):
     """Returns the figure of all cuts that a place in the text names: {DATA: METHOD}, {private/DATA: METHOD, EPSILON} with
-    noise, {TRACK/DATA: METHOD} of another question, or {DATA: METHOD - OTHER} for a difference to FedTide, FedMF or decayed popularity (decay)."""
+    noise, {TRACK/DATA: METHOD} of another question, {uncut/DATA: METHOD} of data without cuts, or {DATA: METHOD - OTHER} for a difference to FedTide, FedMF or decayed popularity (decay)."""
     data, method = place.groups()
     of, _, data = data.rpartition("/")
+    if of == "uncut":
+        return number(table(data, "without-cuts.csv")[(method, "", HEADLINE)]["mean"])
     if of == "private":
         return of_users(table(data, "pooled.csv", PRIVATE)[(method, "", HEADLINE)])
     if of:
@@ -519,6 +547,7 @@ def pages():
         "private": private(),
         "elsewhere": private("elsewhere.csv"),
         "tracks": beside("track", TRACKS, of_users),
+        "without-cuts": without_cuts(),
         "searched": searched(),
     }
     for name, lines in parts_of_page.items():
@@ -553,6 +582,8 @@ def main():
         take_ours(arguments[1:])
     elif arguments[:1] == ["--codec"]:
         take_codec(arguments[1], arguments[2:])
+    elif arguments[:1] == ["--without-cuts"]:
+        take_without_cuts(arguments[1:])
     elif arguments[:1] == ["--track"]:
         take_track(arguments[1], arguments[2:])
     for target, text in pages().items():
