@@ -109,22 +109,25 @@ impl<M: ByMatrix> Central for M {
 /// Writes to `scores` the sum over a user's positives of their weight times the element of their
 /// row for each of `items`, in double precision and in the order of the positives.
 fn add_rows(matrix: &Table, (own, weights): (&[u32], &[f64]), items: &[u32], scores: &mut [f32]) {
-    let rows = || {
-        let rows = own.iter().map(|positive| matrix.row(*positive as usize));
-        rows.zip(weights)
-    };
     let all = matrix.view().ncols();
-    // To add whole rows is faster than to look up more than an eighth of their elements.
+    let rows = own.iter().map(|positive| matrix.row(*positive as usize));
+    let rows = rows.zip(weights);
+    // Whole rows are added by vector operations, single elements are looked up one by one.
     if items.len() > all / 8 {
         let mut sums = vec![0.0; all];
-        rows().for_each(|(row, weight)| add_row(&mut sums, *weight, row));
+        rows.for_each(|(row, weight)| add_row(&mut sums, *weight, row));
         for (score, item) in scores.iter_mut().zip(items) {
             *score = sums[*item as usize] as f32;
         }
     } else {
-        for (score, item) in scores.iter_mut().zip(items) {
-            let of_item = rows().map(|(row, weight)| weight * f64::from(row[*item as usize]));
-            *score = of_item.fold(0.0, |sum, value| sum + value) as f32;
+        let mut sums = vec![0.0; items.len()];
+        for (row, weight) in rows {
+            for (sum, item) in sums.iter_mut().zip(items) {
+                *sum += weight * f64::from(row[*item as usize]);
+            }
+        }
+        for (score, sum) in scores.iter_mut().zip(sums) {
+            *score = sum as f32;
         }
     }
 }
