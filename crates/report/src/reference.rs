@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use fedrecsim_sim::outcome::SplitAccuracy;
+use fedrecsim_sim::outcome::{Newcomers, SplitAccuracy};
 
 use crate::metrics;
 
@@ -12,6 +12,15 @@ pub(crate) const POPULARITY: &str = "popularity";
 
 /// The baseline that is chance alone.
 pub(crate) const RANDOM: &str = "random";
+
+/// Returns the name of the baseline that knows nothing of newcomers: popularity can rank for new users,
+/// and only chance ranks new items.
+pub(crate) fn of_newcomers(newcomers: &Newcomers) -> &'static str {
+    match newcomers.items {
+        0 => POPULARITY,
+        _ => RANDOM,
+    }
+}
 
 /// Returns the name of the baseline that a metric of runs with these baselines is held against:
 /// popularity, or the best one in the mean where popularity has no such metric; `None` if no

@@ -6,7 +6,7 @@ use crate::document::{Block, Columns};
 use crate::frame::Frame;
 use crate::metrics;
 use crate::record::{Accuracy, RunRecord};
-use crate::reference::{POPULARITY, RANDOM};
+use crate::reference::of_newcomers;
 use crate::words::{self, counted};
 use fedrecsim_sim::outcome::Newcomers;
 
@@ -24,8 +24,8 @@ struct Words {
     count: &'static str,
     others: &'static str,
     own: &'static str,
-    /// The baseline that knows nothing of newcomers, and what it is called.
-    baseline: (&'static str, &'static str),
+    /// What the baseline is called.
+    baseline: &'static str,
     with: &'static str,
 }
 
@@ -34,7 +34,7 @@ const OF_USERS: Words = Words {
     count: "number",
     others: "all others",
     own: "newcomers",
-    baseline: (POPULARITY, "newcomers, by popularity among the others"),
+    baseline: "newcomers, by popularity among the others",
     with: "after",
 };
 
@@ -43,7 +43,7 @@ const OF_ITEMS: Words = Words {
     count: "users who look for one",
     others: "items from the start",
     own: "new items",
-    baseline: (RANDOM, "new items, by chance"),
+    baseline: "new items, by chance",
     with: "with",
 };
 
@@ -118,7 +118,7 @@ fn lines<'r>((record, rounds): (&'r RunRecord, &Frame), found: &'r Newcomers) ->
             accuracy: &before.others,
         });
     }
-    let (baseline, name) = words.baseline;
+    let (baseline, name) = (of_newcomers(found), words.baseline);
     let accuracy = found.baselines.get(baseline).filter(|_| evaluated > 0);
     lines.extend(accuracy.map(|accuracy| Line {
         who: name.to_owned(),
@@ -210,6 +210,7 @@ mod tests {
     use fedrecsim_sim::outcome::{AfterRatings, BeforeJoin, Joined, Warm};
 
     use super::*;
+    use crate::reference::{POPULARITY, RANDOM};
     use crate::run::document;
     use crate::tests::records as sample;
 

@@ -9,9 +9,9 @@ use super::results::Results;
 use crate::column::{self, Column, Place};
 use crate::read::{SavedReport, SavedRun};
 use crate::record::{ByDirection, SPARSITY_THRESHOLDS};
-use crate::reference::{POPULARITY, RANDOM};
+use crate::reference::of_newcomers;
 use crate::rounds::{self, Has, share_column};
-use fedrecsim_sim::outcome::{Accuracy, AuditFigures, Newcomers, Warm};
+use fedrecsim_sim::outcome::{Accuracy, AuditFigures, Warm};
 
 /// A run that has come to its end, among the results of its study.
 pub(crate) struct Run<'a> {
@@ -77,7 +77,7 @@ impl Run<'_> {
                     .and_then(|of| Some(of.joined.as_ref()?.users))
                     .or(scored),
                 newcomers_baseline: newcomers
-                    .and_then(|of| by_metric(of.baselines.get(baseline(of))?)),
+                    .and_then(|of| by_metric(of.baselines.get(of_newcomers(of))?)),
                 newcomers_after: after.collect(),
                 newcomers_joined: newcomers.and_then(|of| by_metric(&of.joined.as_ref()?.test)),
                 newcomers_others: newcomers.and_then(|of| by_metric(of.others.as_ref()?)),
@@ -97,14 +97,6 @@ impl Run<'_> {
                 averaged: SPARSITY_THRESHOLDS.map(last_share),
             })
         })
-    }
-}
-
-/// Returns the baseline that knows nothing of newcomers: it can rank for new users, but not new items.
-fn baseline(newcomers: &Newcomers) -> &'static str {
-    match newcomers.items {
-        0 => POPULARITY,
-        _ => RANDOM,
     }
 }
 
