@@ -1,17 +1,28 @@
 //! Reads the blocks of a model as one flat slice, and writes them.
 
-use fedrecsim_model::{Layout, Model, Table};
+use fedrecsim_model::{BlockLayout, Layout, Model, Table};
 
 /// Makes a model of this layout from flat values, which have those of one block after the other.
 ///
 /// # Panics
-/// If there are other values than the layout has, which is a defect of the method.
+/// If there are fewer values than the layout has, which is a defect of the method.
 pub(super) fn model(layout: Layout, values: &[f32]) -> Model {
-    let shapes = layout.blocks().iter().map(|block| block.shape);
-    let tables: Vec<Table> = shapes.map(Table::zeros).collect();
-    let mut model = Model::of_tables(layout, tables);
-    set(&mut model, 0, values);
-    model
+    let tables = tables(layout.blocks(), values);
+    Model::of_tables(layout, tables)
+}
+
+/// Makes the tables of these blocks from flat values.
+///
+/// # Panics
+/// If there are fewer values than these blocks have.
+pub(super) fn tables(blocks: &[BlockLayout], values: &[f32]) -> Vec<Table> {
+    let mut rest = values;
+    let table = |block: &BlockLayout| {
+        let (of_block, others) = rest.split_at(block.shape.values());
+        rest = others;
+        Table::new(block.shape, of_block.to_vec())
+    };
+    blocks.iter().map(table).collect()
 }
 
 /// Replaces the values of the blocks from `first` on by those of a flat slice.

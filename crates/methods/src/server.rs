@@ -122,6 +122,12 @@ pub trait PersonalDownloads: Send + Sync + Debug {
     fn downloads(&self, users: &[UserId]) -> Result<Vec<Model>> {
         users.iter().map(|user| self.download(*user)).collect()
     }
+
+    /// Returns whether every download has all blocks of its user's layout. Its length may then be
+    /// known before it is made.
+    fn has_all_blocks(&self) -> bool {
+        false
+    }
 }
 
 /// Describes one of the updates that a step consists of.
@@ -137,7 +143,8 @@ pub struct Contribution<'a> {
     /// The update, as decoded from the frame.
     pub update: &'a ModelUpdate,
     /// The model b that the sender received and started from. Rows that the update leaves out refer
-    /// to it.
+    /// to it. It has no blocks where each sender has a download of its own and sends statistics
+    /// alone.
     pub received: &'a Model,
     /// The model before the downlink's codec encoded it, or `None` if `received` has the same bits.
     pub intended: Option<&'a Model>,

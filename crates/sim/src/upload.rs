@@ -80,7 +80,7 @@ impl Upload {
         layout: &Layout,
         world: &World,
     ) -> Result<Option<Self>> {
-        let Some(parts) = codec::parts_ahead(&world.uplink, update, layout) else {
+        let Some(parts) = codec::parts_ahead(&world.uplink, layout, &update.scalars) else {
             return Ok(None);
         };
         if parts.total() < POSTPONED_FROM * held_bytes(update) {

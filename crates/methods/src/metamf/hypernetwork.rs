@@ -6,12 +6,15 @@ use crate::network;
 use crate::prelude::*;
 use crate::server::PersonalDownloads;
 use fedrecsim_model::neural::dense::{add_scaled, backward_output, dot, multiply};
-use fedrecsim_model::neural::{Layer, PerceptronBuffers};
+use fedrecsim_model::neural::{Layer, PerceptronBuffers, SampleMatrix};
 use std::borrow::Cow;
 use std::ops::Range;
 
 /// The number of users that are generated or back-propagated at a time, one in each lane.
 pub(crate) const GROUP: usize = fedrecsim_model::kernel::LANES;
+
+/// The number of items whose rows are made at a time, for one user after another.
+const ITEMS_OF_A_PIECE: usize = 64;
 
 /// Describes the networks of the server, whose parameters stand in one flat slice: the user
 /// embeddings, the memory, then the three heads.
@@ -141,6 +144,13 @@ pub(crate) struct Gradients {
     pub of_network: Vec<f32>,
 }
 
+/// Returns these features of a sample.
+fn features_of(matrix: &SampleMatrix, sample: usize, features: Range<usize>) -> Vec<f32> {
+    let mut values = vec![0.0; features.len()];
+    matrix.read_features(sample, features.start, &mut values);
+    values
+}
+
 /// Holds the networks of the server.
 #[derive(Clone, Debug)]
 pub(crate) struct HyperNetwork {
@@ -162,6 +172,10 @@ impl PersonalDownloads for HyperNetwork {
     fn downloads(&self, users: &[UserId]) -> Result<Vec<Model>> {
         let groups = users.chunks(GROUP);
         Ok(groups.flat_map(|group| self.generate(group)).collect())
+    }
+
+    fn has_all_blocks(&self) -> bool {
+        true
     }
 }
 
@@ -200,20 +214,39 @@ impl HyperNetwork {
         });
         let made = s.made().into_iter().map(|block| block.layout);
         let layout = Layout::new(made.collect());
-        let one = |lane| {
-            let [first, second, factors] = [0, 1, 2].map(|head| {
-                let mut outputs = vec![0.0; s.outputs(head)];
-                let (of_head, _) = heads[head].outputs_and_gradient();
-                of_head.read_sample(lane, &mut outputs);
-                outputs
-            });
-            let (left, right) = factors.split_at(s.items * s.rank);
-            let mut values = vec![0.0; s.items * s.dimension];
-            multiply(left, right, s.rank, &mut values);
-            values.extend([first, second].concat());
-            network::model(layout.clone(), &values)
+        let (of_items, of_network) = layout.blocks().split_at(1);
+        let [first, second, factors] = heads.each_mut().map(|head| head.outputs_and_gradient().0);
+        let tables = self.item_tables(factors, group.len());
+        let one = |(lane, values): (usize, Vec<f32>)| {
+            let of_head = |matrix, head| features_of(matrix, lane, 0..s.outputs(head));
+            let network = [of_head(first, 0), of_head(second, 1)].concat();
+            let mut tables = network::tables(of_network, &network);
+            tables.insert(0, Table::new(of_items[0].shape, values));
+            Model::of_tables(layout.clone(), tables)
         };
-        (0..group.len()).map(one).collect()
+        tables.into_iter().enumerate().map(one).collect()
+    }
+
+    /// Returns the values of the item table E = A B of each user of a group, whose A and B are the
+    /// features of a sample. The samples stand side by side, so that a piece of all is read while
+    /// it is in the cache.
+    fn item_tables(&self, factors: &SampleMatrix, users: usize) -> Vec<Vec<f32>> {
+        let s = &self.shape;
+        let right = s.items * s.rank..s.outputs(2);
+        let bases = (0..users).map(|lane| features_of(factors, lane, right.clone()));
+        let bases = Vec::from_iter(bases);
+        let empty = |_| Vec::with_capacity(s.items * s.dimension);
+        let mut tables: Vec<Vec<f32>> = (0..users).map(empty).collect();
+        for first in (0..s.items).step_by(ITEMS_OF_A_PIECE) {
+            let end = s.items.min(first + ITEMS_OF_A_PIECE);
+            for (lane, (values, basis)) in tables.iter_mut().zip(&bases).enumerate() {
+                let left = features_of(factors, lane, first * s.rank..end * s.rank);
+                let known = values.len();
+                values.resize(end * s.dimension, 0.0);
+                multiply(&left, basis, s.rank, &mut values[known..]);
+            }
+        }
+        tables
     }
 
     /// Back-propagates the contributions of `group` (at most sixteen) through the present networks,

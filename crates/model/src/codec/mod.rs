@@ -181,7 +181,7 @@ pub use writer::{FrameWriter, parts_ahead};
 use reader::FrameReader;
 
 use crate::blocks::{ModelUpdate, Scalars};
-use crate::layout::Layout;
+use crate::layout::{BlockLayout, Layout};
 use crate::table::{Table, TableShape, TableUpdate, VALUE_BYTES};
 use fedrecsim_core::error::{Error, Result};
 use fedrecsim_core::rng::Streams;
@@ -327,10 +327,10 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
         false
     }
 
-    /// Returns the number of bytes that the values of `update` take in a frame, if that is known
-    /// without encoding it and the frame has no index. A codec that remembers or draws anything
-    /// returns `None`, which is the default.
-    fn value_bytes_ahead(&self, _update: &TableUpdate) -> Option<u64> {
+    /// Returns the number of bytes that the values of any update of `block` take in a frame, if that
+    /// is the same for all of them and the frame has no index. A codec that remembers or draws
+    /// anything returns `None`, which is the default.
+    fn value_bytes_ahead(&self, _block: &BlockLayout) -> Option<u64> {
         None
     }
 

@@ -21,7 +21,7 @@ use super::reader::{CheckedBlock, OpenedBlock};
 use super::writer::FrameWriter;
 use super::{BlockContext, Codec, bitmap};
 use crate::bits::ones;
-use crate::layout::ValueType;
+use crate::layout::{BlockLayout, ValueType};
 use crate::table::{RowSet, Table, TableUpdate};
 use fedrecsim_core::error::Result;
 use fedrecsim_scenario::CodecName;
@@ -71,9 +71,9 @@ impl Codec for CodecName {
         }
     }
 
-    fn value_bytes_ahead(&self, update: &TableUpdate) -> Option<u64> {
-        (*self == Self::DenseF32)
-            .then(|| (update.shape.values() * update.value_type.bytes()) as u64)
+    fn value_bytes_ahead(&self, block: &BlockLayout) -> Option<u64> {
+        let bytes = block.shape.values() * block.value_type.bytes();
+        (*self == Self::DenseF32).then_some(bytes as u64)
     }
 
     fn decode_block(&self, block: &OpenedBlock<'_>, _base: Option<&Table>) -> Result<TableUpdate> {

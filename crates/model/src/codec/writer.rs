@@ -5,7 +5,7 @@ use super::frame::{
     put_checksum,
 };
 use super::{BlockCodecs, Frame, FrameParts};
-use crate::blocks::{ModelUpdate, Scalars, Utility};
+use crate::blocks::{Scalars, Utility};
 use crate::layout::Layout;
 use fedrecsim_core::memory;
 
@@ -126,20 +126,15 @@ impl FrameWriter {
     }
 }
 
-/// Returns the bytes that the frame of `update` would have, by purpose; `None` if that shows only
-/// when it is encoded.
-pub fn parts_ahead(
-    codecs: &BlockCodecs,
-    update: &ModelUpdate,
-    layout: &Layout,
-) -> Option<FrameParts> {
-    let start = FrameWriter::new(layout, &update.scalars);
-    let scalars = start.bytes.len() - start.header;
-    let mut values = scalars as u64;
-    for (update, block) in update.blocks.iter().zip(layout.blocks()) {
-        values += codecs.of_block(block).value_bytes_ahead(update)?;
+/// Returns the bytes that the frame of any update of `layout` with these scalars has, by purpose;
+/// `None` if that shows only when one is encoded.
+pub fn parts_ahead(codecs: &BlockCodecs, layout: &Layout, scalars: &Scalars) -> Option<FrameParts> {
+    let start = FrameWriter::new(layout, scalars);
+    let mut values = (start.bytes.len() - start.header) as u64;
+    for block in layout.blocks() {
+        values += codecs.of_block(block).value_bytes_ahead(block)?;
     }
-    let header = start.header + update.blocks.len() * HEADER_BYTES;
+    let header = start.header + layout.blocks().len() * HEADER_BYTES;
     Some(FrameParts {
         header: header as u64,
         index: 0,

@@ -248,8 +248,21 @@ per_instruction_set! {
             .chunks_exact_mut(columns)
             .zip(left.chunks_exact(inner))
         {
-            for (factor, basis) in factors.iter().zip(right.chunks_exact(columns)) {
-                for (value, basis) in row.iter_mut().zip(basis) {
+            let (blocks, rest) = row.as_chunks_mut::<LANES>();
+            let bases = || factors.iter().zip(right.chunks_exact(columns));
+            for (number, block) in blocks.iter_mut().enumerate() {
+                // The sums stay in a register until all factors are in them.
+                let mut sums = *block;
+                for (factor, basis) in bases() {
+                    for (sum, basis) in sums.iter_mut().zip(&basis[LANES * number..]) {
+                        *sum += factor * basis;
+                    }
+                }
+                *block = sums;
+            }
+            let from = columns - rest.len();
+            for (factor, basis) in bases() {
+                for (value, basis) in rest.iter_mut().zip(&basis[from..]) {
                     *value += factor * basis;
                 }
             }

@@ -65,11 +65,16 @@ impl SampleMatrix {
     /// Reads all features of `sample` into `values`.
     #[inline]
     pub fn read_sample(&self, sample: usize, values: &mut [f32]) {
-        let start = sample / LANES * self.features;
-        for (value, block) in values
-            .iter_mut()
-            .zip(&self.blocks[start..start + self.features])
-        {
+        let count = values.len().min(self.features);
+        self.read_features(sample, 0, &mut values[..count]);
+    }
+
+    /// Reads as many features of `sample` as `values` has, from the feature `first` on.
+    #[inline]
+    pub fn read_features(&self, sample: usize, first: usize, values: &mut [f32]) {
+        let start = sample / LANES * self.features + first;
+        let blocks = &self.blocks[start..start + values.len()];
+        for (value, block) in values.iter_mut().zip(blocks) {
             *value = block.0[sample % LANES];
         }
     }
@@ -93,6 +98,8 @@ mod tests {
             for sample in 0..samples {
                 let mut read = vec![0.0; features];
                 matrix.read_sample(sample, &mut read);
+                assert_eq!(read, values(sample));
+                matrix.read_features(sample, 1, &mut read[1..]);
                 assert_eq!(read, values(sample));
             }
             let sum: f32 = matrix.blocks.iter().flat_map(|block| block.0).sum();

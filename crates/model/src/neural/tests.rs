@@ -340,3 +340,22 @@ fn an_output_is_back_propagated_as_by_the_single_kernels() {
         );
     }
 }
+
+/// If this fails, a product of matrices has other sums, or goes through them in another order.
+#[test]
+fn a_product_of_matrices_has_the_bits_of_plain_sums() {
+    for (rows, inner, columns) in [(3, 8, 32), (5, 3, 19), (1, 7, 5), (4, 1, 16)] {
+        let value = |place: usize| ((place * 7919) % 1000) as f32 * 0.013 - 6.1;
+        let left = Vec::from_iter((0..rows * inner).map(value));
+        let right = Vec::from_iter((0..inner * columns).map(|place| value(place + 17)));
+        let mut product = Vec::from_iter((0..rows * columns).map(|place| value(place + 5)));
+        let mut plain = product.clone();
+        for (place, sum) in plain.iter_mut().enumerate() {
+            for i in 0..inner {
+                *sum += left[place / columns * inner + i] * right[i * columns + place % columns];
+            }
+        }
+        dense::multiply(&left, &right, inner, &mut product);
+        assert_eq!(product, plain, "{rows} x {inner} x {columns}");
+    }
+}

@@ -76,11 +76,7 @@ enum WaysToVersion {
 
 impl Content {
     fn nothing() -> Self {
-        Self::Nothing(Received {
-            model: Model::none(),
-            intended: None,
-            frame_bytes: 0,
-        })
+        Self::Nothing(Received::nothing())
     }
 
     fn held(frame: Frame, intended: Option<Model>, is_shared: bool) -> Self {
@@ -102,6 +98,17 @@ pub(crate) struct Received {
     pub intended: Option<Model>,
     /// The size of the frame in bytes.
     pub frame_bytes: u64,
+}
+
+impl Received {
+    /// Makes what has no blocks.
+    pub(crate) fn nothing() -> Self {
+        Self {
+            model: Model::none(),
+            intended: None,
+            frame_bytes: 0,
+        }
+    }
 }
 
 impl Download {

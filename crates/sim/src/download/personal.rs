@@ -9,7 +9,8 @@ use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::{Error, Result, UserId};
 use fedrecsim_methods::server::PersonalDownloads;
 use fedrecsim_methods::{Class, Classes};
-use fedrecsim_model::codec::{Frame, FrameKind, FrameParts, Randomness};
+use fedrecsim_model::blocks::Scalars;
+use fedrecsim_model::codec::{self, Frame, FrameKind, FrameParts, Randomness};
 use fedrecsim_model::{Layout, Model};
 
 /// The number of users whose downloads are made together, which may be less work than one after
@@ -164,8 +165,16 @@ impl Download {
 
     /// Returns the bytes of the frame of `user` by purpose.
     pub(super) fn parts_of_one(&self, personal: &Personal, user: UserId) -> Result<FrameParts> {
+        let ahead = || {
+            let whole = personal.layout_for(user);
+            let has_all = personal.downloads.has_all_blocks();
+            let layout = whole.beginning(whole.blocks().len()).filter(|_| has_all)?;
+            codec::parts_ahead(&self.codecs, &layout, &Scalars::default())
+        };
         let known = lock(&personal.recent).parts.get(&user).copied();
-        known.map_or_else(|| Ok(self.made_for(personal, user)?.frame.parts), Ok)
+        known
+            .or_else(ahead)
+            .map_or_else(|| Ok(self.made_for(personal, user)?.frame.parts), Ok)
     }
 
     /// Returns what `user` receives.

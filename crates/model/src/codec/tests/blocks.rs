@@ -137,7 +137,7 @@ proptest! {
             let parts = frame.parts;
             prop_assert_eq!(parts.header + parts.index + parts.values, frame.bytes.len() as u64);
             prop_assert_eq!(parts.header as usize, super::super::frame::FRAME_HEADER_BYTES + 6 * HEADER_BYTES);
-            let ahead = parts_ahead(&BlockCodecs::every(name), &update, &layout);
+            let ahead = parts_ahead(&BlockCodecs::every(name), &layout, &update.scalars);
             prop_assert_eq!(ahead, (name == CodecName::DenseF32).then_some(parts), "the length that is announced");
             let decoded = BlockCodecs::every(name).decode(&frame.bytes, &layout, &Model::none()).unwrap();
             prop_assert_eq!(decoded.scalars, update.scalars);
