@@ -22,7 +22,7 @@ POOLS, SERVERS = ("unrated", "symmetric", "not-in-train"), ("its own", "none", "
 JUDGED = [("unrated",), ("unrated", "none"), ("not-in-train",), ("not-in-train", "none"), ("not-in-train", "mean")]
 PLAIN_MEAN = "fedca, own_share=0, negatives=not-in-train, server=mean"
 BYTES = "bytes_to_95_percent_of_own_best"
-FIGURES, COLUMNS = ("hr@10", "ndcg@10", BYTES), ("arm", "figure", "runs", "mean", "interval_low", "interval_high")
+FIGURES, COLUMNS = ("hr@10", "ndcg@10", BYTES), ("arm", "seed", "figure", "value")
 
 
 @dataclass
@@ -41,11 +41,21 @@ class Study:
         """Returns whether an arm is of a method of this study."""
         return any(arm.startswith((f"method={method},", f"{method}, own_share")) for method in self.methods)
 
-    def against(self, value, other, name):
-        """Says how a figure stands to another one. Both are rounded, so that differences are those of the page."""
-        if abs(value - other) < self.level:
-            return f"level with {name} ({short(other)})"
-        return f"{short(abs(value - other))} {'more' if value > other else 'less'} than {name} ({short(other)})"
+    def lead(self, own, other):
+        """Returns how far the figures of an arm are ahead of another's, or 0 if no difference is shown: none as large
+        as this many users can show, or not the same sign in every seed that both have. Means are rounded, so that
+        differences are those of the page."""
+        seeds = own.keys() & other.keys()
+        lead = mean(own) - mean(other)
+        is_same = all((own[seed] - other[seed]) * lead > 0 for seed in seeds)
+        return lead if abs(lead) >= self.level and is_same else 0
+
+    def against(self, own, other, name):
+        """Says how the figures of an arm stand to another's."""
+        lead = self.lead(own, other)
+        if not lead:
+            return f"level with {name} ({short(mean(other))})"
+        return f"{short(abs(lead))} {'more' if lead > 0 else 'less'} than {name} ({short(mean(other))})"
 
 
 STUDIES = [
@@ -65,24 +75,40 @@ STUDIES = [
 
 
 def rows_of(path):
-    """Returns the rows of figures in a file, by arm and figure."""
+    """Returns the values in a file, by arm, figure and seed."""
     with open(path, newline="") as lines:
-        rows = [row for row in csv.DictReader(lines) if row["figure"] in FIGURES and row["mean"]]
-    return {(row["arm"], row["figure"]): row for row in rows}
+        rows = [row for row in csv.DictReader(lines) if row["figure"] in FIGURES and row["value"]]
+    return {(row["arm"], row["figure"], int(row["seed"])): row["value"] for row in rows}
 
 
 def take(folder):
-    """Writes the figures of a run of a study to the file of that study. Arms that it has not run keep theirs."""
-    found = rows_of(folder / "summary.csv")
-    arms = {arm for arm, _ in found}
-    study = next((study for study in STUDIES if any(study.has(arm) for arm in arms)), None)
+    """Writes the figures of a run of a study to the file of that study. Arms and seeds that it has not run keep theirs."""
+    found = rows_of(folder / "study.csv")
+    study = next((study for study in STUDIES if any(study.has(arm) for arm, _, _ in found)), None)
     if study is None:
         sys.exit(f"{folder} has no figure of a study of this page")
     rows = rows_of(study.csv()) | found if study.csv().exists() else found
+    # The arms stay in their order, and the seeds of an arm stand together.
+    order = list(dict.fromkeys((arm, figure) for arm, figure, _ in rows))
     with open(study.csv(), "w", newline="") as out:
-        writer = csv.DictWriter(out, COLUMNS, lineterminator="\n", extrasaction="ignore")
-        writer.writeheader()
-        writer.writerows(rows.values())
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for arm, figure, seed in sorted(rows, key=lambda row: (order.index(row[:2]), row[2])):
+            writer.writerow((arm, seed, figure, rows[arm, figure, seed]))
+
+
+def mean(by_seed):
+    """Returns the mean of an arm's figures, rounded as the page has it."""
+    return round(sum(by_seed.values()) / len(by_seed), 3)
+
+
+def figures(study, figure):
+    """Returns a figure of all arms of a study, by arm and seed."""
+    found = {}
+    for (arm, of, seed), value in rows_of(study.csv()).items():
+        if of == figure:
+            found.setdefault(arm, {})[seed] = float(value)
+    return found
 
 
 def arm(method, negatives, server="its own"):
@@ -105,7 +131,7 @@ def not_run(study, hr):
             methods = [m for m in study.methods if server != "mean" or m not in TAKES_THE_MEAN]
             lacking = [study.methods[m] for m in methods if arm(m, negatives, server) not in hr]
             if lacking:
-                who = "all" if len(lacking) == len(methods) else " and ".join(lacking)
+                who = "all" if len(lacking) == len(methods) else joined(lacking)
                 told.append(f"`{negatives}` with the server *{server}* ({who})")
     return f"Not run, though the study has it: {', '.join(told)}." if told else ""
 
@@ -122,18 +148,34 @@ def verdict(study, method, hr):
     """Says how a method stands with the leak and without it."""
     leak, alone, honest = (hr[arm(method, *of)] for of in (("unrated",), ("unrated", "none"), ("not-in-train",)))
     beside = ", ".join(study.against(honest, *other) for other in compared(method, hr))
-    with_leak = f"{short(leak)} with the leak, and {short(alone)} on devices that share nothing"
-    return f"- **{study.methods[method]}**: {with_leak}. Without it {short(honest)}: {beside}."
+    with_leak = f"{short(mean(leak))} with the leak, and {short(mean(alone))} on devices that share nothing"
+    return f"- **{study.methods[method]}**: {with_leak}. Without it {short(mean(honest))}: {beside}."
+
+
+def seeds_of(study, hr):
+    """Says how many seeds the figures of each method have."""
+    by_count = {}
+    for method, name in study.methods.items():
+        own = [len(by_seed) for of, by_seed in hr.items() if of.startswith(f"method={method},")]
+        by_count.setdefault((min(own), max(own)), []).append(name)
+    told = [f"{joined(names)} {least} to {most}" if least < most else f"{joined(names)} {least}"
+            for (least, most), names in by_count.items()]
+    return f"Seeds: {', '.join(told)}."
+
+
+def joined(names):
+    """Returns names in a sentence."""
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
 
 
 def table(study, hr, spent):
     """Returns the lines of the table of a study."""
 
     def cell(name):
-        return short(hr[name]) if name in hr else "-"
+        return short(mean(hr[name])) if name in hr else "-"
 
     def gigabytes(name):
-        return f"{spent[name] / 1e9:.1f} GB" if name in spent else "-"
+        return f"{mean(spent[name]) / 1e9:.1f} GB" if name in spent else "-"
 
     columns = ["its protocol", "nothing shared", "symmetric", "on a device", "and nothing shared", "and the mean"]
     columns.append("bytes to 95 % of its own best")
@@ -153,22 +195,20 @@ def table(study, hr, spent):
 
 def part(study):
     """Returns what the page says of a study, and the methods that are ahead of all that stands beside them."""
-    rows = rows_of(study.csv())
-    hr = {name: round(float(row["mean"]), 3) for (name, figure), row in rows.items() if figure == "hr@10"}
-    spent = {name: float(row["mean"]) for (name, figure), row in rows.items() if figure == BYTES}
-    lines = [f"**{study.title}:**", "", *table(study, hr, spent), ""]
+    hr, spent = figures(study, "hr@10"), figures(study, BYTES)
+    lines = [f"**{study.title}:**", "", *table(study, hr, spent), "", *textwrap.wrap(seeds_of(study, hr), 120), ""]
     arms = {method: [arm(method, *of) for of in JUDGED] for method in study.methods}
     judged = [method for method in study.methods if all(name in hr for name in arms[method])]
     for method in judged:
         lines += wrapped(verdict(study, method, hr))
     if "fedca" in study.methods:
         by_itself = "FedCA whose devices go on from the mean itself (`own_share = 0`)"
-        plain = f"{by_itself}: {short(hr[PLAIN_MEAN])}." if PLAIN_MEAN in hr else f"{by_itself} was not run yet."
+        plain = f"{by_itself}: {short(mean(hr[PLAIN_MEAN]))}." if PLAIN_MEAN in hr else f"{by_itself} was not run yet."
         lines += ["", plain]
     told = not_run(study, hr)
     lines += ["", *textwrap.wrap(told, 120), ""] if told else [""]
-    leads = {m: min(hr[arm(m, "not-in-train")] - other for other, _ in compared(m, hr)) for m in judged}
-    return lines, [method for method, lead in leads.items() if lead >= study.level]
+    leads = {m: [study.lead(hr[arm(m, "not-in-train")], other) for other, _ in compared(m, hr)] for m in judged}
+    return lines, [method for method, of_method in leads.items() if min(of_method) > 0]
 
 
 def page_part():
