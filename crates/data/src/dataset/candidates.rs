@@ -317,9 +317,17 @@ fn check_validation(dataset: &Dataset, spec: &EvaluationSpec, users: &[UserId]) 
 fn too_few(dataset: &Dataset, user: UserId, spec: &EvaluationSpec, available: u32) -> Error {
     let who = dataset.who(user);
     let (wanted, separate) = wanted(dataset, spec);
+    // Where training ends at an instant, items that nobody had rated by then are no candidates.
+    let (by_then, later) = match dataset.training_ends() {
+        Some(_) => (
+            " of those that were rated before the cut",
+            "; a later cut has more (dataset.split.global-time.cut)",
+        ),
+        None => ("", ""),
+    };
     if wanted == 0 {
         return Error::Dataset(format!(
-            "{who} has rated every item, so that no other item is left to rank the held-out one against"
+            "{who} has rated every item{by_then}, so that no other item is left to rank the held-out one against{later}"
         ));
     }
     let (each, for_whom) = match separate {
@@ -338,11 +346,11 @@ fn too_few(dataset: &Dataset, user: UserId, spec: &EvaluationSpec, available: u3
             "; rank all items: evaluation.ranking = \"full-catalogue\"".to_owned()
         }
         Some(least @ 1..) => format!("; lower evaluation.ranking.sampled.candidates to {least}"),
-        _ => String::new(),
+        _ => later.to_owned(),
     };
     Error::Dataset(format!(
         "{who}: {wanted} candidates{for_whom} are wanted (evaluation.ranking.sampled.candidates), but the user has only \
-         {available} unrated items{remedy}"
+         {available} unrated items{by_then}{remedy}"
     ))
 }
 

@@ -2,9 +2,10 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::dataset::Candidates;
 use crate::dataset::ratings::names;
 use fedrecsim_core::{Timestamp, UserId};
-use fedrecsim_scenario::{ByColumnSpec, Cut, GlobalTimeSpec, Targets};
+use fedrecsim_scenario::{ByColumnSpec, Cut, EvaluationSpec, GlobalTimeSpec, Ranking, Targets};
 
 /// Splits one user's rows, given as (item, time); the rating is the row's position.
 fn one_user(rows: &[(u32, i64)], validation_item: bool) -> Result<Dataset> {
@@ -695,6 +696,33 @@ fn a_cut_that_leaves_nobody_says_so() {
         nobody.contains("nobody can be tested: of the 3 users"),
         "{nobody}"
     );
+    // Both users have, before and behind this cut, every item that is before it.
+    let all = split(
+        timed(&TIMED),
+        &SplitSpec::GlobalTime(global(on_day(10))),
+        Streams::new(1),
+    );
+    for (ranking, reason) in [
+        (
+            Ranking::FullCatalogue,
+            "has rated every item of those that were rated before the cut",
+        ),
+        (
+            EvaluationSpec::default().ranking,
+            "only 0 unrated items of those that were rated before the cut",
+        ),
+    ] {
+        let spec = EvaluationSpec {
+            ranking,
+            ..EvaluationSpec::default()
+        };
+        let told = Candidates::draw(all.as_ref().unwrap(), &spec, Streams::new(1));
+        let told = told.unwrap_err().to_string();
+        assert!(
+            told.contains(reason) && told.contains("; a later cut has more"),
+            "{told}"
+        );
+    }
     let mut half = timed(&TIMED);
     half.interactions[3].instant = Timestamp::UNKNOWN;
     let spec = SplitSpec::GlobalTime(global(on_day(10)));
