@@ -146,7 +146,20 @@ impl SearchPlan {
                 None => faults.push((fault, vec![arm.to_owned()])),
             }
         };
+        let mut as_written = "";
         for (trial, PlannedArm { scenario, .. }) in self.trials.iter().zip(&self.plan.arms) {
+            let method = scenario.method.name.as_str();
+            if trial.number == 0 {
+                as_written = method;
+            }
+            if method != as_written && !trial.keys.iter().any(|key| key == "method") {
+                note(
+                    &trial.arm,
+                    format!(
+                        "the search space has keys of `{method}`, which would take the place of `{as_written}`; they begin with `method.{as_written}.`"
+                    ),
+                );
+            }
             let split = &scenario.dataset.split;
             if !split.has_validation_items() {
                 let key = split.validation_key();

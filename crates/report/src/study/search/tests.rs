@@ -240,6 +240,10 @@ fn searches_that_cannot_choose_are_refused() {
         "learning_rate_user",
     );
     refused(
+        &with("\"method.pfedrec.learning_rate\" = { log = [0.1, 1.0] }"),
+        "arm `method=fedncf`: the search space has keys of `pfedrec`, which would take the place of `fedncf`",
+    );
+    refused(
         &with("\"method.fedncf.learning_rate_user\" = { among = [0.5, 0.25] }"),
         "arm `method=fedncf`: its search space has 3 settings that differ",
     );
