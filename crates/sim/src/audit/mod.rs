@@ -9,6 +9,7 @@
 mod probe;
 mod scores;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use ndarray::Array2;
@@ -221,24 +222,22 @@ fn find(contribution: &Contribution<'_>, asked: &[u32], world: &World) -> Option
             && block.value_type == ValueType::F32
             && block.shape.rows == world.dataset.items()
     };
-    let tables = layout
-        .blocks()
-        .iter()
-        .enumerate()
-        .filter(|(_, block)| is_table(block));
+    let blocks = layout.blocks().iter().zip(&contribution.update.blocks);
+    let tables = blocks.enumerate().filter(|(_, (block, _))| is_table(block));
     let first = tables.clone().next()?.0;
-    // Noise hides a row of few values least, such as a count.
-    let place = tables.min_by_key(|(_, block)| block.shape.dimension)?.0;
-    let base = contribution.received.base_of(&layout.blocks()[place]);
-    let (update, block) = (&contribution.update.blocks[place], &layout.blocks()[place]);
-    // A row that a frame lists is there to be seen, even if it is unchanged.
-    let listed: &[u32] = match &update.rows {
-        RowSet::Listed(rows) if world.scenario.codec.lists_touched_rows_of(&block.name) => rows,
-        _ => &[],
+    let seen = |(block, update): (&BlockLayout, &TableUpdate)| {
+        // A row that a frame lists is there to be seen, even if it is unchanged.
+        let listed: &[u32] = match &update.rows {
+            RowSet::Listed(rows) if world.scenario.codec.lists_touched_rows_of(&block.name) => rows,
+            _ => &[],
+        };
+        let mut rows = changed_rows(update, contribution.received.base_of(block));
+        add_present(&mut rows, listed);
+        rows
     };
-    let mut rows = changed_rows(update, base);
+    let found = tables.map(|(_, table)| (table.0.shape.dimension, seen(table)));
+    let mut rows = most_telling(found)?;
     add_present(&mut rows, asked);
-    add_present(&mut rows, listed);
     let rated = world.dataset.train_items(contribution.user);
     let largest_eigenvalue = outer_product(layout, &contribution.update.blocks, first);
     Some(Found {
@@ -265,6 +264,14 @@ fn of_upload(changed: &ChangedRows, rated: &[u32], items: usize) -> Option<[Audi
         figures(&groups(&mut scored, rest))
     };
     Some([by(0)?, by(1)?, by(2)?])
+}
+
+/// Returns what was seen in the table, of some with these numbers of columns, that tells of the most
+/// items. Of those that tell of as many, noise hides one with few values in a row least, such as
+/// counts.
+fn most_telling(tables: impl Iterator<Item = (usize, ChangedRows)>) -> Option<ChangedRows> {
+    let found = tables.min_by_key(|(columns, rows)| (Reverse(rows.len()), *columns));
+    found.map(|(_, rows)| rows)
 }
 
 /// Returns the share of the largest eigenvalue in the trace of a block that has as many values as
@@ -324,6 +331,19 @@ mod tests {
         let [presence, norm, _] = of_upload(&moved, &rated, 20).unwrap();
         assert_eq!((presence.auc, presence.precision), (0.875, 0.5));
         assert_eq!((norm.auc, norm.precision), (1.0, 1.0));
+    }
+
+    /// If this fails, the audit of FedTide looks at what a user took last, which is nothing for most,
+    /// and not at its counts, or that of FedGram looks where noise hides the most.
+    #[test]
+    fn the_table_that_tells_of_the_most_items_is_looked_at() {
+        let table = |columns, rows: &[u32]| (columns, changed(rows, |_| columns as f32));
+        let chosen = |tables: [(usize, ChangedRows); 3]| most_telling(tables.into_iter());
+        let of_fedtide = [table(11, &[2, 4, 9]), table(96, &[2, 4, 9]), table(1, &[])];
+        assert_eq!(chosen(of_fedtide), Some(table(11, &[2, 4, 9]).1));
+        let of_fedgram = [table(32, &[0, 1, 2]), table(1, &[0, 1, 2]), table(2, &[1])];
+        assert_eq!(chosen(of_fedgram), Some(table(1, &[0, 1, 2]).1));
+        assert_eq!(most_telling(std::iter::empty()), None);
     }
 
     /// If this fails, the audit does not see what several uploads of a user have in common.
