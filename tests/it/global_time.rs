@@ -182,6 +182,24 @@ fn fedtide_fits_a_period_before_the_cut() {
     assert!((learned[0] + learned[1] - 1.0).abs() < 1e-6, "{learned:?}");
 }
 
+/// If this fails, the audit looks at what users took last, or at the last rounds alone, which have
+/// no item table, and takes FedTide's uploads for silent: they name every item of a user.
+#[test]
+fn an_audit_reads_the_items_of_users_out_of_fedtides_counts() {
+    let keys = "method={ fedtide = { period_days = 3.0, periods = 2, step_columns = 7 } }";
+    let keys = [keys, "training.rounds=16", "audit={ every_rounds = 1 }"];
+    let outcome = run(&scenario("fedtide", "", &keys), &(future() + &past()), 2);
+    let linked = outcome
+        .rounds
+        .last()
+        .unwrap()
+        .audit
+        .unwrap()
+        .linked
+        .unwrap();
+    assert!(linked.iter().all(|guess| guess.auc > 0.9), "{linked:?}");
+}
+
 /// Checks that nothing which is learned or claimed changes where users without history are tested.
 fn assert_new_users_change_nothing(method: &str, overrides: &[&str]) {
     let ratings = future() + &past();

@@ -127,7 +127,8 @@ impl Audit {
         }
     }
 
-    /// Returns what was found in `round`, and begins the next one; `None` if nothing was looked at.
+    /// Returns what was found in `round`, and begins the next one; `None` if nothing was looked at and
+    /// nothing is guessed from all uploads so far.
     /// Guesses from all uploads so far are made after rounds whose number is a power of two, and
     /// after the last one.
     pub(crate) fn end_round(&mut self, round: Round, world: &World) -> Option<AuditRecord> {
@@ -136,8 +137,9 @@ impl Audit {
         let number = round.0 + 1;
         let links = number.is_power_of_two() || number == world.scenario.training.rounds;
         let linked = if links { self.link(world) } else { None };
-        (sums.users > 0).then(|| {
-            let [presence, norm, against_mean] = mean(&sums.figures, sums.users);
+        // The uploads of this round may have had no item table, unlike earlier ones.
+        (sums.users > 0 || linked.is_some()).then(|| {
+            let [presence, norm, against_mean] = mean(&sums.figures, sums.users.max(1));
             let outer_product = (sums.outer_products > 0)
                 .then(|| sums.largest_eigenvalues / sums.outer_products as f64);
             AuditRecord {

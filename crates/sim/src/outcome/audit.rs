@@ -17,7 +17,7 @@ pub struct AuditFigures {
 /// The findings on the uploads of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AuditRecord {
-    /// The number of uploads that were looked at.
+    /// The number of uploads that were looked at. Without any, the figures of single uploads are 0.
     pub users: u64,
     /// By whether an upload changes the item's row.
     pub presence: AuditFigures,
