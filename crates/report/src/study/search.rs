@@ -46,6 +46,15 @@ impl Trial {
     fn name(&self) -> String {
         format!("{}, trial={:02}", self.arm, self.number)
     }
+
+    /// Returns the method that was drawn, where a space has several.
+    fn drawn_method(&self) -> Option<&str> {
+        let place = self.keys.iter().position(|key| key == "method")?;
+        match self.drawn.get(place)? {
+            Value::Table(table) => table.keys().next().map(String::as_str),
+            name => name.as_str(),
+        }
+    }
 }
 
 impl SearchPlan {
@@ -152,11 +161,12 @@ impl SearchPlan {
             if trial.number == 0 {
                 as_written = method;
             }
-            if method != as_written && !trial.keys.iter().any(|key| key == "method") {
+            let wanted = trial.drawn_method().unwrap_or(as_written);
+            if method != wanted {
                 note(
                     &trial.arm,
                     format!(
-                        "the search space has keys of `{method}`, which would take the place of `{as_written}`; they begin with `method.{as_written}.`"
+                        "the search space has keys of `{method}`, which would take the place of `{wanted}`; a space has keys of one method"
                     ),
                 );
             }

@@ -243,6 +243,13 @@ fn searches_that_cannot_choose_are_refused() {
         &with("\"method.pfedrec.learning_rate\" = { log = [0.1, 1.0] }"),
         "arm `method=fedncf`: the search space has keys of `pfedrec`, which would take the place of `fedncf`",
     );
+    let methods = "method = { among = [\"fedmf\", \"pfedrec\"] }";
+    refused(
+        &with(&format!(
+            "{methods}, \"method.fedncf.learning_rate_user\" = {{ log = [0.1, 1.0] }}"
+        )),
+        "the search space has keys of `fedncf`, which would take the place of",
+    );
     refused(
         &with("\"method.fedncf.learning_rate_user\" = { among = [0.5, 0.25] }"),
         "arm `method=fedncf`: its search space has 3 settings that differ",
