@@ -5,7 +5,7 @@ use fedrecsim_model::{BlockLayout, Layout, Model, Table};
 /// Makes a model of this layout from flat values, which have those of one block after the other.
 ///
 /// # Panics
-/// If there are fewer values than the layout has, which is a defect of the method.
+/// If there are other values than the layout has, which is a defect of the method.
 pub(super) fn model(layout: Layout, values: &[f32]) -> Model {
     let tables = tables(layout.blocks(), values);
     Model::of_tables(layout, tables)
@@ -14,7 +14,7 @@ pub(super) fn model(layout: Layout, values: &[f32]) -> Model {
 /// Makes the tables of these blocks from flat values.
 ///
 /// # Panics
-/// If there are fewer values than these blocks have.
+/// If there are other values than these blocks have.
 pub(super) fn tables(blocks: &[BlockLayout], values: &[f32]) -> Vec<Table> {
     let mut rest = values;
     let table = |block: &BlockLayout| {
@@ -22,7 +22,9 @@ pub(super) fn tables(blocks: &[BlockLayout], values: &[f32]) -> Vec<Table> {
         rest = others;
         Table::new(block.shape, of_block.to_vec())
     };
-    blocks.iter().map(table).collect()
+    let tables = blocks.iter().map(table).collect();
+    assert!(rest.is_empty(), "values of more blocks");
+    tables
 }
 
 /// Replaces the values of the blocks from `first` on by those of a flat slice.

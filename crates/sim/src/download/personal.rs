@@ -165,16 +165,19 @@ impl Download {
 
     /// Returns the bytes of the frame of `user` by purpose.
     pub(super) fn parts_of_one(&self, personal: &Personal, user: UserId) -> Result<FrameParts> {
-        let ahead = || {
-            let whole = personal.layout_for(user);
-            let has_all = personal.downloads.has_all_blocks();
-            let layout = whole.beginning(whole.blocks().len()).filter(|_| has_all)?;
-            codec::parts_ahead(&self.codecs, &layout, &Scalars::default())
-        };
+        let ahead = || self.parts_ahead(personal, user);
         let known = lock(&personal.recent).parts.get(&user).copied();
         known
             .or_else(ahead)
             .map_or_else(|| Ok(self.made_for(personal, user)?.frame.parts), Ok)
+    }
+
+    /// Returns the bytes of the frame of `user` before it is made; `None` if they are not known yet.
+    fn parts_ahead(&self, personal: &Personal, user: UserId) -> Option<FrameParts> {
+        let whole = personal.layout_for(user);
+        let has_all = personal.downloads.has_all_blocks();
+        let layout = whole.beginning(whole.blocks().len()).filter(|_| has_all)?;
+        codec::parts_ahead(&self.codecs, &layout, &Scalars::default())
     }
 
     /// Returns what `user` receives.
@@ -214,6 +217,12 @@ impl Download {
         }
         let of_user = |(user, model): (&UserId, Model)| {
             let frame = self.make(&model, *user)?;
+            let announced = self.parts_ahead(personal, *user);
+            if announced.is_some_and(|parts| parts != frame.parts) {
+                return Err(Error::Update(format!(
+                    "the method announces all blocks for {user}, and has made some of them"
+                )));
+            }
             let intended = (!self.codecs.is_lossless()).then_some(model);
             Ok(Made { frame, intended })
         };

@@ -126,17 +126,23 @@ impl Download {
         })
     }
 
-    /// Returns the model that a participant's upload refers to: the model that the server sent,
-    /// with the requested rows as the participant decoded them.
+    /// Returns the model that a participant's upload of `layout` refers to: the model that the server
+    /// sent, with the requested rows as the participant decoded them. Statistics say all by
+    /// themselves, so that a download that is made for each sender is not made once more for them:
+    /// there are no blocks then.
     ///
     /// # Errors
     /// As [`Download::received`], and an error without `asked` where rows have to be asked
     /// for.
     pub(crate) fn base_of(
         &self,
+        layout: &Layout,
         asked: Option<&[u32]>,
         (user, invitation_id): Participant,
     ) -> Result<Cow<'_, Received>> {
+        if self.is_personal() && layout.blocks().iter().all(|block| block.is_statistic) {
+            return Ok(Cow::Owned(Received::nothing()));
+        }
         if !self.differs_by_participant() {
             return self.received(user);
         }

@@ -16,7 +16,7 @@ use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_core::{InvitationId, Result, Round, Step, UserId};
 use fedrecsim_methods::Server;
 use fedrecsim_methods::server::{Accumulator, Contribution, StepContext, StepReport, WeightTotals};
-use fedrecsim_model::{Layout, ModelUpdate};
+use fedrecsim_model::ModelUpdate;
 use fedrecsim_scenario::StepWeights;
 
 /// The bytes that are decoded and then added at a time, so that what was decoded is still in the
@@ -226,13 +226,6 @@ fn decoded_bytes(world: &World, open: &Open, upload: &Upload) -> usize {
     }
 }
 
-/// Returns whether updates of `layout` are read with what their sender has received. Statistics say
-/// all by themselves, so that a download that is made for each sender is not made once more.
-fn refers_to_download(download: &Download, layout: &Layout) -> bool {
-    let mut blocks = layout.blocks().iter();
-    !download.is_personal() || blocks.any(|block| !block.is_statistic)
-}
-
 /// Decodes an update, clips what it contributes to a sum with `noise`, and returns it with what its
 /// sender had received.
 fn decode<'a>(
@@ -244,10 +237,7 @@ fn decode<'a>(
     let _stage = enter(Stage::Decode);
     let download = &open.invitation.download;
     let layout = world.upload_layout(download.phase(), open.user);
-    let received = match refers_to_download(download, layout) {
-        true => download.base_of(open.asked.as_deref(), open.participant())?,
-        false => Cow::Owned(Received::nothing()),
-    };
+    let received = download.base_of(layout, open.asked.as_deref(), open.participant())?;
     let frame = upload.bytes(open.user, &open.invitation, world)?;
     let sealed = (&frame, upload.integrity());
     let mut update = world.uplink.decode_frame(sealed, layout, &received.model)?;

@@ -221,7 +221,7 @@ impl Handler<UploadArrived> for ServerActor {
         let mut scalars = upload.scalars(layout).ok();
         // One that came over a network, from a process that may be anybody's, is no frame until it was read.
         if self.world.checks_frames_on_arrival() || upload.integrity() == Integrity::Unknown {
-            let received = download.base_of(open.asked.as_deref(), participant)?;
+            let received = download.base_of(layout, open.asked.as_deref(), participant)?;
             let frame = upload.bytes(user, &open.invitation, &self.world)?;
             let decoded = self.world.uplink.decode(&frame, layout, &received.model);
             match decoded {
