@@ -43,15 +43,15 @@ class Study:
 
     def lead(self, own, other):
         """Returns how far the figures of an arm are ahead of another's, or 0 if no difference is shown: none as large
-        as this many users can show, or not the same sign in every seed that both have. Means are rounded, so that
-        differences are those of the page."""
-        seeds = own.keys() & other.keys()
+        as this many users can show, or not the same sign in every seed. Means are rounded, so that differences are
+        those of the page."""
         lead = mean(own) - mean(other)
-        is_same = all((own[seed] - other[seed]) * lead > 0 for seed in seeds)
+        is_same = all((own[seed] - other[seed]) * lead > 0 for seed in own)
         return lead if abs(lead) >= self.level and is_same else 0
 
     def against(self, own, other, name):
         """Says how the figures of an arm stand to another's."""
+        other = of_seeds(other, own)
         lead = self.lead(own, other)
         if not lead:
             return f"level with {name} ({short(mean(other))})"
@@ -82,7 +82,7 @@ def rows_of(path):
 
 
 def take(folder):
-    """Writes the figures of a run of a study to the file of that study. Arms and seeds that it has not run keep theirs."""
+    """Writes the figures of a run of a study to the file of that study. What it has not run keeps its figures."""
     found = rows_of(folder / "study.csv")
     study = next((study for study in STUDIES if any(study.has(arm) for arm, _, _ in found)), None)
     if study is None:
@@ -100,6 +100,14 @@ def take(folder):
 def mean(by_seed):
     """Returns the mean of an arm's figures, rounded as the page has it."""
     return round(sum(by_seed.values()) / len(by_seed), 3)
+
+
+def of_seeds(by_seed, seeds):
+    """Returns the figures of these seeds."""
+    lacking = sorted(set(seeds) - by_seed.keys())
+    if lacking:
+        sys.exit(f"an arm that others are compared to lacks the seeds {lacking}; run it with them")
+    return {seed: by_seed[seed] for seed in seeds}
 
 
 def figures(study, figure):
@@ -157,6 +165,8 @@ def seeds_of(study, hr):
     by_count = {}
     for method, name in study.methods.items():
         own = [len(by_seed) for of, by_seed in hr.items() if of.startswith(f"method={method},")]
+        if not own:
+            continue
         by_count.setdefault((min(own), max(own)), []).append(name)
     told = [f"{joined(names)} {least} to {most}" if least < most else f"{joined(names)} {least}"
             for (least, most), names in by_count.items()]
@@ -207,8 +217,13 @@ def part(study):
         lines += ["", plain]
     told = not_run(study, hr)
     lines += ["", *textwrap.wrap(told, 120), ""] if told else [""]
-    leads = {m: [study.lead(hr[arm(m, "not-in-train")], other) for other, _ in compared(m, hr)] for m in judged}
-    return lines, [method for method, of_method in leads.items() if min(of_method) > 0]
+    return lines, [method for method in judged if least_lead(study, method, hr) > 0]
+
+
+def least_lead(study, method, hr):
+    """Returns how far a method is ahead without the leak of what comes nearest to it."""
+    own = hr[arm(method, "not-in-train")]
+    return min(study.lead(own, of_seeds(other, own)) for other, _ in compared(method, hr))
 
 
 def page_part():
