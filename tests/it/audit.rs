@@ -101,6 +101,23 @@ fn what_is_found_is_what_the_codec_sends() {
     assert!(few.presence.auc < all.presence.auc - 0.1, "{few:?} {all:?}");
 }
 
+/// If this fails, the audit takes a table whose rows have all been moved by noise, and not the counts
+/// beside it, which list the rated items.
+#[test]
+fn a_table_that_noise_hides_does_not_hide_the_one_beside_it() {
+    let found = audited(
+        "fedspec",
+        &[
+            "method.fedspec.sends_counts=true",
+            "codec.uplink=\"dense-f32\"",
+            "codec.blocks.counts.uplink=\"rows-f32\"",
+            "privacy.laplace.scale=2",
+        ],
+    );
+    assert!(found.presence.auc > 0.999, "{found:?}");
+    assert!(found.linked.unwrap()[0].auc > 0.999, "{found:?}");
+}
+
 /// If this fails, the report does not show what the audit found.
 #[test]
 fn the_report_shows_what_was_found() {

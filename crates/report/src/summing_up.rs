@@ -73,7 +73,7 @@ impl RunRecord {
             audited_rounds: outcome
                 .rounds
                 .iter()
-                .filter(|round| round.audit.is_some())
+                .filter(|round| round.audit.is_some_and(|audit| audit.users > 0))
                 .count() as u32,
             versions_cost: outcome.rounds.last().and_then(|round| round.versions),
             virtual_time_s: outcome

@@ -9,7 +9,7 @@
 mod probe;
 mod scores;
 
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use ndarray::Array2;
@@ -39,6 +39,16 @@ const UNCHANGED: [f32; SCORES] = [0.0, 0.0, -1.0];
 #[derive(Debug, Default)]
 pub(crate) struct Audit {
     spec: Option<AuditSpec>,
+    /// What is guessed by each item table of uploads, by its name.
+    tables: BTreeMap<String, OfTable>,
+    /// The number of outer products in the uploads of the open round, and the sum of what they say.
+    outer_products: u64,
+    largest_eigenvalues: f64,
+}
+
+/// What is guessed by one item table of uploads.
+#[derive(Debug, Default)]
+struct OfTable {
     /// For each user that is looked at, the sums of the scores of every item over all uploads so
     /// far, without those of items that were left as they are, and the number of uploads.
     linked: BTreeMap<UserId, Linked>,
@@ -59,18 +69,22 @@ struct Linked {
 struct Sums {
     users: u64,
     figures: [AuditFigures; SCORES],
-    outer_products: u64,
-    largest_eigenvalues: f64,
 }
 
 /// The findings on one upload.
-struct Found {
+struct Found<'a> {
     user: UserId,
-    rows: ChangedRows,
-    figures: Option<[AuditFigures; SCORES]>,
+    /// The findings on its item tables, each with its name.
+    tables: Vec<(&'a str, OfUpload)>,
     /// The share of the largest eigenvalue in the trace of what should be an outer product, if
     /// there is one.
     largest_eigenvalue: Option<f64>,
+}
+
+/// The findings on one item table of an upload.
+struct OfUpload {
+    rows: ChangedRows,
+    figures: Option<[AuditFigures; SCORES]>,
 }
 
 impl Audit {
@@ -98,26 +112,98 @@ impl Audit {
             .zip(asked.iter().copied())
             .filter(|(contribution, _)| contribution.user.0 < spec.users)
             .collect();
-        let found: Vec<Found> = looked_at
+        let found: Vec<Found<'_>> = looked_at
             .par_iter()
             .filter_map(|(contribution, asked)| find(contribution, asked, world))
             .collect();
-        for found in &found {
-            self.add(found, world.dataset.items());
+        for found in found {
+            for (name, of_upload) in &found.tables {
+                let table = self.tables.entry((*name).to_owned()).or_default();
+                table.add(found.user, of_upload, world.dataset.items());
+            }
+            if let Some(share) = found.largest_eigenvalue {
+                self.outer_products += 1;
+                self.largest_eigenvalues += share;
+            }
         }
     }
 
+    /// Returns what was found in `round`, and begins the next one; `None` if nothing was looked at and
+    /// nothing is guessed from all uploads so far. Of several tables it is what the one says that
+    /// tells the most: an attacker knows the method. Guesses from all uploads so far are made after
+    /// rounds whose number is a power of two, and after the last one.
+    pub(crate) fn end_round(&mut self, round: Round, world: &World) -> Option<AuditRecord> {
+        self.spec.filter(|spec| spec.is_due(round))?;
+        let number = round.0 + 1;
+        let links = number.is_power_of_two() || number == world.scenario.training.rounds;
+        let tables = self.tables.values().filter(|_| links);
+        let linked = most_telling(tables.filter_map(|table| table.link(world)));
+        let sums = self
+            .tables
+            .values_mut()
+            .map(|table| std::mem::take(&mut table.sums));
+        let found = sums.filter(|sums| sums.users > 0);
+        let found = found.map(|sums| (mean(&sums.figures, sums.users), sums.users));
+        let single = found.max_by(|one, other| compare(&one.0, &other.0));
+        let (products, eigenvalues) = (
+            std::mem::take(&mut self.outer_products),
+            std::mem::take(&mut self.largest_eigenvalues),
+        );
+        // The uploads of this round may have had no item table, unlike earlier ones.
+        let ([presence, norm, against_mean], users) = match single {
+            Some(single) => single,
+            None => ([AuditFigures::NOTHING; SCORES], linked.map(|_| 0)?),
+        };
+        Some(AuditRecord {
+            users,
+            presence,
+            norm,
+            against_mean,
+            linked,
+            outer_product: (products > 0).then(|| eigenvalues / products as f64),
+        })
+    }
+
+    /// Appends the findings on users to `archive`, at the end of a round.
+    pub(crate) fn save(&self, archive: &mut Archive) {
+        let linked = self
+            .tables
+            .iter()
+            .map(|(name, table)| (name, &table.linked));
+        archive.put(&linked.collect::<BTreeMap<_, _>>());
+    }
+
+    /// Reads what [`Self::save`] appended.
+    ///
+    /// # Errors
+    /// As [`ArchiveReader::take`].
+    pub(crate) fn restore(&mut self, archive: &mut ArchiveReader, world: &World) -> Result<()> {
+        let linked: BTreeMap<String, BTreeMap<UserId, Linked>> = archive.take()?;
+        let mut scores = linked.values().flat_map(BTreeMap::values);
+        let items = world.dataset.items();
+        if !scores.all(|linked| linked.scores.iter().all(|scores| scores.len() == items)) {
+            return Err(damaged("scores of other items"));
+        }
+        let of_table = |linked| OfTable {
+            linked,
+            sums: Sums::default(),
+        };
+        self.tables = linked
+            .into_iter()
+            .map(|(name, linked)| (name, of_table(linked)))
+            .collect();
+        Ok(())
+    }
+}
+
+impl OfTable {
     /// Adds what was found in an upload.
-    fn add(&mut self, found: &Found, items: usize) {
+    fn add(&mut self, user: UserId, found: &OfUpload, items: usize) {
         if let Some(figures) = &found.figures {
             self.sums.users += 1;
             add_figures(&mut self.sums.figures, figures);
         }
-        if let Some(share) = found.largest_eigenvalue {
-            self.sums.outer_products += 1;
-            self.sums.largest_eigenvalues += share;
-        }
-        let linked = self.linked.entry(found.user).or_default();
+        let linked = self.linked.entry(user).or_default();
         linked.uploads += 1;
         for (place, sums) in linked.scores.iter_mut().enumerate() {
             sums.resize(items, 0.0);
@@ -125,32 +211,6 @@ impl Audit {
                 sums[*row as usize] += scores[place] - UNCHANGED[place];
             }
         }
-    }
-
-    /// Returns what was found in `round`, and begins the next one; `None` if nothing was looked at and
-    /// nothing is guessed from all uploads so far.
-    /// Guesses from all uploads so far are made after rounds whose number is a power of two, and
-    /// after the last one.
-    pub(crate) fn end_round(&mut self, round: Round, world: &World) -> Option<AuditRecord> {
-        self.spec.filter(|spec| spec.is_due(round))?;
-        let sums = std::mem::take(&mut self.sums);
-        let number = round.0 + 1;
-        let links = number.is_power_of_two() || number == world.scenario.training.rounds;
-        let linked = if links { self.link(world) } else { None };
-        // The uploads of this round may have had no item table, unlike earlier ones.
-        (sums.users > 0 || linked.is_some()).then(|| {
-            let [presence, norm, against_mean] = mean(&sums.figures, sums.users.max(1));
-            let outer_product = (sums.outer_products > 0)
-                .then(|| sums.largest_eigenvalues / sums.outer_products as f64);
-            AuditRecord {
-                users: sums.users,
-                presence,
-                norm,
-                against_mean,
-                linked,
-                outer_product,
-            }
-        })
     }
 
     /// Guesses from all uploads of each user so far.
@@ -165,24 +225,6 @@ impl Audit {
             .iter()
             .for_each(|of_user| add_figures(&mut sums, of_user));
         (!of_users.is_empty()).then(|| mean(&sums, of_users.len() as u64))
-    }
-
-    /// Appends the findings on users to `archive`, at the end of a round.
-    pub(crate) fn save(&self, archive: &mut Archive) {
-        archive.put(&self.linked);
-    }
-
-    /// Reads what [`Self::save`] appended.
-    ///
-    /// # Errors
-    /// As [`ArchiveReader::take`].
-    pub(crate) fn restore(&mut self, archive: &mut ArchiveReader, world: &World) -> Result<()> {
-        self.linked = archive.take()?;
-        let mut scores = self.linked.values().flat_map(|linked| &linked.scores);
-        match scores.all(|scores| scores.len() == world.dataset.items()) {
-            true => Ok(()),
-            false => Err(damaged("scores of other items")),
-        }
     }
 }
 
@@ -208,6 +250,19 @@ fn add_figures(sums: &mut [AuditFigures; SCORES], figures: &[AuditFigures; SCORE
         .for_each(|(sum, figures)| *sum += *figures);
 }
 
+/// Returns the guesses that tell the most of those from several tables.
+fn most_telling(
+    guesses: impl Iterator<Item = [AuditFigures; SCORES]>,
+) -> Option<[AuditFigures; SCORES]> {
+    guesses.max_by(compare)
+}
+
+/// Compares guesses by their highest AUC.
+fn compare(one: &[AuditFigures; SCORES], other: &[AuditFigures; SCORES]) -> Ordering {
+    let [one, other] = [one, other].map(|guesses| AuditFigures::best(*guesses).auc);
+    one.total_cmp(&other)
+}
+
 fn mean(sums: &[AuditFigures; SCORES], count: u64) -> [AuditFigures; SCORES] {
     sums.map(|sum| AuditFigures {
         auc: sum.auc / count as f64,
@@ -215,9 +270,9 @@ fn mean(sums: &[AuditFigures; SCORES], count: u64) -> [AuditFigures; SCORES] {
     })
 }
 
-/// Looks at one upload, and at the rows that its sender has asked for; `None` if it has no item
-/// table of floating-point numbers.
-fn find(contribution: &Contribution<'_>, asked: &[u32], world: &World) -> Option<Found> {
+/// Looks at the item tables of floating-point numbers in one upload, and at the rows that its sender
+/// has asked for; `None` if there is no such table.
+fn find<'a>(contribution: &Contribution<'_>, asked: &[u32], world: &'a World) -> Option<Found<'a>> {
     let layout = world.upload_layout(contribution.phase, contribution.user);
     let is_table = |block: &BlockLayout| {
         block.kind == BlockKind::ItemTable
@@ -227,26 +282,23 @@ fn find(contribution: &Contribution<'_>, asked: &[u32], world: &World) -> Option
     let blocks = layout.blocks().iter().zip(&contribution.update.blocks);
     let tables = blocks.enumerate().filter(|(_, (block, _))| is_table(block));
     let first = tables.clone().next()?.0;
-    let seen = |(block, update): (&BlockLayout, &TableUpdate)| {
+    let rated = world.dataset.train_items(contribution.user);
+    let look = |(block, update): (&'a BlockLayout, &TableUpdate)| {
         // A row that a frame lists is there to be seen, even if it is unchanged.
         let listed: &[u32] = match &update.rows {
             RowSet::Listed(rows) if world.scenario.codec.lists_touched_rows_of(&block.name) => rows,
             _ => &[],
         };
         let mut rows = changed_rows(update, contribution.received.base_of(block));
+        add_present(&mut rows, asked);
         add_present(&mut rows, listed);
-        rows
+        let figures = of_upload(&rows, rated, world.dataset.items());
+        (&*block.name, OfUpload { rows, figures })
     };
-    let found = tables.map(|(_, table)| (table.0.shape.dimension, seen(table)));
-    let mut rows = most_telling(found)?;
-    add_present(&mut rows, asked);
-    let rated = world.dataset.train_items(contribution.user);
-    let largest_eigenvalue = outer_product(layout, &contribution.update.blocks, first);
     Some(Found {
         user: contribution.user,
-        figures: of_upload(&rows, rated, world.dataset.items()),
-        rows,
-        largest_eigenvalue,
+        tables: tables.map(|(_, table)| look(table)).collect(),
+        largest_eigenvalue: outer_product(layout, &contribution.update.blocks, first),
     })
 }
 
@@ -266,14 +318,6 @@ fn of_upload(changed: &ChangedRows, rated: &[u32], items: usize) -> Option<[Audi
         figures(&groups(&mut scored, rest))
     };
     Some([by(0)?, by(1)?, by(2)?])
-}
-
-/// Returns what was seen in the table, of some with these numbers of columns, that tells of the most
-/// items. Of those that tell of as many, noise hides one with few values in a row least, such as
-/// counts.
-fn most_telling(tables: impl Iterator<Item = (usize, ChangedRows)>) -> Option<ChangedRows> {
-    let found = tables.min_by_key(|(columns, rows)| (Reverse(rows.len()), *columns));
-    found.map(|(_, rows)| rows)
 }
 
 /// Returns the share of the largest eigenvalue in the trace of a block that has as many values as
@@ -335,16 +379,24 @@ mod tests {
         assert_eq!((norm.auc, norm.precision), (1.0, 1.0));
     }
 
-    /// If this fails, the audit of FedTide looks at what a user took last, which is nothing for most,
-    /// and not at its counts, or that of FedGram looks where noise hides the most.
+    /// If this fails, the audit of FedTide goes by what a user took last, which is nothing for most, or
+    /// that of FedSpec by a table whose rows have all been moved by noise.
     #[test]
-    fn the_table_that_tells_of_the_most_items_is_looked_at() {
-        let table = |columns, rows: &[u32]| (columns, changed(rows, |_| columns as f32));
-        let chosen = |tables: [(usize, ChangedRows); 3]| most_telling(tables.into_iter());
-        let of_fedtide = [table(11, &[2, 4, 9]), table(96, &[2, 4, 9]), table(1, &[])];
-        assert_eq!(chosen(of_fedtide), Some(table(11, &[2, 4, 9]).1));
-        let of_fedgram = [table(32, &[0, 1, 2]), table(1, &[0, 1, 2]), table(2, &[1])];
-        assert_eq!(chosen(of_fedgram), Some(table(1, &[0, 1, 2]).1));
+    fn the_table_that_tells_the_most_is_reported() {
+        let of = |auc| {
+            [AuditFigures {
+                auc,
+                precision: 0.1,
+            }; SCORES]
+        };
+        assert_eq!(
+            most_telling([0.5, 0.9, 0.6].map(of).into_iter()),
+            Some(of(0.9))
+        );
+        assert_eq!(
+            most_telling([0.5, 0.1, 0.6].map(of).into_iter()),
+            Some(of(0.1))
+        );
         assert_eq!(most_telling(std::iter::empty()), None);
     }
 
@@ -352,28 +404,20 @@ mod tests {
     #[test]
     fn items_that_come_again_and_again_are_the_rated_ones() {
         let rated = [2, 7];
-        let mut audit = Audit::default();
+        let mut table = OfTable::default();
         for others in [[0u32, 4], [1, 9], [3, 5], [6, 8]] {
             let mut rows = [&rated[..], &others].concat();
             rows.sort_unstable();
             let rows = changed(&rows, |_| 1.0);
             let figures = of_upload(&rows, &rated, 10);
             assert!(figures.unwrap()[0].auc < 1.0);
-            audit.add(
-                &Found {
-                    user: UserId(1),
-                    rows,
-                    figures,
-                    largest_eigenvalue: None,
-                },
-                10,
-            );
+            table.add(UserId(1), &OfUpload { rows, figures }, 10);
         }
-        let [presence, norm, _] = audit.linked[&UserId(1)].figures(&rated).unwrap();
+        let [presence, norm, _] = table.linked[&UserId(1)].figures(&rated).unwrap();
         assert_eq!(
             (presence.auc, presence.precision, norm.auc),
             (1.0, 1.0, 1.0)
         );
-        assert_eq!(audit.linked[&UserId(1)].uploads, 4);
+        assert_eq!(table.linked[&UserId(1)].uploads, 4);
     }
 }

@@ -13,7 +13,7 @@ use fedrecsim_model::{Archive, ArchiveReader};
 const MAGIC: [u8; 8] = *b"FEDRECSC";
 /// The magic number of a part that another process of the run has written.
 const MAGIC_OF_PART: [u8; 8] = *b"FEDRECSP";
-const VERSION: u32 = 26;
+const VERSION: u32 = 27;
 /// Bytes before the archive: magic number and version.
 const START: u64 = 12;
 /// Bytes after the archive: length and checksum.

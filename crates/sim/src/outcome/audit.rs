@@ -17,7 +17,8 @@ pub struct AuditFigures {
 /// The findings on the uploads of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AuditRecord {
-    /// The number of uploads that were looked at. Without any, the figures of single uploads are 0.
+    /// The number of uploads that were looked at. Without any, the guesses from one upload are at
+    /// random.
     pub users: u64,
     /// By whether an upload changes the item's row.
     pub presence: AuditFigures,
@@ -35,8 +36,14 @@ pub struct AuditRecord {
 }
 
 impl AuditFigures {
+    /// The figures of a guess at random where no item is rated.
+    pub(crate) const NOTHING: Self = Self {
+        auc: 0.5,
+        precision: 0.0,
+    };
+
     /// Returns the highest of each figure. An AUC below 0.5 counts as that of the opposite guess.
-    fn best(guesses: [Self; 3]) -> Self {
+    pub(crate) fn best(guesses: [Self; 3]) -> Self {
         let highest = |of: fn(&Self) -> f64| guesses.iter().map(of).fold(0.0, f64::max);
         Self {
             auc: highest(|guess| guess.auc.max(1.0 - guess.auc)),
