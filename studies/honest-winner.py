@@ -39,7 +39,7 @@ CHOSEN = HERE / "chosen"
 # Where a data set's settings come from if they are to cost its own users nothing.
 ELSEWHERE = {"amazon": "movietweetings", "movietweetings": "ml-1m", "ml-1m": "amazon"}
 # Studies of data sets that no instant divides.
-WITHOUT_CUTS = {"ml-latest-small": "honest-winner-latest-small.toml"}
+WITHOUT_CUTS = {"ml-latest-small": "honest-winner-latest-small.toml", "lastfm-2k": "honest-winner-lastfm-2k.toml"}
 DATA = {
     "amazon": "Amazon Instant Video",
     "movietweetings": "MovieTweetings",
@@ -156,10 +156,13 @@ def take_studies(folders):
 
 
 def take_without_cuts(folders):
-    """Takes what the page shows of studies of data without cuts, each of one data set."""
+    """Takes what the page shows of studies of data without cuts, each of one data set, with the differences to the arms
+    that they were compared to."""
     for folder in map(Path, folders):
-        rows = [row for row in read(folder / "pooled.csv") if row["runs"] != "0" and row["figure"] in (HEADLINE, "hr@10")]
-        write(REPORTS / parts(rows[0]["arm"])[0] / "without-cuts.csv", KEPT, rows)
+        for path in [folder / "pooled.csv", *folder.glob("pooled-against-*.csv")]:
+            rows = [row for row in read(path) if row["runs"] != "0" and row["figure"] in (HEADLINE, "hr@10")]
+            name = path.name.replace("pooled", "without-cuts")
+            write(REPORTS / parts(rows[0]["arm"])[0] / name, KEPT, rows)
 
 
 def take_more(folders):
