@@ -3,10 +3,10 @@
 
 use super::*;
 use crate::tests::small;
-use fedrecsim_core::PortableDraws;
+use fedrecsim_core::{InvitationId, PortableDraws};
 use fedrecsim_methods::server::PersonalDownloads;
 use fedrecsim_model::codec::Beginning;
-use fedrecsim_model::{Archive, ArchiveReader, Table, TableShape};
+use fedrecsim_model::{Archive, ArchiveReader, BlockLayout, Table, TableShape};
 use fedrecsim_scenario::CodecName;
 
 /// Returns a table of FedMF's shape in the small world; every third row is zero, and one value is a
@@ -160,9 +160,9 @@ fn a_users_own_download_does_not_depend_on_who_is_prepared_with_it() {
     }
 }
 
-/// The download of users with odd numbers alone.
+/// The download of users with odd numbers alone, and whether it is said that all have one.
 #[derive(Debug)]
-struct ForSome(Tables);
+struct ForSome(Tables, bool);
 
 impl PersonalDownloads for ForSome {
     fn download(&self, user: UserId) -> Result<Model> {
@@ -171,6 +171,26 @@ impl PersonalDownloads for ForSome {
             _ => self.0.download(user),
         }
     }
+
+    fn has_all_blocks(&self) -> bool {
+        self.1
+    }
+}
+
+/// If this fails, a user pays for another length than that of its frame, which a method has announced.
+#[test]
+fn a_block_that_was_announced_and_is_missing_is_an_error() {
+    let world = small::world(&["codec.downlink=\"dense-f32\""]);
+    let all = ForSome(Tables(world.method.initial().table(0).shape()), true);
+    let personal = server::Download::PerUser(Arc::new(all));
+    let mut download = Download::encode(3, Phase(0), personal, &world).unwrap();
+    if let Content::PerUser(personal) = &mut download.content {
+        let layouts = personal.layouts.iter();
+        personal.layouts = layouts.map(|of| of.clone().optional_from(0)).collect();
+    }
+    let error = download.frame(UserId(2)).unwrap_err().to_string();
+    assert!(error.contains("announces all blocks"), "{error}");
+    assert!(download.frame(UserId(3)).is_ok());
 }
 
 /// If this fails, a user for whom the server has nothing receives a table of zeros, pays for one, or
@@ -182,7 +202,8 @@ fn a_user_for_whom_there_is_nothing_receives_an_empty_frame() {
         "codec.downlink={ values = \"int8\" }",
     ] {
         let world = small::world(&[codec]);
-        let some = Arc::new(ForSome(Tables(world.method.initial().table(0).shape())));
+        let some = Tables(world.method.initial().table(0).shape());
+        let some = Arc::new(ForSome(some, false));
         let strict =
             Download::encode(3, Phase(0), server::Download::PerUser(some), &world).unwrap();
         assert!(strict.frame(UserId(2)).is_err(), "a block is missing");
@@ -255,6 +276,21 @@ fn the_bytes_of_a_users_own_download_may_be_known_before_it_is_made() {
             panic!("everybody has the same")
         };
         assert_eq!(personal.kept_groups().is_empty(), is_known, "{codec}");
+        // Nor is it made for statistics, which say all by themselves.
+        let layout = world.upload_layout(Phase(0), UserId(4));
+        let statistics = layout.blocks().iter().cloned();
+        let statistics = Layout::new(statistics.map(BlockLayout::statistic).collect());
+        let participant = (UserId(4), InvitationId(0));
+        let base = |layout| {
+            download
+                .base_of(layout, None, participant)
+                .unwrap()
+                .into_owned()
+        };
+        let made = personal.kept_groups();
+        assert_eq!(base(&statistics).model, Model::none(), "{codec}");
+        assert_eq!(personal.kept_groups(), made, "{codec}");
+        assert!(base(layout).model != Model::none(), "{codec}");
         assert_eq!(parts, download.frame(UserId(3)).unwrap().parts, "{codec}");
     }
 }
