@@ -254,9 +254,7 @@ per_instruction_set! {
                 // The sums stay in a register until all factors are in them.
                 let mut sums = *block;
                 for (factor, basis) in bases() {
-                    for (sum, basis) in sums.iter_mut().zip(&basis[LANES * number..]) {
-                        *sum += factor * basis;
-                    }
+                    add_product(&mut sums, &[*factor; LANES], &basis.as_chunks().0[number]);
                 }
                 *block = sums;
             }
