@@ -163,6 +163,43 @@ fn no_future_changes_what_any_method_learns() {
     }
 }
 
+/// If this fails, what is chosen by validation knows what its users take after the cut: it was ranked among
+/// all items but these.
+#[test]
+fn no_future_changes_a_validation_figure() {
+    // As many ratings, of which the share is taken, with the items of others.
+    let later = future();
+    let items = later.lines().map(|row| row.split(',').nth(1).unwrap());
+    let rows = later.lines().zip(items.cycle().skip(3));
+    let other = rows.map(|(row, item)| {
+        let cells: Vec<&str> = row.split(',').collect();
+        format!("{},{item},{},{}\n", cells[0], cells[2], cells[3])
+    });
+    let other = other.collect::<String>() + &past();
+    let one = later.clone() + &past();
+    let all = ", validation_share = 0.2, targets = \"all\"";
+    let drawn = "evaluation.ranking={ sampled = { candidates = 5 } }";
+    let expected = "evaluation.metrics=[\"expected-ndcg@3\", \"ndcg@3\"]";
+    let headline = "evaluation.headline=\"ndcg@3\"";
+    for overrides in [&[][..], &[drawn, headline], &[drawn, headline, expected]] {
+        for method in ["fedmf", "popularity", "fedncf"] {
+            let scenario = scenario(method, all, overrides);
+            let [one, other] = [&one, &other].map(|ratings| run(&scenario, ratings, 2));
+            let accuracies = |outcome: &Outcome| -> Vec<_> {
+                let rounds = outcome.rounds.iter();
+                rounds
+                    .map(|round| round.accuracy.clone().unwrap())
+                    .collect()
+            };
+            for (one, other) in accuracies(&one).iter().zip(&accuracies(&other)) {
+                assert!(one.validation.is_some());
+                assert_eq!(one.validation, other.validation, "{method}, {overrides:?}");
+                assert_ne!(one.test, other.test, "{method}, {overrides:?}");
+            }
+        }
+    }
+}
+
 /// If this fails, FedTide has learned something of what comes after the cut, nothing of a period
 /// before it, or something else on another number of threads.
 #[test]

@@ -24,8 +24,8 @@ const USERS_AT_LEAST: usize = 4;
 pub(crate) struct InCatalogue {
     /// The ranks of the test and of the validation items, the item with the highest score first.
     pub ranks: [Vec<u32>; 2],
-    /// The number of items that they are ranked among.
-    pub items: u32,
+    /// The numbers of other items that they are ranked among.
+    pub others: [u32; 2],
     /// The best items, as many as were asked for.
     pub best: Vec<u32>,
 }
@@ -70,8 +70,8 @@ struct Rated {
     held_out: [Vec<f32>; 2],
     /// How many rated items score at least as high as each of these; `None` if a score is NaN.
     reaching: Option<Vec<u32>>,
-    /// The number of rated items.
-    items: usize,
+    /// The numbers of rated items, by which the test and the validation items are ranked lower.
+    items: [usize; 2],
 }
 
 impl Rated {
@@ -89,7 +89,7 @@ impl Rated {
             return Self {
                 held_out: Default::default(),
                 reaching: Some(Vec::new()),
-                items: items.len(),
+                items: [items.len(); 2],
             };
         }
         let mut scores = vec![0.0; items.len()];
@@ -100,11 +100,23 @@ impl Rated {
             scores.sort_unstable_by(|a, b| b.total_cmp(a));
             scores
         });
-        let reaching = ranks(&held_out.concat(), &scores).filter(|_| is_scored);
+        // Validation items are ranked among the test items that come later.
+        let later = match dataset.tests_come_later() {
+            true => &held_out[0][..],
+            false => &[],
+        };
+        let reaching = ranks(&held_out.concat(), &scores).zip(ranks(&held_out[1], later));
+        let reaching = reaching.filter(|_| is_scored).map(|(mut reaching, later)| {
+            let of_validation = reaching[held_out[0].len()..].iter_mut();
+            of_validation
+                .zip(later)
+                .for_each(|(rated, later)| *rated -= later);
+            reaching
+        });
         Self {
             reaching,
+            items: [items.len(), items.len() - later.len()],
             held_out,
-            items: items.len(),
         }
     }
 
@@ -125,7 +137,7 @@ impl Rated {
             .map(|held_out| ranks.by_ref().take(held_out.len()).collect());
         Some(InCatalogue {
             ranks,
-            items: (items - self.items) as u32,
+            others: self.items.map(|rated| (items - rated) as u32),
             best,
         })
     }

@@ -250,13 +250,18 @@ impl UserAccuracy {
         else {
             return;
         };
-        let InCatalogue { ranks, items, best } = found;
+        let InCatalogue {
+            ranks,
+            others,
+            best,
+        } = found;
         if !best.is_empty() {
             let user = world.candidates.evaluated_users()[position];
             *shown = Some(Box::new(Shown::new(world, user, best)));
         }
-        let drawn = world.candidates.drawn_of(items);
-        for (places, ranks) in [test, validation].into_iter().zip(ranks) {
+        let ranked = [test, validation].into_iter().zip(ranks).zip(others);
+        for ((places, ranks), items) in ranked {
+            let drawn = world.candidates.drawn_of(items);
             for (place, rank) in places.ranked.iter_mut().zip(ranks) {
                 if world.candidates_are_catalogue() {
                     place.among_candidates = Some(rank);
@@ -330,7 +335,7 @@ impl Probe<'_> {
     }
 
     /// Returns the ranks of each of two lists of held-out items among other items, the item with the
-    /// highest score first, the number of these others, and in the catalogue the best items.
+    /// highest score first, the numbers of these others, and in the catalogue the best items.
     fn found(&mut self, against: Against, held_out: [&[u32]; 2]) -> Result<InCatalogue> {
         let (world, catalogue) = (self.world, self.catalogue);
         let ScoringBuffers {
@@ -340,9 +345,9 @@ impl Probe<'_> {
         } = &mut *self.buffers;
         let candidates = world.candidates_among(catalogue);
         let listed = candidates.list(against, catalogue, self.position, scratch);
-        let others = listed.len() as u32;
-        // The items are ascending, as methods with sorted rows want it. Held-out items are never
-        // among the candidates.
+        let mut others = [listed.len() as u32; 2];
+        // The items are ascending, as methods with sorted rows want it. Held-out items that are ranked
+        // here are never among the candidates.
         items.clear();
         items.extend_from_slice(listed);
         items.extend(held_out.into_iter().flatten());
@@ -355,11 +360,21 @@ impl Probe<'_> {
         own.iter_mut()
             .for_each(|scores| scores.sort_unstable_by(|a, b| b.total_cmp(a)));
         let all = own.concat();
-        // No held-out item of the user counts against another one.
-        let found = ranks(&all, scores).zip(ranks(&all, &all));
-        let (among_all, among_own) = found.ok_or_else(|| unscorable(world, self.position))?;
-        let mut found = among_all.iter().zip(among_own).map(|(all, own)| all - own);
-        let ranks = own.map(|list| found.by_ref().take(list.len()).collect());
+        // No held-out item of the user counts against another one, but for later ones.
+        let known = match catalogue.tests_come_later() {
+            true => &own[1],
+            false => &all,
+        };
+        others[1] += (all.len() - known.len()) as u32;
+        let found = || {
+            let mut among_all = ranks(&all, scores)?.into_iter();
+            let among_known = [ranks(&own[0], &all)?, ranks(&own[1], known)?];
+            Some(among_known.map(|known| {
+                let both = known.into_iter().zip(among_all.by_ref());
+                both.map(|(known, all)| all - known).collect()
+            }))
+        };
+        let ranks = found().ok_or_else(|| unscorable(world, self.position))?;
         let mut best = Best::new(match against {
             Against::Catalogue => self.list_length,
             Against::TestCandidates | Against::ValidationCandidates => 0,
@@ -371,7 +386,7 @@ impl Probe<'_> {
         }
         Ok(InCatalogue {
             ranks,
-            items: others,
+            others,
             best: best.into_items(),
         })
     }

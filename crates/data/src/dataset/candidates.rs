@@ -56,7 +56,8 @@ impl Candidates {
     ///
     /// With `shared_candidates` the validation item is ranked against the test item's candidates
     /// (FedRAP's code); otherwise both have their own, and no item is in both (PFedRec's code draws
-    /// 198 and halves them).
+    /// 198 and halves them). Where test items come later, the validation item's are drawn by
+    /// themselves, with the test items among those that may be drawn.
     ///
     /// # Errors
     /// [`Error::Dataset`] if a user has too few unrated items, if more users are to be evaluated
@@ -75,10 +76,11 @@ impl Candidates {
         // Expectations over all draws need no drawn candidates.
         let is_drawn = spec.needs(Needs::RankAmongCandidates);
         let (wanted, separate) = wanted(dataset, spec);
-        let drawn = wanted.saturating_mul(if separate { 2 } else { 1 });
+        let drawn = at_once(dataset, spec);
+        let listed = wanted.saturating_mul(if separate { 2 } else { 1 });
         // A generated population of that size has been refused with its scenario; the size of a
         // file is known only now.
-        if let Some(reason) = sizes::candidates_too_many(users.len() as u64, u64::from(drawn)) {
+        if let Some(reason) = sizes::candidates_too_many(users.len() as u64, u64::from(listed)) {
             return Err(Error::Dataset(reason));
         }
         let mut pool = Pool::new(dataset.items());
@@ -87,7 +89,7 @@ impl Candidates {
         let (first, end) = (place(here.start), place(here.end));
         // The memory is for no more candidates than can be drawn, so that a number that no user has
         // ends in an error.
-        let kept = (drawn as usize).min(2 * dataset.items());
+        let kept = (listed as usize).min(2 * dataset.items());
         let mut all = Vec::with_capacity(if is_drawn { (end - first) * kept } else { 0 });
         for &user in &users[first..end] {
             pool.restrict(dataset.items_without_rank(user), drawn);
@@ -102,6 +104,12 @@ impl Candidates {
             let mut stream = streams.stream(Purpose::Candidates, u64::from(user.0), 0);
             let begins = all.len();
             pool.append_sample(&mut stream, drawn, &mut all);
+            if drawn < listed {
+                // Not even the place in the stream depends on what comes later.
+                let mut stream = streams.stream(Purpose::Candidates, u64::from(user.0), 1);
+                pool.restrict(dataset.items_without_validation_rank(user), wanted);
+                pool.append_sample(&mut stream, wanted, &mut all);
+            }
             let (of_test, of_validation) = all[begins..].split_at_mut(wanted as usize);
             of_test.sort_unstable();
             of_validation.sort_unstable();
@@ -183,9 +191,19 @@ fn wanted(dataset: &Dataset, spec: &EvaluationSpec) -> (u32, bool) {
     match spec.ranking {
         Ranking::Sampled(sampled) => (
             sampled.candidates,
-            dataset.has_validation_items() && !sampled.shared_candidates,
+            dataset.has_validation_items()
+                && (!sampled.shared_candidates || dataset.tests_come_later()),
         ),
         Ranking::FullCatalogue => (0, false),
+    }
+}
+
+/// Returns how many items are drawn at once: all candidates of a user, or those of the test item where
+/// the validation item's are drawn from other items.
+fn at_once(dataset: &Dataset, spec: &EvaluationSpec) -> u32 {
+    match wanted(dataset, spec) {
+        (wanted, true) if !dataset.tests_come_later() => wanted.saturating_mul(2),
+        (wanted, _) => wanted,
     }
 }
 
@@ -219,9 +237,8 @@ fn short_of<'d>(
     spec: &EvaluationSpec,
     users: impl Iterator<Item = UserId> + 'd,
 ) -> impl Iterator<Item = (UserId, u32)> + 'd {
-    let (wanted, separate) = wanted(dataset, spec);
     // Without any candidates, every held-out item would come first.
-    let needed = wanted.saturating_mul(if separate { 2 } else { 1 }).max(1);
+    let needed = at_once(dataset, spec).max(1);
     let mut pool = Pool::new(dataset.items());
     let ranks = dataset.holds_items_out();
     users.filter(move |_| ranks).filter_map(move |user| {
@@ -316,7 +333,7 @@ fn check_validation(dataset: &Dataset, spec: &EvaluationSpec, users: &[UserId]) 
 
 fn too_few(dataset: &Dataset, user: UserId, spec: &EvaluationSpec, available: u32) -> Error {
     let who = dataset.who(user);
-    let (wanted, separate) = wanted(dataset, spec);
+    let (wanted, _) = wanted(dataset, spec);
     // Where training ends at an instant, items that nobody had rated by then are no candidates.
     let (by_then, later) = match dataset.training_ends() {
         Some(_) => (
@@ -330,7 +347,7 @@ fn too_few(dataset: &Dataset, user: UserId, spec: &EvaluationSpec, available: u3
             "{who} has rated every item{by_then}, so that no other item is left to rank the held-out one against{later}"
         ));
     }
-    let (each, for_whom) = match separate {
+    let (each, for_whom) = match at_once(dataset, spec) > wanted {
         true => (2, " for each of the test and the validation item"),
         false => (1, ""),
     };

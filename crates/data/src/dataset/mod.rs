@@ -163,6 +163,12 @@ impl Dataset {
         self.training_ends
     }
 
+    /// Returns whether test items come later than validation items. What a user takes behind the cut is
+    /// then a candidate for its validation items, as nobody knew of it when they were taken.
+    pub fn tests_come_later(&self) -> bool {
+        self.training_ends.is_some()
+    }
+
     /// Returns what the split did.
     pub fn split_facts(&self) -> &SplitFacts {
         &self.totals.split
@@ -402,6 +408,16 @@ impl Dataset {
     /// later. An item may be there twice.
     pub fn items_without_rank(&self, user: UserId) -> impl Iterator<Item = u32> {
         self.touched_items(user).chain(self.absent.iter().copied())
+    }
+
+    /// Returns those of [`Self::items_without_rank`] that are no candidates for the validation items.
+    pub(crate) fn items_without_validation_rank(&self, user: UserId) -> impl Iterator<Item = u32> {
+        let later = match self.tests_come_later() {
+            true => self.test(user).items,
+            false => &[],
+        };
+        let without = self.items_without_rank(user);
+        without.filter(|item| later.binary_search(item).is_err())
     }
 
     /// Feeds what tells data sets apart to `sink`: the sizes, and the sum of the digests of all

@@ -87,7 +87,7 @@ keys! {
         /// Number of candidates; the user has rated none of them.
         candidates: u32 = 99, >= 1, <= 1_000_000;
         /// Whether validation and test share one draw of candidates (FedRAP's code) or have their
-        /// own (PFedRec's).
+        /// own (PFedRec's). Under `global-time` they have their own.
         shared_candidates: bool = true;
     }
 }
@@ -219,13 +219,17 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
         "evaluation.item_table",
         "the users of this method keep no item table of their own that another one could replace",
     );
+    let by_time = matches!(split, SplitSpec::GlobalTime(_));
     checker.idle_if(
-        !split.has_validation_items(),
+        by_time || !split.has_validation_items(),
         "evaluation.ranking.sampled.shared_candidates",
-        &format!(
-            "no validation item is held out (`{}`)",
-            split.validation_key()
-        ),
+        &match split.has_validation_items() {
+            true => "under `global-time` both have their own".to_owned(),
+            false => format!(
+                "no validation item is held out (`{}`)",
+                split.validation_key()
+            ),
+        },
     );
     let is_without_cutoff = |name: &String| {
         let parsed = Metric::family_and_cutoff(name);
