@@ -2,7 +2,8 @@
 """Writes reports/honest-winner/README.md from the files beside it: what was searched, and what the study found.
 
     python3 studies/honest-winner.py                            writes the pages
-    python3 studies/honest-winner.py --check                    fails if a page is another one, and writes nothing
+    python3 studies/honest-winner.py --check                    fails if a page is another one, or if a table of the findings
+                                                                is, and writes nothing
     python3 studies/honest-winner.py --searches OUT [OUT ...]   first takes the logs of these searches, and what they chose
     python3 studies/honest-winner.py --at CUT --searches OUT [OUT ...]   the same of searches at a later cut
     python3 studies/honest-winner.py --studies OUT [OUT ...]    first takes the tables of these studies, each of one data
@@ -72,6 +73,9 @@ CODECS = {"f32": "f32", "int8": "8 bits", "dead-zone": "dead zone", "secure": "s
 COUNTS = ["popularity", "popularity of a window", "popularity with decay", "popularity of returning users"]
 KINDS = {"count": "best count", "published": "best published federated method", "central": "best central method"}
 OURS = ["fedspec", "fedspec, times", "fedgram", "fedgram, times", "fedgram, trained by time", COUNTS_ALONE, "fedtide"]
+# How findings call methods.
+NAMES = {"privirec": "PriviRec", "ials": "iALS", "ease": "EASE", "fedmf": "FedMF", "fcf": "FCF", "fedtide": "FedTide"}
+NAMES |= {"fedspec": "FedSpec", "fedgram": "FedGram", "counts of fedtide": "counts of FedTide"}
 
 
 def parts(arm):
@@ -560,6 +564,63 @@ def pages():
     return {REPORTS / "README.md": text}
 
 
+def said(method):
+    """Returns the name of a method as findings have it."""
+    name, comma, rest = method.partition(",")
+    name = name.removesuffix(" (central)").removeprefix("popularity ")
+    return NAMES.get(name, name) + comma + rest
+
+
+def findings(studied):
+    """Returns the rows of tables that pages of findings have to have, by page."""
+    own, leads, counts = [], [], {}
+    for data in studied:
+        decay = {method: row for (method, _, figure), row in table(data, TABLES[0]).items() if figure == HEADLINE}
+        fedtide, best = best_of_kinds(data)
+        count, published, central = best
+        counts[data] = [number(decay[method]["mean"]) for method in ("popularity", "popularity with decay")]
+        counts[data] += [number(best[published]["mean"]), number(fedtide["mean"])]
+        named = [f"{said(method)}, {number(best[method]['mean'])}" for method in (count, published, central)]
+        own.append(f"| {DATA[data]} | {' | '.join([*counts[data][:2], *named, counts[data][3]])} |")
+        leads.append(f"| {DATA[data]} | {difference(decay[published])} | {difference(best[count], -1)} |")
+    of_readme = [counts[data] for data in ("movietweetings", "ml-1m", "amazon")]
+    in_readme = [f" | {' | '.join(figures)} |" for figures in zip(*of_readme)]
+    return {"docs/findings/own-methods.md": own + leads, "docs/findings/sums-with-noise.md": noise(), "README.md": in_readme}
+
+
+def noise():
+    """Returns the rows of the tables of what noise leaves, of two data sets and of a third."""
+    rows = []
+    for group in (["amazon", "movietweetings"], ["ml-1m"]):
+        for method in dict.fromkeys(name.rpartition(", ")[0] for name in names(PRIVATE)):
+            cells = []
+            for data in group:
+                without = table(data, against(COUNTS_ALONE) if method == COUNTS_ALONE else TABLES[0])
+                private = table(data, "pooled.csv", PRIVATE)
+                cells.append(number(without[(method, "", HEADLINE)]["mean"]))
+                cells += [of_users(private[(f"{method}, {epsilon}", "", HEADLINE)]) for epsilon in EPSILONS]
+            rows.append(f"| {said(method)} | {' | '.join(cells)} |")
+    return rows
+
+
+def check_findings(report):
+    """Fails if a page of findings lacks a row that the figures have, or has a figure that no page has which it refers to."""
+    studied = [data for data in DATA if (REPORTS / data / "pooled.csv").exists()]
+    for name, rows in findings(studied).items():
+        page = (HERE.parent / name).read_text()
+        lacking = [row for row in rows if row not in page]
+        if lacking:
+            sys.exit(f"{name} lacks " + "\n".join(lacking))
+        if name == "README.md":
+            continue  # Its other figures are of other studies.
+        links = [(HERE.parent / name).parent / link.split("#")[0] for link in re.findall(r"\]\(([^)]+\.md[^)]*)\)", page)]
+        known = report + "".join(link.read_text() for link in links)
+        figures = set(re.findall(r"(?<![\w.])\.\d{3}\b", page))
+        unknown = sorted(figures - set(re.findall(r"\.\d{3}\b", known)))
+        if unknown:
+            sys.exit(f"{name} has figures that no page has which it refers to: {', '.join(unknown)}")
+
+
 def main():
     arguments = sys.argv[1:]
     cut, home = "", REPORTS
@@ -590,6 +651,8 @@ def main():
     elif arguments[:1] == ["--track"]:
         take_track(arguments[1], arguments[2:])
     for target, text in pages().items():
+        if arguments == ["--check"]:
+            check_findings(text)
         if arguments != ["--check"]:
             target.write_text(text)
         elif target.read_text() != text:
