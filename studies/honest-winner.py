@@ -73,6 +73,8 @@ CODECS = {"f32": "f32", "int8": "8 bits", "dead-zone": "dead zone", "secure": "s
 COUNTS = ["popularity", "popularity of a window", "popularity with decay", "popularity of returning users"]
 KINDS = {"count": "best count", "published": "best published federated method", "central": "best central method"}
 OURS = ["fedspec", "fedspec, times", "fedgram", "fedgram, times", "fedgram, trained by time", COUNTS_ALONE, "fedtide"]
+# A figure in a text.
+PLACE = r"\{([a-z0-9/-]+): ([^{}]+)\}"
 # How findings call methods.
 NAMES = {"privirec": "PriviRec", "ials": "iALS", "ease": "EASE", "fedmf": "FedMF", "fcf": "FCF", "fedtide": "FedTide"}
 NAMES |= {"fedspec": "FedSpec", "fedgram": "FedGram", "counts of fedtide": "counts of FedTide"}
@@ -520,11 +522,15 @@ def size(count):
 
 def figure(place):
     """Returns the figure of all cuts that a place in the text names: {DATA: METHOD}, {private/DATA: METHOD, EPSILON} with
-    noise, {TRACK/DATA: METHOD} of another question, {uncut/DATA: METHOD} of data without cuts, or {DATA: METHOD - OTHER} for a difference to FedTide, FedMF or decayed popularity (decay)."""
+    noise, {elsewhere/DATA: METHOD, EPSILON} with settings of other users, {TRACK/DATA: METHOD} of another question,
+    {uncut/DATA: METHOD} of data without cuts, or {DATA: METHOD - OTHER} for a difference to FedTide, FedMF or decayed
+    popularity (decay)."""
     data, method = place.groups()
     of, _, data = data.rpartition("/")
     if of == "uncut":
         return number(table(data, "without-cuts.csv")[(method, "", HEADLINE)]["mean"])
+    if of == "elsewhere":
+        return number(table(data, "elsewhere.csv", PRIVATE)[(method, "", HEADLINE)]["mean"])
     if of == "private":
         return of_users(table(data, "pooled.csv", PRIVATE)[(method, "", HEADLINE)])
     if of:
@@ -560,7 +566,7 @@ def pages():
     for name, lines in parts_of_page.items():
         text = text.replace(f"{{{name}}}", "\n".join(lines).strip())
     text = re.sub(r"\{lead: ([^{}]+)\}", lead, text)
-    text = re.sub(r"\{([a-z0-9/-]+): ([^{}]+)\}", figure, text)
+    text = re.sub(PLACE, figure, text)
     return {REPORTS / "README.md": text}
 
 
@@ -603,22 +609,23 @@ def noise():
     return rows
 
 
-def check_findings(report):
-    """Fails if a page of findings lacks a row that the figures have, or has a figure that no page has which it refers to."""
-    studied = [data for data in DATA if (REPORTS / data / "pooled.csv").exists()]
-    for name, rows in findings(studied).items():
-        page = (HERE.parent / name).read_text()
-        lacking = [row for row in rows if row not in page]
+def sentences():
+    """Returns what pages of findings have to say, with the figures, by page."""
+    text = re.sub(PLACE, figure, (REPORTS / "sentences.md").read_text())
+    by_page = (part.split("\n", 1) for part in text.split("\n## ")[1:])
+    return {page: re.findall(r"^- (.*)$", lines, re.MULTILINE) for page, lines in by_page}
+
+
+def check_findings():
+    """Fails if a page of findings lacks a row of a table or a sentence with these figures."""
+    wanted = findings([data for data in DATA if (REPORTS / data / "pooled.csv").exists()])
+    for name, told in sentences().items():
+        wanted[name] += told
+    for name, all_wanted in wanted.items():
+        page = " ".join((HERE.parent / name).read_text().split())
+        lacking = [text for text in all_wanted if " ".join(text.split()) not in page]
         if lacking:
             sys.exit(f"{name} lacks " + "\n".join(lacking))
-        if name == "README.md":
-            continue  # Its other figures are of other studies.
-        links = [(HERE.parent / name).parent / link.split("#")[0] for link in re.findall(r"\]\(([^)]+\.md[^)]*)\)", page)]
-        known = report + "".join(link.read_text() for link in links)
-        figures = set(re.findall(r"(?<![\w.])\.\d{3}\b", page))
-        unknown = sorted(figures - set(re.findall(r"\.\d{3}\b", known)))
-        if unknown:
-            sys.exit(f"{name} has figures that no page has which it refers to: {', '.join(unknown)}")
 
 
 def main():
@@ -650,9 +657,9 @@ def main():
         take_without_cuts(arguments[1:])
     elif arguments[:1] == ["--track"]:
         take_track(arguments[1], arguments[2:])
+    if arguments == ["--check"]:
+        check_findings()
     for target, text in pages().items():
-        if arguments == ["--check"]:
-            check_findings(text)
         if arguments != ["--check"]:
             target.write_text(text)
         elif target.read_text() != text:
