@@ -192,9 +192,14 @@ fn devices_that_train_alone_have_no_shared_table_to_score_with() {
 #[test]
 fn a_control_stands_beside_the_result() {
     let scenario = repository("scenarios/quickstart.toml");
+    let few = [
+        "training.rounds=10",
+        "dataset.generator.users=250",
+        "dataset.generator.items=500",
+    ];
     let of = |more: &[&str]| {
         let workshop = Workshop::new();
-        let words = workshop.arguments(scenario.clone(), &["training.rounds=25"]);
+        let words = workshop.arguments(scenario.clone(), &few);
         let finished = words
             .and(&["--control", "none"])
             .and(more)
@@ -217,9 +222,7 @@ fn a_control_stands_beside_the_result() {
     assert!(alone < own && !warned, "{own} {alone} {warned}");
     // The run itself is what it is without a control.
     let workshop = Workshop::new();
-    workshop
-        .run(scenario.clone(), &["training.rounds=25"])
-        .unwrap();
+    workshop.run(scenario.clone(), &few).unwrap();
     assert_eq!(workshop.run_json()["digest"], digest);
     // A method that needs its server has none.
     let words = Workshop::new().arguments(scenario.clone(), &["method=\"fcf\""]);
