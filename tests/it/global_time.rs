@@ -164,7 +164,8 @@ fn no_future_changes_what_any_method_learns() {
 }
 
 /// If this fails, what is chosen by validation knows what its users take after the cut: it was ranked among
-/// all items but these.
+/// all items but these. Which users are evaluated still goes by the future where `evaluation.users` draws them,
+/// and who is one with `new_users`.
 #[test]
 fn no_future_changes_a_validation_figure() {
     // As many ratings, of which the share is taken, with the items of others.

@@ -135,7 +135,7 @@ fn every_method_in_every_mode_ends_alike_from_every_checkpoint() {
         let takes_part = |entry: &Entry| mode == "synchronous" || entry.placement.trains();
         for entry in methods().into_iter().filter(takes_part) {
             let what = format!("{} {mode}", entry.name);
-            let scenario = small_with(entry.name, &[&["training.rounds=4"], overrides].concat());
+            let scenario = small_with(entry.name, &[&["training.rounds=3"], overrides].concat());
             check_resumed_runs(&|| Ok(world(scenario.clone())))
                 .unwrap_or_else(|reason| panic!("{what}: {reason}"));
         }

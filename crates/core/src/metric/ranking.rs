@@ -11,7 +11,7 @@ pub struct Place {
     pub in_catalogue: Option<CataloguePlace>,
 }
 
-/// The rank of a held-out item among all items that its user has not rated.
+/// The rank of a held-out item among all items that its user had not rated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CataloguePlace {
     /// Rank, from 0.

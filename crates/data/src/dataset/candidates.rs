@@ -1,5 +1,6 @@
 //! Draws the candidates that a held-out item is ranked against: a fixed sample of items that its
-//! user never rated, or all of them.
+//! user never rated, or all of them. Where test items come later than validation items, they are
+//! candidates of these.
 //!
 //! They are drawn once for a run, from streams of their own, so that every method and every round
 //! is measured on the same candidates.
@@ -13,7 +14,7 @@ use fedrecsim_core::{Error, Purpose, Result, Streams, UserId};
 use fedrecsim_scenario::{EvaluationSpec, Ranking, Selection, sizes};
 
 /// The candidates of every evaluated user, drawn once per run: items that the user never rated,
-/// neither in training nor held out. A sampled candidate takes four bytes of memory; the full
+/// neither in training nor held out, but for later test items. A sampled candidate takes four bytes of memory; the full
 /// catalogue takes none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidates {

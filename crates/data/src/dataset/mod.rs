@@ -163,8 +163,8 @@ impl Dataset {
         self.training_ends
     }
 
-    /// Returns whether test items come later than validation items. What a user takes behind the cut is
-    /// then a candidate for its validation items, as nobody knew of it when they were taken.
+    /// Returns whether test items come later than validation items. They are then candidates for these,
+    /// as nobody knew of them when these were taken. What the split leaves out between the two is none.
     pub fn tests_come_later(&self) -> bool {
         self.training_ends.is_some()
     }

@@ -87,7 +87,8 @@ keys! {
         /// Number of candidates; the user has rated none of them.
         candidates: u32 = 99, >= 1, <= 1_000_000;
         /// Whether validation and test share one draw of candidates (FedRAP's code) or have their
-        /// own (PFedRec's). Under `global-time` they have their own.
+        /// own (PFedRec's). Under `global-time` they have their own, and those of validation may be
+        /// what the user takes after the cut.
         shared_candidates: bool = true;
     }
 }
@@ -219,17 +220,13 @@ pub(super) fn check(scenario: &Scenario, checker: &mut Checker<'_>) {
         "evaluation.item_table",
         "the users of this method keep no item table of their own that another one could replace",
     );
-    let by_time = matches!(split, SplitSpec::GlobalTime(_));
     checker.idle_if(
-        by_time || !split.has_validation_items(),
+        !split.has_validation_items(),
         "evaluation.ranking.sampled.shared_candidates",
-        &match split.has_validation_items() {
-            true => "under `global-time` both have their own".to_owned(),
-            false => format!(
-                "no validation item is held out (`{}`)",
-                split.validation_key()
-            ),
-        },
+        &format!(
+            "no validation item is held out (`{}`)",
+            split.validation_key()
+        ),
     );
     let is_without_cutoff = |name: &String| {
         let parsed = Metric::family_and_cutoff(name);

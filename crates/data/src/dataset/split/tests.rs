@@ -1,11 +1,15 @@
 #![allow(clippy::unwrap_used)]
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 
 use super::*;
-use crate::dataset::Candidates;
 use crate::dataset::ratings::names;
+use crate::dataset::{Against, CandidateScratch, Candidates};
 use fedrecsim_core::{Timestamp, UserId};
-use fedrecsim_scenario::{ByColumnSpec, Cut, EvaluationSpec, GlobalTimeSpec, Ranking, Targets};
+use fedrecsim_scenario::{
+    ByColumnSpec, Cut, EvaluationSpec, GlobalTimeSpec, Ranking, SampledSpec, Targets,
+};
 
 /// Splits one user's rows, given as (item, time); the rating is the row's position.
 fn one_user(rows: &[(u32, i64)], validation_item: bool) -> Result<Dataset> {
@@ -624,6 +628,41 @@ fn validation_lies_between_training_and_the_cut() {
     };
     assert_eq!(of(0), (&[1, 2][..], 1, &[][..], 0));
     assert_eq!(of(1), (&[][..], 0, &[0][..], 1));
+}
+
+/// If this fails, what a user takes after the cut is drawn as a candidate of its test items, or never as one of
+/// its validation items.
+#[test]
+fn validation_items_have_later_test_items_among_their_candidates() {
+    let others = (0..8).map(|item| (0, item, i64::from(item)));
+    let own = [(1, 0, 9), (1, 1, 10), (1, 2, 21), (1, 3, 22)];
+    let rows: Vec<_> = others.chain(own).collect();
+    let spec = SplitSpec::GlobalTime(GlobalTimeSpec {
+        validation_share: 0.1,
+        ..global(on_day(20))
+    });
+    let dataset = split(timed(&rows), &spec, Streams::new(1)).unwrap();
+    let (test, validation) = (dataset.test(UserId(1)), dataset.validation(UserId(1)));
+    assert_eq!((test.items, validation.items), (&[2, 3][..], &[1][..]));
+    let sampled = SampledSpec {
+        candidates: 4,
+        shared_candidates: true,
+    };
+    let spec = EvaluationSpec {
+        ranking: Ranking::Sampled(sampled),
+        ..EvaluationSpec::default()
+    };
+    let mut drawn = BTreeSet::new();
+    for seed in 0..20 {
+        let candidates = Candidates::draw(&dataset, &spec, Streams::new(seed)).unwrap();
+        let mut scratch = CandidateScratch::default();
+        let mut list = |against| candidates.list(against, &dataset, 0, &mut scratch).to_vec();
+        assert_eq!(list(Against::TestCandidates), [4, 5, 6, 7]);
+        let of_validation = list(Against::ValidationCandidates);
+        assert_eq!(of_validation.len(), 4);
+        drawn.extend(of_validation);
+    }
+    assert_eq!(Vec::from_iter(drawn), [2, 3, 4, 5, 6, 7]);
 }
 
 /// If this fails, a user has other numbers at other cuts, and intervals over the tests of several
