@@ -2,8 +2,8 @@
 """Writes reports/honest-winner/README.md from the files beside it: what was searched, and what the study found.
 
     python3 studies/honest-winner.py                            writes the pages
-    python3 studies/honest-winner.py --check                    fails if a page is another one, or if a table of the findings
-                                                                is, and writes nothing
+    python3 studies/honest-winner.py --check                    fails if a page is another one, or if README or findings have
+                                                                other tables or sentences, and writes nothing
     python3 studies/honest-winner.py --searches OUT [OUT ...]   first takes the logs of these searches, and what they chose
     python3 studies/honest-winner.py --at CUT --searches OUT [OUT ...]   the same of searches at a later cut
     python3 studies/honest-winner.py --studies OUT [OUT ...]    first takes the tables of these studies, each of one data
@@ -21,6 +21,8 @@
                                                                 cut, have found on another question, with differences of
                                                                 studies with `--compare-to` method=fedtide
     python3 studies/honest-winner.py --without-cuts OUT [OUT ...]  first takes the tables of studies of data without cuts
+    python3 studies/honest-winner.py --unsearched OUT [OUT ...]  first takes what arms as they are written have found at the
+                                                                first cut, of studies of one data set each
     python3 studies/honest-winner.py --ours OUT [OUT ...]       first takes what studies of FedTide, its counts, the counts of
                                                                 a server and our older methods have found, each of one data
                                                                 set and with `--compare-to` both of OTHERS
@@ -39,6 +41,8 @@ PRIVATE = REPORTS / "private"
 CHOSEN = HERE / "chosen"
 # Where a data set's settings come from if they are to cost its own users nothing.
 ELSEWHERE = {"amazon": "movietweetings", "movietweetings": "ml-1m", "ml-1m": "amazon"}
+# The study of methods that came later, which were not searched.
+LATER = "honest-winner-later.toml"
 # Studies of data sets that no instant divides.
 WITHOUT_CUTS = {"ml-latest-small": "honest-winner-latest-small.toml", "lastfm-2k": "honest-winner-lastfm-2k.toml"}
 DATA = {
@@ -58,6 +62,8 @@ KEPT = ["arm", "figure", "runs", "mean", "users_low", "users_high", "difference"
 KEPT += ["difference_users_high", "difference_shown"]
 HEADLINE = "ndcg@10"
 SENT = [HEADLINE, "up_bytes", "down_bytes"]
+# Methods with one round, whose one download is that of the model to score with.
+SENT_ONCE = ["fedcia-gsp"]
 FIGURES = [*SENT, "hr@10"]
 FOUND = ["runs", "mean", "users_low", "users_high"]
 TO_FEDTIDE = ["difference", "difference_users_low", "difference_users_high", "difference_shown"]
@@ -73,6 +79,9 @@ CODECS = {"f32": "f32", "int8": "8 bits", "dead-zone": "dead zone", "secure": "s
 COUNTS = ["popularity", "popularity of a window", "popularity with decay", "popularity of returning users"]
 KINDS = {"count": "best count", "published": "best published federated method", "central": "best central method"}
 OURS = ["fedspec", "fedspec, times", "fedgram", "fedgram, times", "fedgram, trained by time", COUNTS_ALONE, "fedtide"]
+# The rows of the table in README.
+IN_README = ["popularity", "popularity with decay: a count of what was taken lately"]
+IN_README += ["the best of ten published federated methods, some with our weights of time", "FedTide, ours"]
 # A figure in a text.
 PLACE = r"\{([a-z0-9/-]+): ([^{}]+)\}"
 # How findings call methods.
@@ -214,6 +223,18 @@ def exchange():
     (CHOSEN / "honest-winner-elsewhere-settings.toml").write_text(text)
 
 
+def take_unsearched(folders):
+    """Takes what arms as they are written have found at the first cut, each study with arms of one data set."""
+    for folder in map(Path, folders):
+        rows = [row for row in read(folder / "summary.csv") if row["figure"] == HEADLINE and row["runs"] != "0"]
+        data = parts(rows[0]["arm"])[0]
+        path = REPORTS / data / "unsearched.csv"
+        known = {row["method"]: row for row in (read(path) if path.exists() else [])}
+        known |= {parts(row["arm"])[1]: {"method": parts(row["arm"])[1], **row} for row in rows}
+        order = names(study=LATER)
+        write(path, ["method", *FOUND], sorted(known.values(), key=lambda row: order.index(row["method"])))
+
+
 def take_ours(folders):
     """Takes how far our methods and the counts of a server are ahead of OTHERS, from studies of one data set each."""
     for folder in map(Path, folders):
@@ -234,8 +255,15 @@ def take_codec(codec, folders):
     for folder in map(Path, folders):
         for row in read(folder / "study.csv"):
             data, method, cut = parts(row["arm"])
-            if (cut, row["seed"]) == ("0.6", "1") and row["figure"] in SENT and kind(method) in ("published", "ours"):
-                new.setdefault(data, {}).setdefault((method, codec), {})[row["figure"]] = row["value"]
+            if (cut, row["seed"]) != ("0.6", "1") or kind(method) not in ("published", "ours"):
+                continue
+            figures = new.setdefault(data, {}).setdefault((method, codec), {})
+            if row["figure"] in SENT:
+                figures[row["figure"]] = row["value"]
+            if row["figure"] == "inference_bytes" and method in SENT_ONCE:
+                # Those who are tested have it; so would all others.
+                size = json.loads((folder / row["report"] / "run.json").read_text())["size"]
+                figures["down_bytes"] = round(float(row["value"]) / size["evaluated_users"] * size["users"])
     for data, rows in new.items():
         merge(data, "codec", rows, SENT)
 
@@ -275,9 +303,9 @@ def study_of(home):
     return "honest-winner-private.toml" if home == PRIVATE else "honest-winner.toml"
 
 
-def names(home=REPORTS):
-    """Returns the methods in the order of the study."""
-    axes = tomllib.loads((HERE / study_of(home)).read_text())["axes"]
+def names(home=REPORTS, study=None):
+    """Returns the methods in the order of a study, or of that whose figures a folder has."""
+    axes = tomllib.loads((HERE / (study or study_of(home))).read_text())["axes"]
     methods = next(axis["values"] for axis in axes if axis["name"] == "method")
     return [method if isinstance(method, str) else method["name"] for method in methods]
 
@@ -449,6 +477,17 @@ def paired(studied):
     return page
 
 
+def unsearched(studied):
+    """Returns the table of arms that have not been searched, beside popularity."""
+    found = {data: REPORTS / data / "unsearched.csv" for data in studied}
+    found = {data: {row["method"]: row for row in read(path)} for data, path in found.items() if path.exists()}
+    page = ["| NDCG@10 | " + " | ".join(DATA[data] for data in found) + " |", "|---|" + "---:|" * len(found)]
+    for method in names(study=LATER):
+        rows = [rows.get(method) for rows in found.values()]
+        page.append(f"| {method} | " + " | ".join(of_users(row) if row else "-" for row in rows) + " |")
+    return page
+
+
 def lead(place):
     """Returns the cells of a lead in its table: settings, and the best one's differences on first and on all items."""
     rows = [row for row in read(REPORTS / "leads.csv") if (row["lead"], row["data"]) == (place[1], "mean")]
@@ -561,6 +600,7 @@ def pages():
         "elsewhere": private("elsewhere.csv"),
         "tracks": beside("track", TRACKS, of_users),
         "without-cuts": without_cuts(),
+        "unsearched": unsearched(studied),
         "searched": searched(),
     }
     for name, lines in parts_of_page.items():
@@ -590,7 +630,7 @@ def findings(studied):
         own.append(f"| {DATA[data]} | {' | '.join([*counts[data][:2], *named, counts[data][3]])} |")
         leads.append(f"| {DATA[data]} | {difference(decay[published])} | {difference(best[count], -1)} |")
     of_readme = [counts[data] for data in ("movietweetings", "ml-1m", "amazon")]
-    in_readme = [f" | {' | '.join(figures)} |" for figures in zip(*of_readme)]
+    in_readme = [f"| {title} | {' | '.join(figures)} |" for title, figures in zip(IN_README, zip(*of_readme))]
     return {"docs/findings/own-methods.md": own + leads, "docs/findings/sums-with-noise.md": noise(), "README.md": in_readme}
 
 
@@ -613,19 +653,19 @@ def sentences():
     """Returns what pages of findings have to say, with the figures, by page."""
     text = re.sub(PLACE, figure, (REPORTS / "sentences.md").read_text())
     by_page = (part.split("\n", 1) for part in text.split("\n## ")[1:])
-    return {page: re.findall(r"^- (.*)$", lines, re.MULTILINE) for page, lines in by_page}
+    return {page: re.findall(r"^- (.+?)(?=\n- |\n*\Z)", lines, re.MULTILINE | re.DOTALL) for page, lines in by_page}
 
 
 def check_findings():
     """Fails if a page of findings lacks a row of a table or a sentence with these figures."""
     wanted = findings([data for data in DATA if (REPORTS / data / "pooled.csv").exists()])
     for name, told in sentences().items():
-        wanted[name] += told
+        wanted.setdefault(name, []).extend(told)
     for name, all_wanted in wanted.items():
         page = " ".join((HERE.parent / name).read_text().split())
         lacking = [text for text in all_wanted if " ".join(text.split()) not in page]
         if lacking:
-            sys.exit(f"{name} lacks " + "\n".join(lacking))
+            sys.exit(f"{name} has other words than {REPORTS} and sentences.md there; it lacks\n" + "\n".join(lacking))
 
 
 def main():
@@ -649,6 +689,8 @@ def main():
     elif arguments[:1] == ["--more"]:
         take_more(arguments[1:])
         take_codec("f32", arguments[1:])
+    elif arguments[:1] == ["--unsearched"]:
+        take_unsearched(arguments[1:])
     elif arguments[:1] == ["--ours"]:
         take_ours(arguments[1:])
     elif arguments[:1] == ["--codec"]:
