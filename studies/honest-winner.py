@@ -482,6 +482,8 @@ def unsearched(studied):
     found = {data: REPORTS / data / "unsearched.csv" for data in studied}
     found = {data: {row["method"]: row for row in read(path)} for data, path in found.items() if path.exists()}
     page = ["| NDCG@10 | " + " | ".join(DATA[data] for data in found) + " |", "|---|" + "---:|" * len(found)]
+    for data, rows in found.items():
+        rows["popularity"] = table(data, "summary.csv")[("popularity", "0.6", HEADLINE)]
     for method in names(study=LATER):
         rows = [rows.get(method) for rows in found.values()]
         page.append(f"| {method} | " + " | ".join(of_users(row) if row else "-" for row in rows) + " |")
