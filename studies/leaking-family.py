@@ -164,7 +164,8 @@ def seeds_of(study, hr):
     """Says how many seeds the figures of each method have."""
     by_count = {}
     for method, name in study.methods.items():
-        own = [len(by_seed) for of, by_seed in hr.items() if of.startswith(f"method={method},")]
+        same = [arm(method, negatives, "mean") for negatives in POOLS if method in TAKES_THE_MEAN]
+        own = [len(by_seed) for of, by_seed in hr.items() if of.startswith(f"method={method},") and of not in same]
         if not own:
             continue
         by_count.setdefault((min(own), max(own)), []).append(name)
