@@ -37,7 +37,7 @@ impl OpenStudy<'_> {
         let directories = data_directories(self.arguments.data_dir.as_deref());
         let (mut faults, beside_bytes) = (Vec::<(String, usize, String)>::new(), beside_bytes());
         let mut warned = Vec::new();
-        let mut rehearsed: BTreeMap<String, Costs> = BTreeMap::new();
+        let mut rehearsed = BTreeMap::new();
         for &arm in arms {
             if self.session.is_interrupted() {
                 break;
@@ -48,7 +48,7 @@ impl OpenStudy<'_> {
             if known.memory_bytes.is_none()
                 && let Some(costs) = rehearsed.get(&alike)
             {
-                costs.write(known);
+                (known.memory_bytes, known.round_s, known.serial_s) = *costs;
             }
             let looked = match threads.filter(|_| known.memory_bytes.is_none()) {
                 None => dataset::look_for(&scenario.dataset, &directories),
@@ -57,10 +57,9 @@ impl OpenStudy<'_> {
                         let [_, mut warnings] = inputs.remarks();
                         warnings.retain(|text| !warned.contains(text));
                         warned.append(&mut warnings);
-                        // If the first round fails, the run will say why.
-                        let costs = rehearse(&inputs, threads, beside_bytes).ok();
-                        costs.iter().for_each(|costs| costs.write(known));
-                        rehearsed.extend(costs.map(|costs| (alike, costs)));
+                        rehearse(&inputs, threads, beside_bytes, known);
+                        let costs = (known.memory_bytes, known.round_s, known.serial_s);
+                        rehearsed.insert(alike, costs);
                     })
                 }
             };
@@ -87,36 +86,19 @@ impl OpenStudy<'_> {
     }
 }
 
-/// What a run of an arm takes, as far as a rehearsal tells.
-struct Costs {
-    memory_bytes: u64,
-    round_s: f64,
-    serial_s: f64,
-}
-
-impl Costs {
-    fn write(&self, known: &mut ArmRecord) {
-        known.memory_bytes = Some(self.memory_bytes);
-        known.round_s = Some(self.round_s);
-        known.serial_s = Some(self.serial_s);
-    }
-}
-
-/// Rehearses the first rounds of an arm with this many threads. This process holds so many bytes that a
-/// process of the run's own would not have.
-///
-/// # Errors
-/// Those of the rounds.
-fn rehearse(inputs: &Inputs, threads: usize, beside_bytes: u64) -> Result<Costs> {
-    let expected = Expected::of(&inputs.world, threads, false)?;
+/// Rehearses the first rounds of an arm with this many threads, and notes what they take. This
+/// process holds so many bytes that a process of the run's own would not have.
+fn rehearse(inputs: &Inputs, threads: usize, beside_bytes: u64, known: &mut ArmRecord) {
+    // If the first round fails, the run will say why.
+    let Ok(expected) = Expected::of(&inputs.world, threads, false) else {
+        return;
+    };
     // What an earlier arm has left may be in use again, so that the process has not grown by all
     // that is needed.
     let own = expected.peak_bytes().saturating_sub(beside_bytes);
-    Ok(Costs {
-        memory_bytes: own.max(expected.needed_bytes()),
-        round_s: expected.estimate.wall_time_per_round_s,
-        serial_s: expected.estimate.serial_time_per_round_s,
-    })
+    known.memory_bytes = Some(own.max(expected.needed_bytes()));
+    known.round_s = Some(expected.estimate.wall_time_per_round_s);
+    known.serial_s = Some(expected.estimate.serial_time_per_round_s);
 }
 
 /// Returns a scenario without what changes no size and no number of steps: the fractions among its method's
