@@ -360,7 +360,8 @@ impl Probe<'_> {
         own.iter_mut()
             .for_each(|scores| scores.sort_unstable_by(|a, b| b.total_cmp(a)));
         let all = own.concat();
-        // No held-out item of the user counts against another one, but for later ones.
+        // The rank of an item leaves out what its user was known to have taken then: for validation items,
+        // test items that come later are candidates.
         let known = match catalogue.tests_come_later() {
             true => &own[1],
             false => &all,

@@ -14,8 +14,8 @@ use fedrecsim_core::{Error, Purpose, Result, Streams, UserId};
 use fedrecsim_scenario::{EvaluationSpec, Ranking, Selection, sizes};
 
 /// The candidates of every evaluated user, drawn once per run: items that the user never rated,
-/// neither in training nor held out, but for later test items. A sampled candidate takes four bytes of memory; the full
-/// catalogue takes none.
+/// neither in training nor held out, but for later test items. A sampled candidate takes four bytes of
+/// memory; the full catalogue takes none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidates {
     users: Vec<UserId>,
@@ -106,7 +106,7 @@ impl Candidates {
             let begins = all.len();
             pool.append_sample(&mut stream, drawn, &mut all);
             if drawn < listed {
-                // Not even the place in the stream depends on what comes later.
+                // A stream of its own, since how far the other one is read depends on the test items.
                 let mut stream = streams.stream(Purpose::Candidates, u64::from(user.0), 1);
                 pool.restrict(dataset.items_without_validation_rank(user), wanted);
                 pool.append_sample(&mut stream, wanted, &mut all);

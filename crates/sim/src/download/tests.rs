@@ -276,7 +276,7 @@ fn the_bytes_of_a_users_own_download_may_be_known_before_it_is_made() {
             panic!("everybody has the same")
         };
         assert_eq!(personal.kept_groups().is_empty(), is_known, "{codec}");
-        // Nor is it made for statistics, which say all by themselves.
+        // A statistic is read without the download, so that none is made for it.
         let layout = world.upload_layout(Phase(0), UserId(4));
         let statistics = layout.blocks().iter().cloned();
         let statistics = Layout::new(statistics.map(BlockLayout::statistic).collect());
