@@ -72,8 +72,13 @@ pub(crate) struct FcfBts {
 
 /// Returns the rows of `table` that have been received, ascending; all others are zero.
 fn received(table: &Table) -> Vec<u32> {
-    let is_received = |row: &u32| table.row(*row as usize).iter().any(|value| *value != 0.0);
-    (0..table.shape().rows as u32).filter(is_received).collect()
+    // All bits but the signs at once, since a device looks at every row in every step.
+    let bits = |row: u32| {
+        let values = table.row(row as usize).iter();
+        values.fold(0, |bits, value| bits | (value.to_bits() & 0x7fff_ffff))
+    };
+    let all = 0..table.shape().rows as u32;
+    all.filter(|row| bits(*row) != 0).collect()
 }
 
 impl Declare for FcfBts {
