@@ -106,20 +106,29 @@ pub(crate) fn likeness(
         Ok(found.scores(0, table.as_slice()))
     };
     let compared: Vec<Vec<f64>> = tables.iter().map(compared).collect::<Result<_>>()?;
-    Ok(Array2::from_shape_fn(
-        (tables.len(), tables.len()),
-        |(u, v)| {
-            let values = compared[u].iter().zip(&compared[v]);
-            let squares: f64 = values.map(|(a, b)| (a - b) * (a - b)).sum();
-            match mixture {
-                Mixture::Paper => 1.0 / (1.0 + squares),
-                Mixture::PublishedCode => {
-                    let likeness = 1.0 / (1.0 + math::sqrt(squares));
-                    if likeness > 0.9 { 1.0 } else { likeness }
-                }
-            }
-        },
-    ))
+    let squares = squared_distances(&compared);
+    Ok(squares.mapv(|squares| match mixture {
+        Mixture::Paper => 1.0 / (1.0 + squares),
+        Mixture::PublishedCode => {
+            let likeness = 1.0 / (1.0 + math::sqrt(squares));
+            if likeness > 0.9 { 1.0 } else { likeness }
+        }
+    }))
+}
+
+/// Returns the squared distance of each two of `points`, which have as many values each.
+fn squared_distances(points: &[Vec<f64>]) -> Array2<f64> {
+    let values = points.first().map_or(0, Vec::len);
+    // By values, so that the sums of all pairs of a point are made side by side.
+    let by_value = Array2::from_shape_fn((values, points.len()), |(i, u)| points[u][i]);
+    let mut squares = Array2::zeros((points.len(), points.len()));
+    for (u, mut sums) in squares.rows_mut().into_iter().enumerate() {
+        for row in by_value.rows() {
+            let own = row[u];
+            sums.zip_mut_with(&row, |sum, other| *sum += (own - other) * (own - other));
+        }
+    }
+    squares
 }
 
 /// Returns the cosine of the mean angle between the directions of two users, which are paired from
