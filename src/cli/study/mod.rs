@@ -250,14 +250,18 @@ impl<'a> OpenStudy<'a> {
         let directories = data_directories(self.arguments.data_dir.as_deref());
         let mut read: Vec<(DatasetSpec, Option<u64>)> = Vec::new();
         let tested = |scenario: &Scenario| {
-            let spec = &scenario.dataset;
-            if let Some((_, users)) = read.iter().find(|(known, _)| known == spec) {
+            // How negatives are drawn says nothing of who is tested.
+            let spec = DatasetSpec {
+                negatives: Default::default(),
+                ..scenario.dataset.clone()
+            };
+            if let Some((_, users)) = read.iter().find(|(known, _)| *known == spec) {
                 return *users;
             }
             // A fault of the data is told by the run that meets it.
-            let data = dataset::load(spec, &directories, Streams::new(scenario.seed));
+            let data = dataset::load(&spec, &directories, Streams::new(scenario.seed));
             let users = data.ok().map(|data| data.tested_users().len() as u64);
-            read.push((spec.clone(), users));
+            read.push((spec, users));
             users
         };
         let power = self.plan.power(|arm| self.is_wanted(arm), tested);
