@@ -250,7 +250,7 @@ impl<'a> OpenStudy<'a> {
         let directories = data_directories(self.arguments.data_dir.as_deref());
         let mut read: Vec<(DatasetSpec, Option<u64>)> = Vec::new();
         let tested = |scenario: &Scenario| {
-            // How negatives are drawn says nothing of who is tested.
+            // Nothing draws negatives here, so that how they are drawn does not decide who is tested.
             let spec = DatasetSpec {
                 negatives: Default::default(),
                 ..scenario.dataset.clone()
