@@ -119,7 +119,7 @@ pub(crate) fn likeness(
 /// Returns the squared distance of each two of `points`, which have as many values each.
 fn squared_distances(points: &[Vec<f64>]) -> Array2<f64> {
     let values = points.first().map_or(0, Vec::len);
-    // By values, so that the sums of all pairs of a point are made side by side.
+    // A row for each value, so that the distances of a point to all others are summed side by side.
     let by_value = Array2::from_shape_fn((values, points.len()), |(i, u)| points[u][i]);
     let mut squares = Array2::zeros((points.len(), points.len()));
     for (u, mut sums) in squares.rows_mut().into_iter().enumerate() {
