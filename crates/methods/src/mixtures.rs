@@ -9,7 +9,7 @@ use crate::choices;
 use crate::prelude::*;
 use crate::server::PersonalDownloads;
 use crate::user_tables::{Made, Making, Uploads, mean_of};
-use fedrecsim_model::algebra::Principal;
+use fedrecsim_model::algebra::{Principal, squared_distances};
 
 choices! {
     /// How alike two users are.
@@ -114,21 +114,6 @@ pub(crate) fn likeness(
             if likeness > 0.9 { 1.0 } else { likeness }
         }
     }))
-}
-
-/// Returns the squared distance of each two of `points`, which have as many values each.
-fn squared_distances(points: &[Vec<f64>]) -> Array2<f64> {
-    let values = points.first().map_or(0, Vec::len);
-    // A row for each value, so that the distances of a point to all others are summed side by side.
-    let by_value = Array2::from_shape_fn((values, points.len()), |(i, u)| points[u][i]);
-    let mut squares = Array2::zeros((points.len(), points.len()));
-    for (u, mut sums) in squares.rows_mut().into_iter().enumerate() {
-        for row in by_value.rows() {
-            let own = row[u];
-            sums.zip_mut_with(&row, |sum, other| *sum += (own - other) * (own - other));
-        }
-    }
-    squares
 }
 
 /// Returns the cosine of the mean angle between the directions of two users, which are paired from

@@ -10,8 +10,8 @@
 //! `blocked` adds products of matrices to matrices, for an inverse by several threads.
 //! `product` multiplies by it, `gram` adds rows up, and `cholesky` solves positive definite systems
 //! and inverts their matrices. `eigen` and `svd` decompose by Jacobi rotations, `qr` makes columns
-//! orthonormal, `nystroem` finds leading eigenvectors, and `principal` the principal components of
-//! rows.
+//! orthonormal, `nystroem` finds leading eigenvectors, `principal` the principal components of rows,
+//! and `distances` how far points are apart.
 //!
 //! Symmetric matrices are described by their upper triangle. Elements below the diagonal are not
 //! read, except where a function says so. Wrong shapes are defects of the caller, and panic.
@@ -19,6 +19,7 @@
 mod arrays;
 mod blocked;
 mod cholesky;
+mod distances;
 mod eigen;
 mod gram;
 mod nystroem;
@@ -33,6 +34,7 @@ mod vector;
 
 pub use {
     cholesky::invert,
+    distances::squared_distances,
     eigen::{SymmetricEigen, symmetric_eigen},
     gram::{add_gram, add_pair_products, mirror_upper},
     nystroem::{Spectrum, nystroem},

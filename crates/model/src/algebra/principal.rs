@@ -2,7 +2,7 @@
 
 use ndarray::Array2;
 
-use super::{Result, symmetric_eigen};
+use super::{Result, add_gram, symmetric_eigen};
 
 /// The leading principal components of rows, with the rows' mean.
 #[derive(Clone, Debug)]
@@ -34,16 +34,10 @@ impl Principal {
             sums.for_each(|(sum, value)| *sum += count(at) * f64::from(*value));
         }
         mean.iter_mut().for_each(|sum| *sum /= f64::max(total, 1.0));
+        let centred = |(row, column)| f64::from(rows[row * dimension + column]) - mean[column];
+        let centred = Array2::from_shape_fn((rows.len() / dimension, dimension), centred);
         let mut scatter = Array2::zeros((dimension, dimension));
-        let mut centred = vec![0.0; dimension];
-        for (at, row) in each().filter(|(at, _)| count(*at) > 0.0) {
-            centre(row, &mean, &mut centred);
-            for (i, one) in centred.iter().enumerate() {
-                for (j, other) in centred.iter().enumerate().skip(i) {
-                    scatter[(i, j)] += count(at) * one * other;
-                }
-            }
-        }
+        add_gram(&mut scatter, &centred.view(), counts);
         let eigen = symmetric_eigen(&scatter.view())?;
         let vectors = eigen.vectors.rows().into_iter().take(number);
         let mut found = Self {

@@ -335,6 +335,23 @@ fn a_product_in_blocks_has_the_bits_of_running_sums() {
     }
 }
 
+/// If this fails, a distance is not the running sum in the order of the values, or the last points are left
+/// out where they are fewer than eight.
+#[test]
+fn squared_distances_have_the_bits_of_their_definition() {
+    let matrix = positive_definite(40, 3);
+    for (count, values) in [(0, 3), (1, 3), (8, 0), (19, 5), (40, 33)] {
+        let rows = matrix.rows().into_iter().take(count);
+        let points: Vec<Vec<f64>> = rows.map(|row| row.to_vec()[..values].to_vec()).collect();
+        let expected = Array2::from_shape_fn((count, count), |(u, v)| {
+            let pairs = points[u].iter().zip(&points[v]);
+            pairs.fold(0.0, |sum, (a, b)| sum + (a - b) * (a - b))
+        });
+        let found = squared_distances(&points);
+        assert_eq!(bits(&found), bits(&expected), "{count} points of {values}");
+    }
+}
+
 /// If this fails, the number of threads changes results.
 #[test]
 fn threads_change_no_bit() {
@@ -349,13 +366,15 @@ fn threads_change_no_bit() {
             add_pair_products(&mut of_pairs, &matrix.view());
             mirror_upper(&mut of_pairs);
             let product = product_by_pool(&matrix.view(), &transposed.view());
-            [inverse, of_pairs, product].map(|matrix| bits(&matrix))
+            let points: Vec<_> = matrix.rows().into_iter().map(|row| row.to_vec()).collect();
+            let apart = squared_distances(&points);
+            [of_pairs, product, inverse, apart].map(|matrix| bits(&matrix))
         })
     };
     let by_three = computed(3);
     assert_eq!(computed(1), by_three);
     let product = bits(&product(&matrix.view(), &transposed.view()));
-    assert_eq!(by_three[1..], [product.clone(), product]);
+    assert_eq!(by_three[..2], [product.clone(), product]);
 }
 
 /// If this fails, a matrix that is divided has another factor or inverse than one that is not.
