@@ -10,12 +10,17 @@ use super::blocked::{Packed, TILE};
 use super::mirror_upper;
 use crate::per_instruction_set;
 
-/// Returns the squared distance of each two of `points`, which have as many values each, by all threads of
-/// the caller's pool. Every distance is a running sum in the order of the values, whatever the threads.
+/// Returns the squared distance of each two of n `points`, a symmetric matrix (n x n), by all threads of the
+/// caller's pool. Every distance is a running sum in the order of the values, whatever the threads.
 ///
 /// The caller's thread may do other work of the pool meanwhile, for which it must not hold memory.
+///
+/// # Panics
+/// If the points do not have as many values each, a defect of the caller.
 #[must_use]
 pub fn squared_distances(points: &[Vec<f64>]) -> Array2<f64> {
+    let is_alike = points.windows(2).all(|two| two[0].len() == two[1].len());
+    assert!(is_alike, "points need as many values each");
     let panels: Vec<Vec<Packed>> = points.chunks(TILE).map(packed).collect();
     let mut squares = Array2::zeros((points.len(), points.len()));
     let stripes: Vec<_> = squares.axis_chunks_iter_mut(Axis(0), TILE).collect();

@@ -15,10 +15,14 @@ pub struct Principal {
 
 impl Principal {
     /// Finds this many components of `rows`, of `dimension` columns. Each row counts as often as
-    /// `counts` says, or once. Costs n k^2 multiply-adds for n rows, and the decomposition.
+    /// `counts` says, one number from 0 on for each, or once. Costs n k^2 multiply-adds for n rows, n k
+    /// values in double precision, and the decomposition.
     ///
     /// # Errors
     /// As [`symmetric_eigen`].
+    ///
+    /// # Panics
+    /// If there are not as many counts as rows, a defect of the caller.
     pub fn of(
         rows: &[f32],
         dimension: usize,
