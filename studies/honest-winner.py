@@ -21,8 +21,6 @@
                                                                 cut, have found on another question, with differences of
                                                                 studies with `--compare-to` method=fedtide
     python3 studies/honest-winner.py --without-cuts OUT [OUT ...]  first takes the tables of studies of data without cuts
-    python3 studies/honest-winner.py --unsearched OUT [OUT ...]  first takes what arms as they are written have found at the
-                                                                first cut, of studies of one data set each
     python3 studies/honest-winner.py --ours OUT [OUT ...]       first takes what studies of FedTide, its counts, the counts of
                                                                 a server and our older methods have found, each of one data
                                                                 set and with `--compare-to` both of OTHERS
@@ -41,8 +39,6 @@ PRIVATE = REPORTS / "private"
 CHOSEN = HERE / "chosen"
 # Where a data set's settings come from if they are to cost its own users nothing.
 ELSEWHERE = {"amazon": "movietweetings", "movietweetings": "ml-1m", "ml-1m": "amazon"}
-# The study of methods that came later, which were not searched.
-LATER = "honest-winner-later.toml"
 # Studies of data sets that no instant divides.
 WITHOUT_CUTS = {"ml-latest-small": "honest-winner-latest-small.toml", "lastfm-2k": "honest-winner-lastfm-2k.toml"}
 DATA = {
@@ -81,7 +77,7 @@ KINDS = {"count": "best count", "published": "best published federated method", 
 OURS = ["fedspec", "fedspec, times", "fedgram", "fedgram, times", "fedgram, trained by time", COUNTS_ALONE, "fedtide"]
 # The rows of the table in README.
 IN_README = ["popularity", "popularity with decay: a count of what was taken lately"]
-IN_README += ["the best of fourteen published federated methods (eleven on MovieLens 1M), some with our weights of time", "FedTide, ours"]
+IN_README += ["the best of at least thirteen published federated methods, some with our weights of time", "FedTide, ours"]
 # A figure in a text.
 PLACE = r"\{([a-z0-9/-]+): ([^{}]+)\}"
 # How findings call methods.
@@ -223,18 +219,6 @@ def exchange():
     (CHOSEN / "honest-winner-elsewhere-settings.toml").write_text(text)
 
 
-def take_unsearched(folders):
-    """Takes what arms as they are written have found at the first cut, each study with arms of one data set."""
-    for folder in map(Path, folders):
-        rows = [row for row in read(folder / "summary.csv") if row["figure"] == HEADLINE and row["runs"] != "0"]
-        data = parts(rows[0]["arm"])[0]
-        path = REPORTS / data / "unsearched.csv"
-        known = {row["method"]: row for row in (read(path) if path.exists() else [])}
-        known |= {parts(row["arm"])[1]: {"method": parts(row["arm"])[1], **row} for row in rows}
-        order = names(study=LATER)
-        write(path, ["method", *FOUND], sorted(known.values(), key=lambda row: order.index(row["method"])))
-
-
 def take_ours(folders):
     """Takes how far our methods and the counts of a server are ahead of OTHERS, from studies of one data set each."""
     for folder in map(Path, folders):
@@ -255,7 +239,7 @@ def take_codec(codec, folders):
     for folder in map(Path, folders):
         for row in read(folder / "study.csv"):
             data, method, cut = parts(row["arm"])
-            if (cut, row["seed"]) != ("0.6", "1") or kind(method) not in ("published", "ours"):
+            if (cut, row["seed"], row["state"]) != ("0.6", "1", "done") or kind(method) not in ("published", "ours"):
                 continue
             figures = new.setdefault(data, {}).setdefault((method, codec), {})
             if row["figure"] in SENT:
@@ -303,9 +287,9 @@ def study_of(home):
     return "honest-winner-private.toml" if home == PRIVATE else "honest-winner.toml"
 
 
-def names(home=REPORTS, study=None):
-    """Returns the methods in the order of a study, or of that whose figures a folder has."""
-    axes = tomllib.loads((HERE / (study or study_of(home))).read_text())["axes"]
+def names(home=REPORTS):
+    """Returns the methods in the order of the study whose figures a folder has."""
+    axes = tomllib.loads((HERE / study_of(home)).read_text())["axes"]
     methods = next(axis["values"] for axis in axes if axis["name"] == "method")
     return [method if isinstance(method, str) else method["name"] for method in methods]
 
@@ -477,19 +461,6 @@ def paired(studied):
     return page
 
 
-def unsearched(studied):
-    """Returns the table of arms that have not been searched, beside popularity."""
-    found = {data: REPORTS / data / "unsearched.csv" for data in studied}
-    found = {data: {row["method"]: row for row in read(path)} for data, path in found.items() if path.exists()}
-    page = ["| NDCG@10 | " + " | ".join(DATA[data] for data in found) + " |", "|---|" + "---:|" * len(found)]
-    for data, rows in found.items():
-        rows["popularity"] = table(data, "summary.csv")[("popularity", "0.6", HEADLINE)]
-    for method in names(study=LATER):
-        rows = [rows.get(method) for rows in found.values()]
-        page.append(f"| {method} | " + " | ".join(of_users(row) if row else "-" for row in rows) + " |")
-    return page
-
-
 def lead(place):
     """Returns the cells of a lead in its table: settings, and the best one's differences on first and on all items."""
     rows = [row for row in read(REPORTS / "leads.csv") if (row["lead"], row["data"]) == (place[1], "mean")]
@@ -602,7 +573,6 @@ def pages():
         "elsewhere": private("elsewhere.csv"),
         "tracks": beside("track", TRACKS, of_users),
         "without-cuts": without_cuts(),
-        "unsearched": unsearched(studied),
         "searched": searched(),
     }
     for name, lines in parts_of_page.items():
@@ -691,8 +661,6 @@ def main():
     elif arguments[:1] == ["--more"]:
         take_more(arguments[1:])
         take_codec("f32", arguments[1:])
-    elif arguments[:1] == ["--unsearched"]:
-        take_unsearched(arguments[1:])
     elif arguments[:1] == ["--ours"]:
         take_ours(arguments[1:])
     elif arguments[:1] == ["--codec"]:
