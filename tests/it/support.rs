@@ -70,6 +70,10 @@ pub fn parameters_for_few_users(method: &str) -> Option<&'static str> {
         "feddae" => {
             Some("{ latent_dimension = 4, outer_units = 16, inner_units = 8, gate_units = 4 }")
         }
+        // As many steps and clusters as by default are most of each training, and no test depends on
+        // them.
+        "adafedrec" => Some("{ latent_dimension = 8, autoencoder_steps = 4 }"),
+        "cofedrec" | "cgfedrec" => Some("{ clusters = 6, cluster_starts = 2 }"),
         // The default width would take half a second of training, and no test depends on it.
         "metamf" => Some("{ hidden_units = 64 }"),
         _ => None,

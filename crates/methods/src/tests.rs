@@ -138,9 +138,9 @@ fn model_of(method: &dyn Method) -> Model {
 /// uniformly.
 const HAVE_A_SCORE_FUNCTION: [&str; 3] = ["fedrap", "pfedrec", "fedmf"];
 
-/// Returns the methods that train, by name.
-fn methods() -> impl Iterator<Item = (&'static str, Box<dyn Method>)> {
-    let parameters = serde_json::json!({ "latent_dimension": DIMENSION });
+/// Returns the methods that train with this latent dimension, by name.
+fn methods(latent_dimension: usize) -> impl Iterator<Item = (&'static str, Box<dyn Method>)> {
+    let parameters = serde_json::json!({ "latent_dimension": latent_dimension });
     let build = move |entry: &Entry| {
         (entry.build)(&parameters, &problem())
             .ok()
@@ -166,7 +166,7 @@ fn private_bytes(mut client: Box<dyn Client>) -> Vec<u8> {
 /// on from.
 #[test]
 fn methods_of_the_crate_have_no_version_of_their_own() {
-    assert!(methods().all(|(_, method)| method.version().is_empty()));
+    assert!(methods(DIMENSION).all(|(_, method)| method.version().is_empty()));
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn every_method_that_has_a_latent_dimension_is_looked_at() {
             .contains("latent_dimension")
     };
     assert_eq!(
-        methods().count(),
+        methods(DIMENSION).count(),
         registry::METHODS.iter().filter(trained).count()
     );
 }
@@ -189,7 +189,7 @@ fn score_functions_start_uniformly_within_one_over_the_root_of_k() {
     // other figures.
     let reach = 1.0 / (DIMENSION as f32).sqrt();
     let having_one = |(name, _): &(&str, _)| HAVE_A_SCORE_FUNCTION.contains(name);
-    for (name, method) in methods().filter(having_one) {
+    for (name, method) in methods(DIMENSION).filter(having_one) {
         let bytes = private_bytes(method.client(UserId(1)));
         // w comes first. It may be followed by a bias and the scale of the untouched rows.
         assert!(
@@ -218,7 +218,7 @@ fn score_functions_start_uniformly_within_one_over_the_root_of_k() {
 fn a_client_scores_what_it_is_asked_for_and_a_snapshot_scores_the_same() {
     let items = [0, 1, 50, 99];
     let (dataset, negatives) = (dataset(), NegativesSpec::default());
-    for (name, method) in methods() {
+    for (name, method) in methods(16) {
         let (client, model) = (method.client(UserId(1)), model_of(&*method));
         let own = dataset.own_data(UserId(1));
         let mut scratch = Scratch::default();
