@@ -1,8 +1,8 @@
 use fedrecsim_methods::registry::{METHODS, vocabulary_of};
 use fedrecsim_scenario::unchecked_rules;
-use fedrecsim_sim::testing::{Clause, Contract};
+use fedrecsim_sim::testing::{Clause, Contract, parameters_for_few_users};
 
-use crate::support::{methods, parameters_for_few_users, small_with, world};
+use crate::support::{methods, small_with, world};
 
 /// Names forms of methods that keep other private state, or send something else, than they do by
 /// default.
@@ -30,10 +30,7 @@ fn assert_kept(clause: Clause) {
             .unwrap_or_else(|breach| panic!("{parameters}: {breach}"));
     }
     for entry in methods() {
-        let contract = match parameters_for_few_users(entry.name) {
-            Some(parameters) => Contract::of(&entry).with_parameters(parameters),
-            None => Contract::of(&entry),
-        };
+        let contract = Contract::of(&entry).with_parameters(parameters_for_few_users(entry.name));
         contract
             .check_clause(clause)
             .unwrap_or_else(|breach| panic!("{breach}"));

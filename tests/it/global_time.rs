@@ -7,11 +7,10 @@ use fedrecsim_data::dataset;
 use fedrecsim_methods::registry::METHODS;
 use fedrecsim_scenario::Scenario;
 use fedrecsim_sim::outcome::RoundRecord;
+use fedrecsim_sim::testing::parameters_for_few_users;
 use fedrecsim_sim::{self as sim, Outcome, RunControl, World};
 
-use crate::support::{
-    Workshop, assert_balanced, assert_finite, methods, parameters_for_few_users, parse,
-};
+use crate::support::{Workshop, assert_balanced, assert_finite, methods, parse};
 
 const CUT: &str = "2001-03-01";
 /// The number of users with history before the cut.
@@ -88,10 +87,8 @@ fn another_future() -> String {
 /// Returns the scenario with a method, a split by time that has these keys more, and these keys
 /// replaced.
 fn scenario(method: &str, split: &str, overrides: &[&str]) -> Scenario {
-    let method = match parameters_for_few_users(method) {
-        Some(parameters) => format!("method={{ {method} = {parameters} }}"),
-        None => format!("method=\"{method}\""),
-    };
+    let parameters = parameters_for_few_users(method);
+    let method = format!("method={{ {method} = {parameters} }}");
     let split = format!("dataset.split={{ global-time = {{ cut = \"{CUT}\"{split} }} }}");
     parse(SCENARIO, &[&[&*method, &*split], overrides].concat())
 }

@@ -11,7 +11,7 @@ use fedrecsim_methods::Entry;
 use fedrecsim_methods::registry::{METHODS, check, vocabulary_of};
 use fedrecsim_scenario::{self as scenario, Scenario};
 use fedrecsim_sim::outcome::{ByDirection, Flow, RoundRecord};
-use fedrecsim_sim::testing::{check_balance, check_figures};
+use fedrecsim_sim::testing::{check_balance, check_figures, parameters_for_few_users};
 use fedrecsim_sim::{self as sim, Outcome, RoundObserver, RunControl, Start, World};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -56,37 +56,11 @@ pub fn small(overrides: &[&str]) -> Scenario {
     parse(SMALL, overrides)
 }
 
-/// Returns the parameters that a method needs in a small scenario, where its defaults are made for
-/// thousands of users and diverge with a handful of them, or take long.
-pub fn parameters_for_few_users(method: &str) -> Option<&'static str> {
-    match method {
-        "fedrec-pmf" | "fedrec-svdpp" | "pmf" | "svdpp" => Some("{ learning_rate = 0.1 }"),
-        "fedrecon" => Some("{ learning_rate_items = 500 }"),
-        // The default widths would take a second of training, and no test depends on them.
-        "fedpergnn" => Some("{ latent_dimension = 8, own_items = 6, neighbours_per_item = 4 }"),
-        // As many steps as by default would take a tenth of a second of each training and scoring.
-        "fedcia" => Some("{ latent_dimension = 8, alignment_steps = 5 }"),
-        // The default widths have millions of parameters, and no test depends on them.
-        "feddae" => {
-            Some("{ latent_dimension = 4, outer_units = 16, inner_units = 8, gate_units = 4 }")
-        }
-        // As many steps and clusters as by default are most of each training, and no test depends on
-        // them.
-        "adafedrec" => Some("{ latent_dimension = 8, autoencoder_steps = 4 }"),
-        "cofedrec" | "cgfedrec" => Some("{ clusters = 6, cluster_starts = 2 }"),
-        // The default width would take half a second of training, and no test depends on it.
-        "metamf" => Some("{ hidden_units = 64 }"),
-        _ => None,
-    }
-}
-
 /// Returns the small scenario with another method and these keys replaced. The method has its
 /// defaults, except for those of [`parameters_for_few_users`].
 pub fn small_with(method: &str, overrides: &[&str]) -> Scenario {
-    let method = match parameters_for_few_users(method) {
-        Some(parameters) => format!("method={{ {method} = {parameters} }}"),
-        None => format!("method=\"{method}\""),
-    };
+    let parameters = parameters_for_few_users(method);
+    let method = format!("method={{ {method} = {parameters} }}");
     small(&[&[method.as_str()], overrides].concat())
 }
 

@@ -177,10 +177,12 @@ fn every_method_that_has_a_latent_dimension_is_looked_at() {
             .to_string()
             .contains("latent_dimension")
     };
-    assert_eq!(
-        methods(DIMENSION).count(),
-        registry::METHODS.iter().filter(trained).count()
-    );
+    for dimension in [16, DIMENSION] {
+        assert_eq!(
+            methods(dimension).count(),
+            registry::METHODS.iter().filter(trained).count()
+        );
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::testing::Contract;
+use crate::testing::{Contract, parameters_for_few_users};
 use crate::workers::Working;
 use crate::{Outcome, RunControl, World};
 use fedrecsim_core::Result;
@@ -214,22 +214,10 @@ fn check_replay(world: &Arc<World>, arrivals: &Written, deployed: &Outcome, what
     assert_eq!(replayed.rounds, deployed.rounds, "{what}");
 }
 
-/// Parameters of methods whose defaults take seconds a round. Nothing here depends on them.
-const SMALLER: [(&str, &str); 2] = [
-    ("fedcia", "{ latent_dimension = 8, alignment_steps = 5 }"),
-    (
-        "feddae",
-        "{ latent_dimension = 4, outer_units = 16, inner_units = 8, gate_units = 4 }",
-    ),
-];
-
 /// Checks that devices in other processes lead to the simulation's state and to its bytes.
 fn check(method: &str, overrides: &[&str]) {
     let entry = METHODS.iter().find(|entry| entry.name == method).unwrap();
-    let contract = match SMALLER.iter().find(|(name, _)| *name == method) {
-        Some((_, parameters)) => Contract::of(entry).with_parameters(parameters),
-        None => Contract::of(entry),
-    };
+    let contract = Contract::of(entry).with_parameters(parameters_for_few_users(method));
     let world = contract.world(overrides);
     let world = Arc::new(world.unwrap_or_else(|seen| panic!("{method}: {seen:?}")));
     let simulated = crate::run(Arc::clone(&world), &RunControl::with_threads(2), &mut ()).unwrap();

@@ -44,6 +44,7 @@
 mod bench;
 mod breach;
 mod clauses;
+mod few_users;
 mod outcome;
 mod resuming;
 #[cfg(test)]
@@ -53,6 +54,7 @@ use serde_json::Value as Json;
 
 pub use self::{
     breach::{Breach, Clause},
+    few_users::parameters_for_few_users,
     outcome::{check_balance, check_figures},
     resuming::{CheckpointsInMemory, check_resumed_runs},
 };
