@@ -9,7 +9,7 @@ use crate::prelude::*;
 use crate::server::{Download, PersonalDownloads, downcast};
 use fedrecsim_core::stages::{Stage, enter};
 use fedrecsim_model::SharedTable;
-use fedrecsim_model::algebra::{add_pair_products, mirror_upper, product_by_pool};
+use fedrecsim_model::algebra::{add_pair_products, mirror_upper, weighted_sums};
 use fedrecsim_model::magnitude::MagnitudeCounts;
 
 /// The number of columns of the users' tables that are in double precision at a time.
@@ -27,7 +27,7 @@ pub(crate) trait Making: PersonalDownloads + Clone + 'static {
     fn model(&self) -> &Model;
 
     /// Makes it anew of the tables of all blocks that each of these users has sent, of whom there is at
-    /// least one, and returns the multiply-adds that it took.
+    /// least one, and returns the multiply-adds of a server that leaves no zero and no pair out.
     ///
     /// # Errors
     /// Those of the method, and of [`StepContext::check_magnitude`].
@@ -118,26 +118,19 @@ pub(crate) struct Uploads {
 }
 
 impl Uploads {
-    /// Calls `each` for parts of all tables: the first column, and the values of all users there.
-    fn in_parts(&self, mut each: impl FnMut(usize, Array2<f64>)) {
-        let all = self.shape.values();
-        for first in (0..all).step_by(COLUMNS) {
-            let columns = first..all.min(first + COLUMNS);
-            let rows = self.tables.iter();
-            let values = rows.flat_map(|table| &table.as_slice()[columns.clone()]);
-            let values = values.map(|value| f64::from(*value)).collect();
-            let part = Array2::from_shape_vec((self.tables.len(), columns.len()), values);
-            // There are as many values of every user as columns.
-            each(first, part.unwrap_or_else(|fault| unreachable!("{fault}")));
-        }
-    }
-
     /// Returns the scalar products of the tables (n x n).
     pub(crate) fn products(&self) -> Array2<f64> {
-        let mut products = Array2::zeros((self.tables.len(), self.tables.len()));
-        self.in_parts(|_, part| {
+        let (users, all) = (self.tables.len(), self.shape.values());
+        let mut products = Array2::zeros((users, users));
+        for first in (0..all).step_by(COLUMNS) {
+            let columns = first..all.min(first + COLUMNS);
+            let mut part = Array2::zeros((users, columns.len()));
+            for (mut row, table) in part.rows_mut().into_iter().zip(&self.tables) {
+                let values = row.iter_mut().zip(&table.as_slice()[columns.clone()]);
+                values.for_each(|(to, value)| *to = f64::from(*value));
+            }
             add_pair_products(&mut products, &part.view());
-        });
+        }
         mirror_upper(&mut products);
         products
     }
@@ -145,13 +138,9 @@ impl Uploads {
     /// Returns the sums of all tables with each row of `weights`, which has a column for each user.
     pub(crate) fn sums(&self, weights: &Array2<f64>) -> Vec<Table> {
         let mut sums = vec![Table::zeros(self.shape); weights.nrows()];
-        self.in_parts(|first, part| {
-            let of_part = product_by_pool(&weights.view(), &part.view());
-            for (sum, values) in sums.iter_mut().zip(of_part.rows()) {
-                let target = sum.as_mut_slice()[first..].iter_mut().zip(values);
-                target.for_each(|(sum, value)| *sum = *value as f32);
-            }
-        });
+        let tables: Vec<&[f32]> = self.tables.iter().map(Table::as_slice).collect();
+        let mut of_users: Vec<&mut [f32]> = sums.iter_mut().map(Table::as_mut_slice).collect();
+        weighted_sums(&weights.view(), &tables, &mut of_users);
         sums
     }
 }

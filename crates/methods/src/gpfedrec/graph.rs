@@ -122,7 +122,12 @@ impl Making for Tables {
         let shape = self.model().table(0).shape();
         let tables = tables.into_iter().flatten().collect();
         let uploads = Uploads { shape, tables };
-        let tables = uploads.sums(&parameters.weights(&uploads.products(), step));
+        let products = uploads.products();
+        // A table with a value that is no number may be nobody's neighbour. E would not show it then.
+        if !products.diag().iter().all(|square| square.is_finite()) {
+            return Err(step.diverged("E", f32::NAN));
+        }
+        let tables = uploads.sums(&parameters.weights(&products, step));
         let mean = mean_of(shape, tables.iter());
         step.check_magnitude("E", largest_magnitude(mean.as_slice()))?;
         let mut model = self.model().clone();

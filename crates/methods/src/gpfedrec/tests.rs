@@ -31,12 +31,20 @@ fn small(graph: Graph) -> GpFedRec {
 
 /// Returns a server that has made a step of the users' tables, which arrive at two peers.
 fn after_a_step(method: &Declared<GpFedRec>) -> Box<dyn Server> {
+    step_with(method, &TABLES).unwrap()
+}
+
+/// Returns a server that has made a step of these tables of its users.
+fn step_with(
+    method: &Declared<GpFedRec>,
+    tables: &[[f32; 4]; USERS as usize],
+) -> Result<Box<dyn Server>> {
     let mut server = method.server();
     let received = method.initial();
     let send = |users: std::ops::Range<u32>| {
         let mut sums = method.server().accumulator();
         for user in users {
-            let values = TABLES[user as usize].to_vec();
+            let values = tables[user as usize].to_vec();
             let table = Table::new(TableShape::new(2, 2), values);
             let update = ModelUpdate::of_table(TableUpdate::whole(table));
             let sent = Contribution::fresh(UserId(user), InvitationId(user), &update, &received);
@@ -48,8 +56,8 @@ fn after_a_step(method: &Declared<GpFedRec>) -> Box<dyn Server> {
     sums.merge(send(0..1)).unwrap();
     let normalise = |_: &WeightTotals| -> StepWeights { unreachable!("no table is weighed") };
     let step = StepContext::new(0, USERS, &normalise, Streams::new(5));
-    server.step(sums, &step).unwrap();
-    server
+    server.step(sums, &step)?;
+    Ok(server)
 }
 
 fn downloads(server: &dyn Server, users: &[UserId]) -> Vec<Model> {
@@ -158,6 +166,25 @@ fn neighbours_are_as_many_as_asked_for() {
         TABLES.iter().any(is_one),
         "{own:?} is not one neighbour's table"
     );
+}
+
+/// If this fails, a run goes on although a table that nobody is mixed with has diverged.
+#[test]
+fn a_table_that_is_not_finite_is_a_divergence_whoever_its_neighbours_are() {
+    let one = GpFedRec {
+        neighbours: 1,
+        ..small(Graph::Paper)
+    };
+    let method = Declared::new(one, &problem_of(USERS as usize, 2));
+    for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let mut tables = TABLES;
+        tables[1][2] = value;
+        let refused = step_with(&method, &tables).err();
+        assert!(
+            matches!(refused, Some(Error::Diverged { .. })),
+            "{value}: {refused:?}"
+        );
+    }
 }
 
 /// If this fails, the server forgets neighbours in a checkpoint.

@@ -11,7 +11,7 @@
 //! `product` multiplies by it, `gram` adds rows up, and `cholesky` solves positive definite systems
 //! and inverts their matrices. `eigen` and `svd` decompose by Jacobi rotations, `qr` makes columns
 //! orthonormal, `nystroem` finds leading eigenvectors, `principal` the principal components of rows,
-//! and `distances` how far points are apart.
+//! `distances` how far points are apart, and `weighted_sums` adds rows up by weights.
 //!
 //! Symmetric matrices are described by their upper triangle. Elements below the diagonal are not
 //! read, except where a function says so. Wrong shapes are defects of the caller, and panic.
@@ -31,6 +31,7 @@ mod svd;
 mod tests;
 mod triangle;
 mod vector;
+mod weighted_sums;
 
 pub use {
     cholesky::invert,
@@ -42,6 +43,7 @@ pub use {
     product::{product, product_by_pool},
     qr::{ThinQr, thin_qr},
     triangle::{packed_triangle, triangle_values, upper_triangular},
+    weighted_sums::weighted_sums,
 };
 pub(crate) use {
     cholesky::{factorise, invert_factor, solve},

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-use ndarray::{Array1, Array2, ArrayView1, Axis, array, s};
+use ndarray::{Array1, Array2, ArrayView1, ArrayViewMut1, Axis, array, s};
 use proptest::prelude::*;
 
 use super::blocked::{Factors, Part, Threads, whole_columns};
@@ -352,6 +352,37 @@ fn squared_distances_have_the_bits_of_their_definition() {
     }
 }
 
+/// If this fails, a sum is not the running one in the order of the rows, a weight of zero takes part, or the
+/// last columns are left out where a strip is not full.
+#[test]
+fn weighted_sums_have_the_bits_of_their_definition() {
+    for (count, values) in [(0, 3), (1, 64), (7, 0), (9, 65), (40, 130)] {
+        let rows = normal(40, 130, 6).mapv(|value| value as f32);
+        let mut rows: Vec<Vec<f32>> = (rows.rows().into_iter().take(count))
+            .map(|row| row.to_vec()[..values].to_vec())
+            .collect();
+        let mut weights = normal(5, count, 7).mapv(|weight| weight.max(0.0));
+        // Zero times infinity is no number, so that a zero that takes part shows.
+        if let (Some(last), true) = (rows.last_mut(), count > 1) {
+            last.fill(f32::INFINITY);
+            weights.column_mut(count - 1).fill(0.0);
+            weights[(4, count - 1)] = 1.0;
+        }
+        let mut found = [(); 5].map(|()| vec![f32::NAN; values]);
+        let rows: Vec<&[f32]> = rows.iter().map(Vec::as_slice).collect();
+        let mut sums = found.each_mut().map(Vec::as_mut_slice);
+        weighted_sums(&weights.view(), &rows, &mut sums);
+        for (weights, found) in weights.rows().into_iter().zip(&found) {
+            for (c, found) in found.iter().enumerate() {
+                let products = weights.iter().zip(&rows).filter(|(w, _)| **w != 0.0);
+                let expected = products.fold(0.0, |sum, (w, row)| sum + w * f64::from(row[c]));
+                let bits = (found.to_bits(), (expected as f32).to_bits());
+                assert_eq!(bits.0, bits.1, "{count} rows, column {c}");
+            }
+        }
+    }
+}
+
 /// If this fails, the number of threads changes results.
 #[test]
 fn threads_change_no_bit() {
@@ -368,7 +399,17 @@ fn threads_change_no_bit() {
             let product = product_by_pool(&matrix.view(), &transposed.view());
             let points: Vec<_> = matrix.rows().into_iter().map(|row| row.to_vec()).collect();
             let apart = squared_distances(&points);
-            [of_pairs, product, inverse, apart].map(|matrix| bits(&matrix))
+            let rows = matrix.mapv(|value| value as f32);
+            let rows: Vec<&[f32]> = rows
+                .rows()
+                .into_iter()
+                .filter_map(|row| row.to_slice())
+                .collect();
+            let mut sums = Array2::zeros((400, 400));
+            let targets = sums.rows_mut().into_iter();
+            let mut targets: Vec<_> = targets.filter_map(ArrayViewMut1::into_slice).collect();
+            weighted_sums(&matrix.view(), &rows, &mut targets);
+            [of_pairs, product, inverse, apart, sums.mapv(f64::from)].map(|matrix| bits(&matrix))
         })
     };
     let by_three = computed(3);
