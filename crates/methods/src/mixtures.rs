@@ -9,7 +9,8 @@ use crate::choices;
 use crate::prelude::*;
 use crate::server::PersonalDownloads;
 use crate::user_tables::{Made, Making, Uploads, mean_of};
-use fedrecsim_model::algebra::{Principal, squared_distances};
+use fedrecsim_model::algebra::{AlgebraError, Principal, mirror_upper, squared_distances};
+use rayon::prelude::*;
 
 choices! {
     /// How alike two users are.
@@ -59,14 +60,11 @@ impl Mixing {
         let samples = drawn.iter().filter_map(|sent| sent.last());
         let samples: Vec<f64> = samples.map(|n| f64::from(n.as_slice()[0])).collect();
         let total = samples.iter().sum::<f64>().max(1.0);
-        let alignment = |u: usize, v: usize| match self.alignment > 0.0 {
-            true => alignment(&drawn[u][1], &drawn[v][1]),
-            false => 0.0,
-        };
+        let alignments = self.alignments(drawn);
         let mut weights = Array2::zeros((drawn.len(), drawn.len()));
         for (u, mut row) in weights.rows_mut().into_iter().enumerate() {
             let of_user = |v: usize| {
-                let (share, aligned) = (samples[v] / total, alignment(u, v));
+                let (share, aligned) = (samples[v] / total, alignments[(u, v)]);
                 composite(self, share, (likeness[(u, v)], aligned))
             };
             let found = on_simplex(&(0..drawn.len()).map(of_user).collect::<Vec<_>>());
@@ -75,6 +73,21 @@ impl Mixing {
                 .for_each(|(weight, found)| *weight = found);
         }
         Ok(weights)
+    }
+
+    /// Returns how aligned the directions of each two users are, which is the same both ways; zeros where
+    /// nothing is weighed by it.
+    fn alignments(&self, drawn: &[Vec<Table>]) -> Array2<f64> {
+        let mut alignments = Array2::zeros((drawn.len(), drawn.len()));
+        if self.alignment > 0.0 {
+            let rows: Vec<_> = alignments.rows_mut().into_iter().enumerate().collect();
+            rows.into_par_iter().for_each(|(u, mut row)| {
+                let of_others = row.iter_mut().zip(drawn).skip(u);
+                of_others.for_each(|(found, sent)| *found = alignment(&drawn[u][1], &sent[1]));
+            });
+            mirror_upper(&mut alignments);
+        }
+        alignments
     }
 }
 
@@ -95,17 +108,17 @@ pub(crate) fn likeness(
     tables: &[&Table],
     step: &StepContext<'_>,
 ) -> Result<Array2<f64>> {
-    let compared = |table: &&Table| -> Result<Vec<f64>> {
+    let compared = |table: &&Table| -> Result<Vec<f64>, AlgebraError> {
         if mixture == Mixture::Paper {
             return Ok(table.as_slice().iter().copied().map(f64::from).collect());
         }
         let dimension = table.shape().dimension;
-        let found = Principal::of(table.as_slice(), dimension, None, 1);
-        let found =
-            found.map_err(|cause| step.unsolvable("the principal component of E", cause))?;
+        let found = Principal::of(table.as_slice(), dimension, None, 1)?;
         Ok(found.scores(0, table.as_slice()))
     };
-    let compared: Vec<Vec<f64>> = tables.iter().map(compared).collect::<Result<_>>()?;
+    let compared: Vec<Result<Vec<f64>, AlgebraError>> = tables.par_iter().map(compared).collect();
+    let compared: Vec<Vec<f64>> = (compared.into_iter().collect::<Result<_, _>>())
+        .map_err(|cause| step.unsolvable("the principal component of E", cause))?;
     let squares = squared_distances(&compared);
     Ok(squares.mapv(|squares| match mixture {
         Mixture::Paper => 1.0 / (1.0 + squares),

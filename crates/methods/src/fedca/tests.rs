@@ -112,6 +112,28 @@ fn weights_are_those_of_the_example() {
     assert_close(on_simplex(&[1.5, 0.2, 0.1]), &[1.0, 0.0, 0.0]);
 }
 
+/// If this fails, a user is mixed by how others are to somebody else, or not by those before it.
+#[test]
+fn each_user_is_mixed_by_how_it_is_to_all_others() {
+    let method = small(1.0);
+    let server = after_a_step(&method);
+    let (tables, p) = ([0, 1, 2].map(table_of_user), FedCa::default().mixing());
+    let alike = with_step(0, |step| likeness(p.mixture, &tables.each_ref(), step)).unwrap();
+    for u in 0..3 {
+        let of_other = |v: usize| {
+            let aligned = alignment(&directions_of(u), &directions_of(v));
+            composite(&p, f64::from(SENT[v].2) / 4.0, (alike[(u, v)], aligned))
+        };
+        let weights = on_simplex(&[0, 1, 2].map(of_other));
+        let mut mixture = vec![0.0; 6];
+        for (weight, table) in weights.iter().zip(&tables) {
+            let sums = mixture.iter_mut().zip(values(table));
+            sums.for_each(|(sum, value)| *sum += weight * value);
+        }
+        assert_close(values(download(&*server, u as u32).table(0)), &mixture);
+    }
+}
+
 /// If this fails, a user that was drawn does not move towards its mixture, or one that was not
 /// receives something.
 #[test]
