@@ -22,16 +22,17 @@ pub(crate) fn of_newcomers(newcomers: &Newcomers) -> &'static str {
     }
 }
 
-/// Returns the name of the baseline that a metric of runs with these baselines is held against:
-/// popularity, or the best one in the mean where popularity has no such metric; `None` if no
-/// baseline has it.
+/// Returns the name of the baseline that a metric of a split (`test` or `validation`) of runs with these
+/// baselines is held against: popularity, or the best one in the mean where popularity has no such
+/// metric; `None` if no baseline has it.
 pub(crate) fn reference<'a>(
     runs: impl IntoIterator<Item = &'a BTreeMap<String, SplitAccuracy>>,
-    metric: &str,
+    (split, metric): (&str, &str),
 ) -> Option<&'a str> {
     let mut sums: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
     for (name, accuracy) in runs.into_iter().flatten() {
-        if let Some(value) = accuracy.test.get(metric) {
+        let accuracy = metrics::split(accuracy, split);
+        if let Some(value) = accuracy.and_then(|of| of.get(metric)) {
             let (sum, count) = sums.entry(name).or_default();
             *sum += value;
             *count += 1.0;
@@ -70,6 +71,8 @@ mod tests {
         for (name, metric, value) in of {
             let accuracy = all.entry((*name).to_owned()).or_default();
             accuracy.test.insert((*metric).to_owned(), *value);
+            let validation = accuracy.validation.get_or_insert_default();
+            validation.insert((*metric).to_owned(), -*value);
         }
         all
     }
@@ -78,11 +81,16 @@ mod tests {
     #[test]
     fn errors_are_held_against_the_best_mean_and_rankings_against_popularity() {
         let errors = baselines(&[("global-mean", "rmse", 0.75), ("user-mean", "rmse", 0.81)]);
-        assert_eq!(reference([&errors], "rmse"), Some("global-mean"));
+        assert_eq!(reference([&errors], ("test", "rmse")), Some("global-mean"));
+        let of_validation = reference([&errors], ("validation", "rmse"));
+        assert_eq!(of_validation, Some("user-mean"), "the other split decides");
         let other = baselines(&[("global-mean", "rmse", 1.25), ("user-mean", "rmse", 0.81)]);
-        assert_eq!(reference([&errors, &other], "rmse"), Some("user-mean"));
+        assert_eq!(
+            reference([&errors, &other], ("test", "rmse")),
+            Some("user-mean")
+        );
         let hits = baselines(&[("popularity", "hr@10", 0.3), ("random", "hr@10", 0.4)]);
-        assert_eq!(reference([&hits], "hr@10"), Some("popularity"));
-        assert_eq!(reference([&hits], "rmse"), None);
+        assert_eq!(reference([&hits], ("test", "hr@10")), Some("popularity"));
+        assert_eq!(reference([&hits], ("test", "rmse")), None);
     }
 }

@@ -50,7 +50,7 @@ fn against_reference(record: &RunRecord, metric: &Metric) -> Option<String> {
         return None;
     }
     let value = record.accuracy.test.get(&metric.name())?;
-    let name = reference([&record.baselines], &metric.name())?;
+    let name = reference([&record.baselines], ("test", &metric.name()))?;
     let level = record.baselines.get(name)?.test.get(&metric.name())?;
     let more = value - level;
     let beside = format!("{} ({})", in_words(name), short(*level));

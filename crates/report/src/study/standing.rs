@@ -129,7 +129,10 @@ impl<'a> Question<'a> {
     ) -> Option<Self> {
         let reports = results.arms.iter().flat_map(ArmResults::reports);
         Some(Self {
-            reference: reference(reports.map(|report| &report.run.baselines), metric),
+            reference: reference(
+                reports.map(|report| &report.run.baselines),
+                ("test", metric),
+            ),
             results,
             metric,
             labels,

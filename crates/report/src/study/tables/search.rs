@@ -10,12 +10,13 @@ use crate::column::{Cell, Unit};
 use crate::document::{Block, Columns, Document};
 use crate::metrics;
 use crate::read::SavedRun;
+use crate::reference::{in_words, reference};
 use crate::study::file::chosen::{Chosen, ChosenArm};
 use crate::study::results::{ArmResults, Results, RunResult, RunState};
 use crate::study::search::{SearchPlan, Trial};
 use crate::words::counted;
-use fedrecsim_core::metric::{Better, Metric};
 use fedrecsim_core::{Error, Result};
+use fedrecsim_sim::outcome::SplitAccuracy;
 
 /// The number of the best trials that are shown of an arm, which tell how flat the top is.
 const SHOWN: usize = 5;
@@ -42,12 +43,14 @@ struct FoundOfArm<'a> {
     ranked: Vec<(usize, f64)>,
     failed: usize,
     missing: usize,
+    /// What ranks or predicts without learning, and its value beside the best trial.
+    baseline: Option<(&'a str, f64)>,
 }
 
 impl<'a> Found<'a> {
     /// Ranks the trials of every arm by their values on the validation part.
     pub fn of(plan: &'a SearchPlan, results: &'a Results) -> Self {
-        let better = Metric::named(plan.metric()).map_or(Better::Higher, |of| of.better());
+        let better = metrics::better(plan.metric());
         let mut arms: Vec<FoundOfArm<'a>> = Vec::new();
         for (place, (trial, runs)) in plan.trials.iter().zip(&results.arms).enumerate() {
             if arms.last().is_none_or(|arm| arm.name != trial.arm) {
@@ -57,6 +60,7 @@ impl<'a> Found<'a> {
                     ranked: Vec::new(),
                     failed: 0,
                     missing: 0,
+                    baseline: None,
                 });
             }
             let Some(arm) = arms.last_mut() else { continue };
@@ -72,6 +76,8 @@ impl<'a> Found<'a> {
         for arm in &mut arms {
             let order = |one: &(usize, f64), other: &(usize, f64)| better.compare(other.1, one.1);
             arm.ranked.sort_by(order);
+            let best = arm.ranked.first();
+            arm.baseline = best.and_then(|(place, _)| plan.baseline(&results.arms[*place]));
         }
         Self {
             not_begun: all - arms.len(),
@@ -143,6 +149,7 @@ impl<'a> Found<'a> {
             let text = format!("Partial: {others} of the study have no trial here yet.");
             blocks.push(Block::note("", text));
         }
+        blocks.extend(self.no_better_than_baselines());
         let seeds: Vec<String> = plan.plan.study.seeds.iter().map(u64::to_string).collect();
         let seeds = match &seeds[..] {
             [only] => format!("the seed {only}"),
@@ -159,6 +166,28 @@ impl<'a> Found<'a> {
         blocks
     }
 
+    /// Returns a warning of the arms whose best trial is not ahead of what has learned nothing.
+    fn no_better_than_baselines(&self) -> Option<Block> {
+        let better = metrics::better(self.plan.metric());
+        let told = |arm: &FoundOfArm<'_>| {
+            let (best, (name, value)) = (arm.ranked.first()?.1, arm.baseline?);
+            let is_ahead = better.compare(best, value).is_gt();
+            (!is_ahead).then(|| {
+                let [best, value] =
+                    [best, value].map(|value| Unit::Accuracy.cell(Some(value)).text);
+                format!("`{}` ({best}; {} has {value})", arm.name, in_words(name))
+            })
+        };
+        let told: Vec<String> = self.arms.iter().filter_map(told).collect();
+        (!told.is_empty()).then(|| {
+            let text = format!(
+                "Not even the best trial is ahead of a baseline that learns nothing: {}. See whether these learn at all before you use what was chosen.",
+                told.join(", ")
+            );
+            Block::note("", text)
+        })
+    }
+
     /// Returns the table with a line for every arm.
     fn overview(&self) -> [Block; 2] {
         let value = |arm: &FoundOfArm<'_>, rank: usize| arm.ranked.get(rank).map(|of| of.1);
@@ -173,6 +202,9 @@ impl<'a> Found<'a> {
             Unit::Accuracy.cell(written.map(|of| of.1))
         });
         table.add("best", move |arm| Unit::Accuracy.cell(value(arm, 0)));
+        table.add("baseline", |arm| {
+            Unit::Accuracy.cell(arm.baseline.map(|of| of.1))
+        });
         table.add("best trial", |arm| match arm.ranked.first() {
             Some((place, _)) => self.number(*place),
             None => Cell::none(),
@@ -346,6 +378,19 @@ impl SearchPlan {
         } else {
             Err(())
         }
+    }
+
+    /// Returns the baseline that a trial is held against, and the mean of its values on the validation part;
+    /// `None` if there is none.
+    fn baseline<'a>(&self, trial: &'a ArmResults) -> Option<(&'a str, f64)> {
+        let metric = self.metric();
+        let of_runs = || trial.reports().map(|of| &of.run.baselines);
+        let name = reference(of_runs(), ("validation", metric))?;
+        let value = |of: &BTreeMap<String, SplitAccuracy>| {
+            of.get(name)?.validation.as_ref()?.get(metric).copied()
+        };
+        let values: Vec<f64> = of_runs().map(value).collect::<Option<_>>()?;
+        Some((name, values.iter().sum::<f64>() / values.len() as f64))
     }
 }
 

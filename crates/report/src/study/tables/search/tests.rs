@@ -97,6 +97,26 @@ fn the_best_on_the_validation_part_is_chosen_and_no_test_figure_is_shown() {
     insta::assert_snapshot!(Found::of(&plan, &results).markdown());
 }
 
+/// If this fails, settings are chosen for a model that has learned nothing, and nobody is told.
+#[test]
+fn an_arm_that_is_no_better_than_popularity_is_named() {
+    let plan = search_of(SEARCH).unwrap();
+    let mut results = results(&plan, &VALUES);
+    let reports = results.arms.iter_mut().flat_map(|arm| &mut arm.runs);
+    for report in reports.filter_map(|run| run.report.as_mut()) {
+        let popularity = report.run.baselines.get_mut("popularity").unwrap();
+        popularity.validation = Some([("ndcg@10".to_owned(), 0.3)].into_iter().collect());
+    }
+    let text = Found::of(&plan, &results).markdown();
+    for part in [
+        "> Not even the best trial is ahead of a baseline that learns nothing: `method=fedmf` (0.3000; popularity has 0.3000). ",
+        "| method=fedmf | 5 | 0 | 0 | 0.1000 | 0.3000 | 0.3000 |",
+        "| method=fedncf | 5 | 0 | 0 | 0.5000 | 0.5000 | 0.3000 |",
+    ] {
+        assert!(text.contains(part), "no {part:?} in {text}");
+    }
+}
+
 /// If this fails, an error is ranked as if more of it were better.
 #[test]
 fn the_lowest_error_is_the_best() {
