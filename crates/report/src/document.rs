@@ -170,6 +170,19 @@ impl<'a, R> Columns<'a, R> {
         let header = self.0.iter().map(|(name, _)| name);
         Table::new(caption, header, rows.into_iter().map(row).collect())
     }
+
+    /// Returns the table with these rows, without the columns that have a value in none of them. The first
+    /// one, which names the rows, stays. It is for columns whose dash says only that nothing was measured.
+    pub(crate) fn filled(&self, caption: &str, rows: impl IntoIterator<Item = R>) -> Table {
+        let Table { header, rows, .. } = self.table(caption, rows);
+        let has_value = |column: &usize| {
+            *column == 0 || rows.iter().any(|cells| cells[*column] != Cell::none())
+        };
+        let kept: Vec<usize> = (0..header.len()).filter(has_value).collect();
+        let cells = |of: &Vec<Cell>| kept.iter().map(|column| of[*column].clone()).collect();
+        let names = kept.iter().map(|column| header[*column].as_str());
+        Table::new(caption, names, rows.iter().map(cells).collect())
+    }
 }
 
 impl From<Chart> for Block {

@@ -3,7 +3,8 @@
 
 use super::{arm_columns, runs_cell, section};
 use crate::column::{Cell, Unit};
-use crate::document::Block;
+use crate::document::{Block, Table};
+use crate::metrics;
 use crate::study::bootstrap::Comparison;
 use crate::study::file::Reference;
 use crate::study::grounds;
@@ -12,16 +13,35 @@ use crate::study::results::Results;
 use crate::study::statistics::{Estimate, Summary};
 use crate::words;
 
-/// Returns the table of one metric.
-pub(super) fn accuracy(
-    results: &Results,
-    names: &Names,
-    metric: &str,
-    heading: &str,
-) -> Vec<Block> {
-    let Some(column) = results.column(metric) else {
-        return Vec::new();
-    };
+/// The table of a metric, and the texts above it, which may be empty.
+struct OfMetric {
+    table: Table,
+    /// What its columns mean.
+    columns: String,
+    /// Whether the study was large enough for its differences.
+    differences: String,
+}
+
+/// Returns the table of each metric. `rows` says in their headings what the rows are. A text on columns
+/// stands above the first of the tables that it is true of.
+pub(super) fn accuracies(results: &Results, names: &Names, rows: &str) -> Vec<Block> {
+    let (mut blocks, mut said) = (Vec::new(), String::new());
+    for metric in &results.metrics {
+        let heading = format!("{} (test){rows}", metrics::label(metric));
+        let Some(found) = accuracy(results, names, metric, &heading) else {
+            continue;
+        };
+        let columns = (found.columns != said).then(|| found.columns.clone());
+        let texts = columns.into_iter().chain([found.differences]);
+        blocks.extend(section(texts.filter(|text| !text.is_empty()), found.table));
+        said = found.columns;
+    }
+    blocks
+}
+
+/// Returns what there is of one metric; `None` if no run has it.
+fn accuracy(results: &Results, names: &Names, metric: &str, heading: &str) -> Option<OfMetric> {
+    let column = results.column(metric)?;
     let (column, grounds) = (&column, results.grounds());
     let comparisons = results.comparisons(metric);
     let compared: Vec<&Comparison> = comparisons.iter().flatten().collect();
@@ -43,8 +63,8 @@ pub(super) fn accuracy(
             })
         });
     }
-    let text = draws.map(|draws| drawn(results, draws, &compared));
-    let texts: Vec<String> = text.into_iter().collect();
+    let of_columns = draws.map(|draws| drawn(results, draws, compared.len()));
+    let of_metric = too_small(&compared);
     if results.is_compared() {
         table.add_pair(["difference", "its 95 % interval"], move |arm| {
             let signed = |value| format!("{value:+.4}");
@@ -98,12 +118,15 @@ pub(super) fn accuracy(
         });
     }
     table.add("runs", |arm| runs_cell(&results.arms[*arm]));
-    section(texts, table.table(heading, 0..results.arms.len()))
+    Some(OfMetric {
+        table: table.filled(heading, 0..results.arms.len()),
+        columns: of_columns.unwrap_or_default(),
+        differences: of_metric,
+    })
 }
 
-/// Returns what the columns over users and seeds mean, and whether the study could have shown the
-/// differences that it found.
-fn drawn(results: &Results, draws: usize, compared: &[&Comparison]) -> String {
+/// Returns what the columns over users and seeds mean.
+fn drawn(results: &Results, draws: usize, comparisons: usize) -> String {
     let draws = words::thousands(draws as u64);
     let mut text = format!(
         "Over users too: the interval of 95 % over {draws} draws of users and seeds together, a user with all of its seeds."
@@ -111,10 +134,8 @@ fn drawn(results: &Results, draws: usize, compared: &[&Comparison]) -> String {
     if results.arms.iter().any(|arm| arm.reports().count() == 1) {
         text += " Where an arm has a single seed, users alone are drawn, and the interval says nothing about other seeds.";
     }
-    if compared.is_empty() {
-        return text;
-    }
-    let corrected = match compared.len() {
+    let corrected = match comparisons {
+        0 => return text,
         1 => String::new(),
         count => format!(", and p is at most .05 by Holm's correction for {count} comparisons"),
     };
@@ -123,15 +144,21 @@ fn drawn(results: &Results, draws: usize, compared: &[&Comparison]) -> String {
          excludes 0{corrected}. `could show` is the least difference that these users and seeds show in four of five \
          studies (power .8), 2.8 standard errors."
     );
-    let is_small = |of: &&&Comparison| of.mean.abs() < of.estimate.could_show();
-    let small = compared.iter().filter(is_small).count();
-    if small > 0 {
-        let all = words::counted(compared.len() as u64, "comparison");
-        text += &format!(
-            " In {small} of {all} the difference that was found is below that: the study is too small to tell it from none."
-        );
-    }
     text
+}
+
+/// Returns whether the study could have shown the differences that it found; nothing if it could all.
+fn too_small(compared: &[&Comparison]) -> String {
+    let is_small = |of: &&&Comparison| of.mean.abs() < of.estimate.could_show();
+    match compared.iter().filter(is_small).count() {
+        0 => String::new(),
+        small => {
+            let all = words::counted(compared.len() as u64, "comparison");
+            format!(
+                "In {small} of {all} the difference that was found is below what could be shown: the study is too small to tell it from none."
+            )
+        }
+    }
 }
 
 /// Returns a published value, and how far the mean of our runs is from it. The words

@@ -16,14 +16,14 @@ mod savings;
 mod search;
 mod sparsity;
 
-use self::accuracy::{accuracy, difference_cells};
+use self::accuracy::{accuracies, difference_cells};
 use super::answer::Answer;
 use super::names::{self, Names};
 use super::results::{ArmResults, Results, RunState};
 use super::{plan, saved, sharing};
 use crate::column::{Cell, Place};
 use crate::document::{Block, Columns, Document, Table};
-use crate::{html, metrics, words};
+use crate::{html, words};
 use fedrecsim_core::Result;
 
 pub use search::Found;
@@ -189,15 +189,9 @@ fn document(whole: &Whole<'_>, pictures: &[&str]) -> Document {
         blocks.push(Block::text(
             "Arms that repeat one experiment are one row of the tables with \"pooled\" above them. A user counts once for each of these arms in which it is tested, and is drawn with all of them. A row without a mean lacks a run, the values of single users, or the same users in all of its arms.",
         ));
-        for metric in &pooled.metrics {
-            let heading = format!("{} (test), repetitions pooled", metrics::label(metric));
-            blocks.extend(accuracy(pooled, names, metric, &heading));
-        }
+        blocks.extend(accuracies(pooled, names, ", repetitions pooled"));
     }
-    for metric in &results.metrics {
-        let heading = format!("{} (test)", metrics::label(metric));
-        blocks.extend(accuracy(results, names, metric, &heading));
-    }
+    blocks.extend(accuracies(results, names, ""));
     blocks.extend(published::blocks(results, names));
     let has_run = results.counts()[0] > 0;
     blocks.extend(sparsity::blocks(results, names));
@@ -437,7 +431,7 @@ mod tests {
             "| 95 % interval | over users too | difference | its 95 % interval | over users too | p | difference shown | could show |",
             "Over users too: the interval of 95 % over 2,000 draws of users and seeds together",
             "| none shown | 0.07",
-            "In 1 of 1 comparison the difference that was found is below that",
+            "In 1 of 1 comparison the difference that was found is below what could be shown",
         ] {
             assert!(text.contains(part), "no {part:?} in\n{text}");
         }
@@ -454,6 +448,23 @@ mod tests {
         ] {
             assert!(text.contains(part), "no {part:?} in\n{text}");
         }
+    }
+
+    /// If this fails, a paragraph stands above every table, or a study with one seed has columns without a
+    /// value.
+    #[test]
+    fn columns_are_explained_once_and_have_values() {
+        let value = |arm: usize, _: u64, user: usize| (arm + user) as f64 / 100.0;
+        let mut results = with_users(value, 40);
+        results.metrics.push(results.metrics[0].clone());
+        let text = markdown(&results);
+        assert!(text.contains("| standard deviation |"), "{text}");
+        let told = text.matches("Over users too: the interval").count();
+        assert_eq!(told, 1, "{text}");
+        results.arms.iter_mut().for_each(|arm| arm.runs.truncate(1));
+        let text = markdown(&results);
+        assert!(!text.contains("| standard deviation |"), "{text}");
+        assert!(text.contains("| over users too |"), "{text}");
     }
 
     /// If this fails, a table repeats in every line what all arms share, or does not say it at all.

@@ -49,7 +49,7 @@ pub(super) fn blocks(results: &Results, names: &Names) -> Vec<Block> {
     }
     let arms = results.arms.iter().enumerate();
     let rows = arms.filter_map(|(place, arm)| Some((place, arm.compare_to?)));
-    let table = table.table("What is saved, and what is lost", rows);
+    let table = table.filled("What is saved, and what is lost", rows);
     section([text], table)
 }
 
