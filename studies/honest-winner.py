@@ -21,6 +21,7 @@
                                                                 cut, have found on another question, with differences of
                                                                 studies with `--compare-to` method=fedtide
     python3 studies/honest-winner.py --without-cuts OUT [OUT ...]  first takes the tables of studies of data without cuts
+    python3 studies/honest-winner.py --costly OUT [OUT ...]     first takes the figures of studies with honest-winner-costly.toml
     python3 studies/honest-winner.py --ours OUT [OUT ...]       first takes what studies of FedTide, its counts, the counts of
                                                                 a server and our older methods have found, each of one data
                                                                 set and with `--compare-to` both of OTHERS
@@ -68,6 +69,7 @@ COUNTS_ALONE = "counts of fedtide"
 REFERENCES = ["popularity with decay", "fedtide", "fedmf"]
 # What our own methods are compared with beside the rest, by a part of the methods: the name, as files of a study have it.
 OTHERS = {COUNTS_ALONE: "counts-of-fedtide", "fedmf, softmax, times": "fedmf,softmax,times"}
+COSTLY = "honest-winner-costly.toml"
 TRACKS = {"all": "all items behind the first cut", "leave-one-out": "leave-one-out", "sessions": "leave-one-out by sessions"}
 EPSILONS = ["epsilon 8", "epsilon 2"]
 CODECS = {"f32": "f32", "int8": "8 bits", "dead-zone": "dead zone", "secure": "secure sum"}
@@ -219,6 +221,17 @@ def exchange():
     (CHOSEN / "honest-winner-elsewhere-settings.toml").write_text(text)
 
 
+def take_costly(folders):
+    """Puts what the page shows of costly methods into the tables, each study with the arms of one data set."""
+    for folder in map(Path, folders):
+        rows = [row for row in read(folder / "summary.csv") if row["runs"] != "0" and row["figure"] in (HEADLINE, "hr@10")]
+        path = REPORTS / parts(rows[0]["arm"])[0] / "costly.csv"
+        known = {(row["arm"], row["figure"]): row for row in (read(path) if path.exists() else [])}
+        known |= {(row["arm"], row["figure"]): row for row in rows}
+        order = names(study=COSTLY)
+        write(path, KEPT, sorted(known.values(), key=lambda row: (order.index(parts(row["arm"])[1]), row["figure"])))
+
+
 def take_ours(folders):
     """Takes how far our methods and the counts of a server are ahead of OTHERS, from studies of one data set each."""
     for folder in map(Path, folders):
@@ -287,9 +300,9 @@ def study_of(home):
     return "honest-winner-private.toml" if home == PRIVATE else "honest-winner.toml"
 
 
-def names(home=REPORTS):
-    """Returns the methods in the order of the study whose figures a folder has."""
-    axes = tomllib.loads((HERE / study_of(home)).read_text())["axes"]
+def names(home=REPORTS, study=None):
+    """Returns the methods in the order of a study; if none is named, of that whose figures a folder has."""
+    axes = tomllib.loads((HERE / (study or study_of(home))).read_text())["axes"]
     methods = next(axis["values"] for axis in axes if axis["name"] == "method")
     return [method if isinstance(method, str) else method["name"] for method in methods]
 
@@ -422,6 +435,16 @@ def without_cuts():
     return page
 
 
+def costly():
+    """Returns the table of the costly methods: NDCG@10 of the users with the most ratings, by method and data set."""
+    found = {data: table(data, "costly.csv") for data in DATA if (REPORTS / data / "costly.csv").exists()}
+    page = ["| NDCG@10 | " + " | ".join(DATA[data] for data in found) + " |", "|---|" + "---:|" * len(found)]
+    for method in names(study=COSTLY):
+        rows = [of.get((method, "", HEADLINE)) for of in found.values()]
+        page.append(f"| {method} | " + " | ".join(of_users(row) if row else "-" for row in rows) + " |")
+    return page
+
+
 def claims(studied, other):
     """Returns the table of how far our methods are ahead of another one."""
     tables = [table(data, against(other)) for data in studied]
@@ -535,10 +558,12 @@ def size(count):
 def figure(place):
     """Returns the figure of all cuts that a place in the text names: {DATA: METHOD}, {private/DATA: METHOD, EPSILON} with
     noise, {elsewhere/DATA: METHOD, EPSILON} with settings of other users, {TRACK/DATA: METHOD} of another question,
-    {uncut/DATA: METHOD} of data without cuts, or {DATA: METHOD - OTHER} for a difference to FedTide, FedMF or decayed
-    popularity (decay)."""
+    {uncut/DATA: METHOD} of data without cuts, {costly/DATA: METHOD} of a costly method, or {DATA: METHOD - OTHER} for a
+    difference to FedTide, FedMF or decayed popularity (decay)."""
     data, method = place.groups()
     of, _, data = data.rpartition("/")
+    if of == "costly":
+        return number(table(data, "costly.csv")[(method, "", HEADLINE)]["mean"])
     if of == "uncut":
         return number(table(data, "without-cuts.csv")[(method, "", HEADLINE)]["mean"])
     if of == "elsewhere":
@@ -573,6 +598,7 @@ def pages():
         "elsewhere": private("elsewhere.csv"),
         "tracks": beside("track", TRACKS, of_users),
         "without-cuts": without_cuts(),
+        "costly": costly(),
         "searched": searched(),
     }
     for name, lines in parts_of_page.items():
@@ -661,6 +687,8 @@ def main():
     elif arguments[:1] == ["--more"]:
         take_more(arguments[1:])
         take_codec("f32", arguments[1:])
+    elif arguments[:1] == ["--costly"]:
+        take_costly(arguments[1:])
     elif arguments[:1] == ["--ours"]:
         take_ours(arguments[1:])
     elif arguments[:1] == ["--codec"]:
