@@ -191,10 +191,15 @@ def take_more(folders):
                 new = {key: row for key, row in new.items() if key not in known or parts(key[0])[1] not in REFERENCES}
                 order = names()
                 for row in new.values():
-                    if row["difference_p"] and float(row["difference_p"]) * (len(order) - 1) > 0.05:
-                        row["difference_shown"] = "none shown"
+                    row["difference_shown"] = corrected(row, len(order) - 1)
                 merged = (known | new).values()
                 write(REPORTS / data / name, KEPT, sorted(merged, key=lambda row: order.index(parts(row["arm"])[1])))
+
+
+def corrected(row, comparisons):
+    """Returns the verdict on a difference after Bonferroni's correction for this number of comparisons."""
+    is_lost = row["difference_p"] and float(row["difference_p"]) * comparisons > 0.05
+    return "none shown" if is_lost else row["difference_shown"]
 
 
 def take_private(folders, name="pooled.csv"):
@@ -222,13 +227,16 @@ def exchange():
 
 
 def take_costly(folders):
-    """Puts what the page shows of costly methods into the tables, each study with the arms of one data set."""
+    """Puts what the page shows of costly methods into the tables, each study with the arms of one data set. Their differences
+    are corrected by the number of all of these methods (Bonferroni), as in `take_more`."""
+    order = names(study=COSTLY)
     for folder in map(Path, folders):
         rows = [row for row in read(folder / "summary.csv") if row["runs"] != "0" and row["figure"] in (HEADLINE, "hr@10")]
+        for row in rows:
+            row["difference_shown"] = corrected(row, len(order) - 1)
         path = REPORTS / parts(rows[0]["arm"])[0] / "costly.csv"
         known = {(row["arm"], row["figure"]): row for row in (read(path) if path.exists() else [])}
         known |= {(row["arm"], row["figure"]): row for row in rows}
-        order = names(study=COSTLY)
         write(path, KEPT, sorted(known.values(), key=lambda row: (order.index(parts(row["arm"])[1]), row["figure"])))
 
 
@@ -436,12 +444,14 @@ def without_cuts():
 
 
 def costly():
-    """Returns the table of the costly methods: NDCG@10 of the users with the most ratings, by method and data set."""
+    """Returns the table of the costly methods: NDCG@10 of the users with the most ratings, and minus that of popularity."""
     found = {data: table(data, "costly.csv") for data in DATA if (REPORTS / data / "costly.csv").exists()}
-    page = ["| NDCG@10 | " + " | ".join(DATA[data] for data in found) + " |", "|---|" + "---:|" * len(found)]
+    titles = [f"{DATA[data]} | minus popularity" for data in found]
+    page = ["| NDCG@10 | " + " | ".join(titles) + " |", "|---|" + "---:|" * (2 * len(found))]
     for method in names(study=COSTLY):
         rows = [of.get((method, "", HEADLINE)) for of in found.values()]
-        page.append(f"| {method} | " + " | ".join(of_users(row) if row else "-" for row in rows) + " |")
+        cells = [f"{of_users(row)} | {difference(row)}" if row else "- | -" for row in rows]
+        page.append(f"| {method} | " + " | ".join(cells) + " |")
     return page
 
 
