@@ -30,9 +30,9 @@ pub fn weighted_sums(weights: &ArrayView2<'_, f64>, rows: &[&[f32]], sums: &mut 
         "a weight for each sum and row"
     );
     let values = sums.first().map_or(0, |sum| sum.len());
-    let mut lengths = sums.iter().map(|sum| sum.len());
-    let is_alike = lengths.all(|length| length == values)
-        && (rows.iter().all(|row| row.len() == values) || sums.is_empty());
+    let of_rows = rows.iter().map(|row| row.len());
+    let mut lengths = sums.iter().map(|sum| sum.len()).chain(of_rows);
+    let is_alike = sums.is_empty() || lengths.all(|length| length == values);
     assert!(is_alike, "rows and sums need as many values each");
     let weights: Vec<Vec<(usize, f64)>> = weights
         .rows()
