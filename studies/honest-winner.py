@@ -77,9 +77,10 @@ CODECS = {"f32": "f32", "int8": "8 bits", "dead-zone": "dead zone", "secure": "s
 COUNTS = ["popularity", "popularity of a window", "popularity with decay", "popularity of returning users"]
 KINDS = {"count": "best count", "published": "best published federated method", "central": "best central method"}
 OURS = ["fedspec", "fedspec, times", "fedgram", "fedgram, times", "fedgram, trained by time", COUNTS_ALONE, "fedtide"]
-# The rows of the table in README.
+# The data sets and the rows of the table in README.
+DATA_IN_README = ["movietweetings", "ml-1m", "amazon"]
 IN_README = ["popularity", "popularity with decay: a count of what was taken lately"]
-IN_README += ["the best of at least thirteen published federated methods, some with our weights of time", "FedTide, ours"]
+IN_README += ["the best of at least {} published federated methods, some with our weights of time", "FedTide, ours"]
 # A figure in a text.
 PLACE = r"\{([a-z0-9/-]+): ([^{}]+)\}"
 # How findings call methods.
@@ -347,6 +348,21 @@ def kind(method):
     return "count" if method in COUNTS else "ours" if method in OURS else "published"
 
 
+def published_methods(rows):
+    """Returns the published federated methods of a table, each with the rows of its arms: with and without our additions."""
+    arms = {}
+    for (method, _, figure), row in rows.items():
+        if figure == HEADLINE and kind(method) == "published":
+            arms.setdefault(method.partition(",")[0], []).append(row)
+    return arms
+
+
+def in_words(count):
+    """Returns a number as a text has it."""
+    words = "thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty".split()
+    return words[count - 13] if 13 <= count <= 20 else str(count)
+
+
 def table(data, name, home=REPORTS):
     """Returns the rows of a table of one data set by method, cut and figure."""
     return {(*parts(row["arm"])[1:], row["figure"]): row for row in read(home / data / name)}
@@ -568,8 +584,8 @@ def size(count):
 def figure(place):
     """Returns the figure of all cuts that a place in the text names: {DATA: METHOD}, {private/DATA: METHOD, EPSILON} with
     noise, {elsewhere/DATA: METHOD, EPSILON} with settings of other users, {TRACK/DATA: METHOD} of another question,
-    {uncut/DATA: METHOD} of data without cuts, {costly/DATA: METHOD} of a costly method, or {DATA: METHOD - OTHER} for a
-    difference to FedTide, FedMF or decayed popularity (decay)."""
+    {uncut/DATA: METHOD} of data without cuts, {costly/DATA: METHOD} of a costly method, {DATA: METHOD - OTHER} for a
+    difference to FedTide, FedMF or decayed popularity (decay), or {DATA: published methods behind decay} for their number."""
     data, method = place.groups()
     of, _, data = data.rpartition("/")
     if of == "costly":
@@ -583,6 +599,10 @@ def figure(place):
     if of:
         rows = {(row["method"], row["track"]): row for row in read(REPORTS / data / "tracks.csv")}
         return number(rows[(method, of)]["mean"])
+    if method == "published methods behind decay":
+        arms = published_methods(table(data, TABLES[0])).values()
+        behind = sum(all(row["difference_shown"] == "behind" for row in rows) for rows in arms)
+        return in_words(behind) if behind == len(arms) else f"{behind} of {len(arms)}"
     method, _, other = method.partition(" - ")
     name = against(other) if other not in ("", "decay") else TABLES[0]
     name = against(COUNTS_ALONE) if method == COUNTS_ALONE else name
@@ -637,8 +657,10 @@ def findings(studied):
         named = [f"{said(method)}, {number(best[method]['mean'])}" for method in (count, published, central)]
         own.append(f"| {DATA[data]} | {' | '.join([*counts[data][:2], *named, counts[data][3]])} |")
         leads.append(f"| {DATA[data]} | {difference(decay[published])} | {difference(best[count], -1)} |")
-    of_readme = [counts[data] for data in ("movietweetings", "ml-1m", "amazon")]
-    in_readme = [f"| {title} | {' | '.join(figures)} |" for title, figures in zip(IN_README, zip(*of_readme))]
+    least = min(len(published_methods(table(data, TABLES[0]))) for data in DATA_IN_README)
+    titles = [title.format(in_words(least)) for title in IN_README]
+    figures = zip(*(counts[data] for data in DATA_IN_README))
+    in_readme = [f"| {title} | {' | '.join(of_title)} |" for title, of_title in zip(titles, figures)]
     return {"docs/findings/own-methods.md": own + leads, "docs/findings/sums-with-noise.md": noise(), "README.md": in_readme}
 
 
