@@ -21,7 +21,7 @@ pub mod score;
 mod tests;
 mod wire;
 
-pub use lane_math::{LANES, Lanes, exp_neg_abs, sigmoid};
+pub use lane_math::{LANES, Lanes, exp_neg_abs, felt_slope, sigmoid};
 pub use lanes::{Block, MAX_DIMENSION, PackedRows, packed_vector, unpack_into};
 pub use passes::{Column, LargestMagnitude, RowSink, RowSource, TableRows};
 pub use prefetch::prefetch;

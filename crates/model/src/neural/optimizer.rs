@@ -1,6 +1,7 @@
 //! Steps flat slices of parameters by SGD or Adam, with weight decay and clipping by the norm.
 
 use super::dense::dot;
+use crate::kernel::lane_math::{power_of_two, without_tiny};
 use crate::per_instruction_set;
 use crate::state::StateVisitor;
 use fedrecsim_core::error::Result;
@@ -121,6 +122,13 @@ impl AdamParameters {
     }
 }
 
+/// The magnitude below which a moment counts as zero (2^-120), as it would soon be a denormal.
+const LEAST_MOMENT: f32 = power_of_two(-120);
+
+/// The magnitude below which a gradient counts as zero in the second moment (2^-57), where its square
+/// would be a denormal. The root of what is left out is too small to change epsilon, which is 1e-8.
+const LEAST_SQUARED: f32 = power_of_two(-57);
+
 per_instruction_set! {
     fn adam(
         settings: &AdamSettings,
@@ -138,8 +146,9 @@ per_instruction_set! {
         let moments = moments.first.iter_mut().zip(&mut moments.second);
         for ((parameter, gradient), (m, v)) in parameters.iter_mut().zip(gradient).zip(moments) {
             let gradient = gradient + weight_decay * *parameter;
-            *m = beta1 * *m + rest1 * gradient;
-            *v = beta2 * *v + rest2 * (gradient * gradient);
+            let squared = without_tiny(gradient, LEAST_SQUARED);
+            *m = beta1 * without_tiny(*m, LEAST_MOMENT) + rest1 * gradient;
+            *v = beta2 * without_tiny(*v, LEAST_MOMENT) + rest2 * (squared * squared);
             // The square root of single precision is correctly rounded everywhere.
             *parameter -= rate * *m / (v.sqrt() * root_scale + epsilon);
         }

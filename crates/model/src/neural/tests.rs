@@ -248,6 +248,33 @@ fn adam_follows_the_published_equations() {
     }
 }
 
+/// If this fails, rows that a model is sure of take a hundred times as long, or step elsewhere.
+#[test]
+fn moments_are_no_denormals_and_steps_keep_their_bits() {
+    let settings = AdamSettings::with_rate(0.01);
+    let (b1, b2) = (settings.beta1 as f32, settings.beta2 as f32);
+    for gradient in [0.3, 1e-9, 1e-16, 1e-17, 1e-18, 1e-20, 1e-25, 1e-36] {
+        let (mut parameter, mut expected) = ([0.5], 0.5);
+        let (mut m, mut v) = (0.0f32, 0.0f32);
+        let mut moments = AdamMoments::zeros(1);
+        for step in 1..=2_000 {
+            // Then it has no gradient for long.
+            let gradient = if step <= 200 { gradient } else { 0.0 };
+            moments.step(&settings, step, &mut parameter, &[gradient]);
+            m = b1 * m + (1.0 - b1) * gradient;
+            v = b2 * v + (1.0 - b2) * (gradient * gradient);
+            let correction = |beta: f64| 1.0 - fedrecsim_core::math::pow(beta, step as f64);
+            let rate = (0.01 / correction(settings.beta1)) as f32;
+            let root_scale = (1.0 / correction(settings.beta2).sqrt()) as f32;
+            expected -= rate * m / (v.sqrt() * root_scale + 1e-8);
+            assert_eq!(parameter[0].to_bits(), f32::to_bits(expected), "{gradient}");
+            for moment in [moments.first[0], moments.second[0]] {
+                assert!(moment == 0.0 || moment.is_normal(), "{moment}");
+            }
+        }
+    }
+}
+
 /// If this fails, clipping or weight decay scales gradients wrongly.
 #[test]
 fn clipping_and_decay_do_what_they_say() {

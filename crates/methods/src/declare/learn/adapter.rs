@@ -2,6 +2,7 @@
 
 use crate::declare::{Block, GoesOn};
 use fedrecsim_core::math;
+use fedrecsim_model::kernel::felt_slope;
 use fedrecsim_model::neural::{Perceptron, PerceptronBuffers, SampleMatrix};
 use fedrecsim_model::{Model, Table};
 
@@ -131,7 +132,7 @@ impl<'a> Adapting<'a> {
             self.buffers.inputs.read_sample(sample, &mut row_and_way);
             let products = by_moved.iter().zip(&row_and_way[k..]);
             let by_share: f32 = products.map(|(slope, way)| slope * way).sum();
-            slopes.push(by_share * share * (1.0 - share));
+            slopes.push(felt_slope(by_share * share * (1.0 - share)));
         }
         let (_, by_outputs) = self.buffers.outputs_and_gradient();
         by_outputs.reset(slopes.len(), 1);
