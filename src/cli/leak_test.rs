@@ -37,7 +37,7 @@ pub(crate) fn leak_test(input: &InputArgs, session: &Session) -> Result<Finished
     };
     let test = LeakTest::new(
         (&task.scenario, &inputs.world.dataset),
-        entry.without_controls,
+        entry.no_control(),
         &world_of,
         &control,
     )?;
@@ -48,8 +48,10 @@ pub(crate) fn leak_test(input: &InputArgs, session: &Session) -> Result<Finished
         .filter(|finding| finding.verdict == LeakVerdict::Leak)
         .count();
     let method = &task.scenario.method.name;
+    let is_tested = findings[0].verdict != LeakVerdict::NotTested;
     let sum = match leaks {
-        0 => format!("{method}: no leak was found.\n"),
+        0 if is_tested => format!("{method}: no leak was found.\n"),
+        0 => format!("{method}: no verdict; it has to learn more first.\n"),
         _ => format!("{method}: training knows what is held out, and its accuracy says nothing.\n"),
     };
     Ok(Finished {

@@ -76,6 +76,20 @@ fn negatives_that_a_device_can_know_are_none() {
     }
 }
 
+/// If this fails, a leak passes whose model has not learned anything yet.
+#[test]
+fn a_model_that_has_learned_nothing_has_no_verdict() {
+    let early = [
+        "method={ pfedrec = { learning_rate = 0.001 } }",
+        "training.rounds=1",
+        "dataset.negatives.pool=\"unrated\"",
+    ];
+    let (leaks, output) = leak_test(&early);
+    assert!(!leaks && verdicts(&output)[0] == "not tested", "{output}");
+    let sum = "pfedrec: no verdict; it has to learn more first.\n";
+    assert!(output.ends_with(sum), "{output}");
+}
+
 /// If this fails, a server that trains on the test items passes, since it draws honest negatives.
 #[test]
 fn test_items_among_the_positives_are_a_leak() {
@@ -156,8 +170,8 @@ fn in_place(of_method: &str) -> String {
 }
 
 /// Returns what is said of a method with negatives of this pool, in few words: by the first test that finds
-/// a leak, or else by that with exchanged items. And whether there is a leak.
-fn verdict(entry: &Entry, pool: &str) -> (String, bool) {
+/// a leak, or else by that with exchanged items. And the verdict of that test.
+fn verdict(entry: &Entry, pool: &str) -> (String, LeakVerdict) {
     let more = [
         "dataset.generator.users=300",
         "dataset.generator.items=200",
@@ -176,7 +190,7 @@ fn verdict(entry: &Entry, pool: &str) -> (String, bool) {
     let control = RunControl::with_threads(2);
     let test = LeakTest::new(
         (&scenario, &dataset),
-        entry.without_controls,
+        entry.no_control(),
         &world_of,
         &control,
     )
@@ -192,7 +206,8 @@ fn verdict(entry: &Entry, pool: &str) -> (String, bool) {
         .split(':')
         .next()
         .unwrap();
-    (said.to_owned(), leak.is_some())
+    let verdict = leak.unwrap_or(&findings[0]).verdict;
+    (said.to_owned(), verdict)
 }
 
 /// If this fails, the reference says something else of a method than its test does. A method that draws no
@@ -205,13 +220,14 @@ fn the_reference_has_the_verdict_of_every_method() {
         .iter()
         .filter(|entry| entry.placement != Placement::Untrained)
     {
-        let (honest, leaks) = verdict(entry, "not-in-train");
-        assert!(!leaks, "{}: {honest}", entry.name);
+        let (honest, of_honest) = verdict(entry, "not-in-train");
+        assert_eq!(of_honest, LeakVerdict::NoLeak, "{}: {honest}", entry.name);
         let of_unrated = match entry.draws_negatives {
             false => "draws none".to_owned(),
             true => match verdict(entry, "unrated") {
-                (said, true) => format!("**leak**: {said}"),
-                (said, false) => format!("no leak shown: {said}"),
+                (said, LeakVerdict::Leak) => format!("**leak**: {said}"),
+                (said, LeakVerdict::NoLeak) => format!("not shown: {said}"),
+                (said, LeakVerdict::NotTested) => format!("no verdict: {said}"),
             },
         };
         rows += &format!("| {} | {honest} | {of_unrated} |\n", entry.name);

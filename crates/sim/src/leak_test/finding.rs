@@ -62,9 +62,10 @@ pub(super) struct Judged {
     pub chance: f64,
     /// The number of users who were tested.
     pub users: usize,
+    /// The accuracy of each user, if it was tested.
+    pub by_user: Vec<Option<f64>>,
     /// The digest of what was trained.
     pub state: Option<String>,
-    pub trains: bool,
     pub draws_negatives: bool,
 }
 
@@ -76,6 +77,29 @@ impl Judged {
         value - other > STANDARD_ERRORS * math::sqrt(variance(value) + variance(other))
     }
 
+    /// Returns the largest difference to another run, on the same test items, that may be chance: that
+    /// many standard errors of the differences of users. It is infinite for fewer than two of them.
+    fn chance_beside(&self, other: &Self) -> f64 {
+        let pairs = self.by_user.iter().zip(&other.by_user);
+        let differences = pairs.filter_map(|(own, other)| Some((*own)? - (*other)?));
+        let differences: Vec<f64> = differences.collect();
+        let count = differences.len() as f64;
+        if count < 2.0 {
+            return f64::INFINITY;
+        }
+        let mean = differences.iter().sum::<f64>() / count;
+        let squares = differences
+            .iter()
+            .map(|value| (value - mean) * (value - mean));
+        let variance = squares.sum::<f64>() / (count - 1.0);
+        STANDARD_ERRORS * math::sqrt(variance / count)
+    }
+
+    /// Returns what can be had without training.
+    fn untrained(&self) -> f64 {
+        self.popularity.max(self.chance)
+    }
+
     fn figure(&self, value: f64) -> String {
         format!("{} {value:.3}", self.label)
     }
@@ -85,17 +109,33 @@ impl Judged {
 pub(super) fn of_exchange(written: &Judged, exchanged: &Judged) -> LeakFinding {
     let test = "held-out items exchanged among users, for training alone";
     let (own, others) = (written.figure(written.value), exchanged.value);
+    let (fall, by_chance) = (written.value - others, written.chance_beside(exchanged));
     let (verdict, sentence) = if written.state.is_some() && written.state == exchanged.state {
         let same = "training ends in the same state, to the last bit: it does not depend on what is held out";
         (LeakVerdict::NoLeak, same.to_owned())
-    } else if written.is_above(written.value, others) {
+    } else if fall > by_chance {
         let lost = format!(
             "{own} falls to {others:.3}: the accuracy comes from what training knows of held-out items"
         );
         (LeakVerdict::Leak, lost)
+    } else if written.value <= written.untrained() {
+        let early = format!(
+            "training ends in another state, and has not learned yet what could be taken from it: {own}, without training \
+             {:.3}; take more rounds",
+            written.untrained()
+        );
+        (LeakVerdict::NotTested, early)
     } else {
-        let stays =
-            format!("training ends in another state, but accuracy stays: {own}, then {others:.3}");
+        let shown = match by_chance.is_finite() {
+            true => format!(
+                "these {} users would show a fall of {by_chance:.3}",
+                written.users
+            ),
+            false => "a single user shows nothing".to_owned(),
+        };
+        let stays = format!(
+            "training ends in another state, but accuracy stays: {own}, then {others:.3}; {shown}"
+        );
         (LeakVerdict::NoLeak, stays)
     };
     LeakFinding::new(test, verdict, sentence)
@@ -125,7 +165,7 @@ pub(super) fn of_alone(written: &Judged, alone: Result<&Judged, &&str>) -> LeakF
         }
     };
     let (found, popularity) = (alone.figure(alone.value), alone.popularity);
-    let honest = popularity.max(alone.chance);
+    let honest = alone.untrained();
     let (verdict, how) = if alone.is_above(alone.value, honest) {
         (LeakVerdict::Leak, "own ratings alone cannot tell that much")
     } else if alone.value >= written.value && written.value > honest {
@@ -164,4 +204,52 @@ pub(super) fn of_spared(spared: Option<&Judged>, is_unrated: bool) -> LeakFindin
     };
     let sentence = format!("{found}, by chance {chance:.3}: {how}");
     LeakFinding::new(test, verdict, sentence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(state: &str, by_user: &[f64]) -> Judged {
+        Judged {
+            label: "HR@10".to_owned(),
+            value: by_user.iter().sum::<f64>() / by_user.len() as f64,
+            popularity: 0.2,
+            chance: 0.1,
+            users: by_user.len(),
+            by_user: by_user.iter().copied().map(Some).collect(),
+            state: Some(state.to_owned()),
+            draws_negatives: true,
+        }
+    }
+
+    /// If this fails, a fall that all users share is taken for chance, since users differ among themselves,
+    /// or chance is taken for a fall.
+    #[test]
+    fn users_are_compared_with_themselves() {
+        let written: Vec<f64> = (0..100).map(|user| f64::from(user % 2)).collect();
+        let mut fallen = written.clone();
+        (0..24).for_each(|user| fallen[user] = 0.0);
+        let (written, fallen) = (judged("one", &written), judged("another", &fallen));
+        // .5 and .38 of 100 users each are within three standard errors of .07.
+        assert!(!written.is_above(written.value, fallen.value));
+        assert_eq!(of_exchange(&written, &fallen).verdict, LeakVerdict::Leak);
+        assert_eq!(of_exchange(&fallen, &written).verdict, LeakVerdict::NoLeak);
+        // As many users gain as lose.
+        let other: Vec<f64> = (0..100).map(|user| f64::from((user + 1) % 2)).collect();
+        let stays = of_exchange(&written, &judged("another", &other));
+        assert_eq!(stays.verdict, LeakVerdict::NoLeak);
+        assert!(
+            stays.sentence.ends_with("would show a fall of 0.302"),
+            "{}",
+            stays.sentence
+        );
+    }
+
+    /// If this fails, one user is enough for a verdict.
+    #[test]
+    fn one_user_shows_nothing() {
+        let (one, other) = (judged("one", &[1.0]), judged("another", &[0.0]));
+        assert_eq!(of_exchange(&one, &other).verdict, LeakVerdict::NoLeak);
+    }
 }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::observer::RoundObserver;
-use super::outcome::SplitAccuracy;
+use super::outcome::{SplitAccuracy, UserRecord};
 use super::run::run;
 use super::simulation::RunControl;
 use super::world::World;
@@ -25,21 +25,21 @@ pub use finding::{LeakFinding, LeakVerdict};
 pub struct LeakTest<'a> {
     scenario: Scenario,
     dataset: Arc<Dataset>,
-    /// Why the method cannot do without its server, if it cannot.
-    without_controls: Option<&'a str>,
+    /// Why devices that share nothing say nothing of the method, if so.
+    no_control: Option<&'a str>,
     world_of: &'a dyn Fn(Scenario, Arc<Dataset>) -> Result<World>,
     control: &'a RunControl,
 }
 
 impl<'a> LeakTest<'a> {
     /// Prepares the tests of a checked scenario on its data set. `world_of` puts the worlds of the runs
-    /// together, and `without_controls` is what the method's entry says.
+    /// together, and `no_control` is what the method's entry says.
     ///
     /// # Errors
     /// [`Error::Usage`] for a split that holds ratings out, which are predicted and not found.
     pub fn new(
         (scenario, dataset): (&Scenario, &Arc<Dataset>),
-        without_controls: Option<&'a str>,
+        no_control: Option<&'a str>,
         world_of: &'a dyn Fn(Scenario, Arc<Dataset>) -> Result<World>,
         control: &'a RunControl,
     ) -> Result<Self> {
@@ -55,10 +55,12 @@ impl<'a> LeakTest<'a> {
         scenario.evaluation.patience = None;
         // Those who have the planted item may be fewer than the scenario evaluates.
         scenario.evaluation.users = 0;
+        // Runs are compared user by user.
+        scenario.report.users_csv_limit = u32::MAX;
         Ok(Self {
             scenario,
             dataset: Arc::clone(dataset),
-            without_controls,
+            no_control,
             world_of,
             control,
         })
@@ -79,11 +81,7 @@ impl<'a> LeakTest<'a> {
             self.dataset.with_exchanged_knowledge(streams),
         )?;
         let planted = of(&self.scenario, self.dataset.with_planted_item(streams))?;
-        let reason = match written.trains {
-            true => self.without_controls,
-            false => Some("it trains nothing"),
-        };
-        let alone = match reason {
+        let alone = match self.no_control {
             Some(reason) => Err(reason),
             None => Ok(of(&self.alone(), (*self.dataset).clone())?),
         };
@@ -125,23 +123,27 @@ impl<'a> LeakTest<'a> {
         observer: &mut dyn RoundObserver,
     ) -> Result<Judged> {
         let world = (self.world_of)(scenario.clone(), dataset)?;
-        let (users, trains) = (world.candidates.evaluated_users().len(), world.trains);
+        let users = world.candidates.evaluated_users().len();
         let unmeasured = || Error::Usage("the scenario measures no accuracy".to_owned());
         let headline = world
             .scenario
             .evaluation
             .headline()
             .ok_or_else(unmeasured)?;
+        let name = headline.name();
+        let mut metrics = world.scenario.evaluation.metrics().into_iter();
+        let place = metrics.position(|metric| metric.name() == name);
         let outcome = run(world, self.control, observer)?;
         if let Some(error) = outcome.stopped_by {
             return Err(error);
         }
-        let name = headline.name();
         let of = |split: &SplitAccuracy| split.test.get(&name).copied();
         let last = outcome
             .rounds
             .last()
             .and_then(|round| round.accuracy.as_ref());
+        let of_user = |user: &UserRecord| *user.test.as_ref()?.values.get(place?)?;
+        let by_user = outcome.users.iter().flatten().map(of_user).collect();
         let baseline = |name: &str| outcome.baselines.get(name).and_then(of);
         Ok(Judged {
             label: headline.label(),
@@ -149,8 +151,8 @@ impl<'a> LeakTest<'a> {
             popularity: baseline("popularity").ok_or_else(unmeasured)?,
             chance: baseline("random").ok_or_else(unmeasured)?,
             users,
+            by_user,
             state: outcome.state_digest,
-            trains,
             draws_negatives: outcome.draws_negatives,
         })
     }
