@@ -102,6 +102,9 @@ fn held_against(entry: &Entry, here: &Noted) -> Finished {
         output += &format!("; {left} not asked for, or without data here");
     }
     let errors = match (moved.is_empty(), here.arms.is_empty()) {
+        (false, false) if entry.noted.arms.is_empty() => vec![Error::Usage(format!(
+            "entry `{name}`: it has no results.json yet, which these runs could be held against; --write notes them"
+        ))],
         (true, false) => Vec::new(),
         (_, true) => vec![Error::Usage(format!(
             "entry `{name}`: none of its arms was repeated, since no data set of them is here; `fedrecsim data list` says how \

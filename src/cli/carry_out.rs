@@ -27,7 +27,7 @@ pub(crate) struct Job<'a> {
     pub options: &'a RunOptions,
     pub threads: usize,
     /// What the result is held against, if that was asked for.
-    pub control: Option<Control>,
+    pub controls: Vec<Control>,
     /// The folder for the report, unless there is to be none.
     pub folder: Option<ReportFolder>,
     /// The file for the parameters, if they are asked for.
@@ -90,7 +90,10 @@ pub(crate) fn carry_out(
     };
     let users = saved_users(&job.saved, &simulation)?;
     let mut outcome = simulation.finish_watched(&mut watch)?;
-    if let (Some(beside), None) = (job.control.take(), &outcome.stopped_by) {
+    for beside in std::mem::take(&mut job.controls) {
+        if outcome.stopped_by.is_some() {
+            break;
+        }
         let warning = beside.stand_beside(&mut outcome, &scenario, &control)?;
         warning.iter().for_each(|text| session.warn(text));
         job.warnings.extend(warning);

@@ -6,9 +6,10 @@ use super::Session;
 use super::args::{ControlArg, InputArgs, RunArgs};
 use super::inputs::Inputs;
 use super::task::Task;
-use crate::Result;
 use crate::scenario::Scenario;
 use crate::sim::World;
+use crate::{Error, Result};
+use fedrecsim_methods::registry::find;
 use fedrecsim_scenario::Strictness;
 use fedrecsim_sim::outcome::SplitAccuracy;
 use fedrecsim_sim::{Outcome, RunControl, run};
@@ -20,18 +21,32 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Prepares the control that `arguments` ask for, on the ratings of the run.
+    /// Prepares the controls that `arguments` ask for, on the ratings of the run.
     ///
     /// # Errors
-    /// Those of a scenario whose method cannot do without its server.
-    pub(crate) fn of(
+    /// [`Error::Usage`] if the method has none.
+    pub(crate) fn all_of(
         arguments: &RunArgs,
         (task, inputs): (&Task, &Inputs),
         session: &Session,
-    ) -> Result<Option<Self>> {
-        let Some(which) = arguments.control else {
-            return Ok(None);
-        };
+    ) -> Result<Vec<Self>> {
+        let entry = find(session.methods, &task.scenario.method)?;
+        if let (Some(reason), false) = (entry.no_control(), arguments.control.is_empty()) {
+            return Err(Error::Usage(format!(
+                "--control: the method `{}` has none: {reason}",
+                entry.name
+            )));
+        }
+        let prepare = |which: &ControlArg| Self::of(*which, arguments, (task, inputs), session);
+        arguments.control.iter().map(prepare).collect()
+    }
+
+    fn of(
+        which: ControlArg,
+        arguments: &RunArgs,
+        (task, inputs): (&Task, &Inputs),
+        session: &Session,
+    ) -> Result<Self> {
         let aggregation = match which {
             ControlArg::None => "training.aggregation=\"none\"",
             ControlArg::Mean => "training.aggregation=\"mean\"",
@@ -47,7 +62,7 @@ impl Control {
         let dataset = Arc::clone(&inputs.world.dataset);
         let place = (&task.directories[..], session.methods);
         let world = inputs.world_with(&control.scenario, dataset, place)?;
-        Ok(Some(Self { which, world }))
+        Ok(Self { which, world })
     }
 
     /// Runs the control, and puts its accuracy beside that of the run. Returns a warning if it is as good.
@@ -60,10 +75,11 @@ impl Control {
         scenario: &Scenario,
         control: &RunControl,
     ) -> Result<Option<String>> {
-        let (name, does) = match self.which {
+        let (name, with) = match self.which {
             ControlArg::None => ("devices alone", "devices that share nothing"),
             ControlArg::Mean => ("plain mean", "a server that takes the plain mean"),
         };
+        let method = &scenario.method.name;
         let alone = run(self.world, control, &mut ())?;
         let judged = |of: &Outcome| of.rounds[of.selected?].accuracy.clone();
         let (own, other) = (judged(outcome), judged(&alone));
@@ -73,13 +89,17 @@ impl Control {
         let Some(other) = other else {
             return Ok(None);
         };
+        if outcome.state_digest.is_some() && outcome.state_digest == alone.state_digest {
+            let same =
+                format!("`{method}` with {with} is the same run, which no control stands beside");
+            return Ok(Some(same));
+        }
         let warning = scenario.evaluation.headline().and_then(|headline| {
             let value = |of: &SplitAccuracy| of.test.get(&headline.name()).copied();
             let (own, other) = (value(&own?)?, value(&other)?);
-            let method = &scenario.method.name;
             headline.better().compare(other, own).is_ge().then(|| {
                 format!(
-                    "{does} reach {} {other:.3}, and {method} {own:.3}: what its server does has shown nothing",
+                    "`{method}` has {} {own:.3}, and {other:.3} with {with}: what its server does has shown nothing",
                     headline.label()
                 )
             })

@@ -68,7 +68,7 @@ pub(crate) fn resume(
     header.replaces = complete.map(|report| report.digest).or(header.replaces);
     header.every = options.checkpoint_every.unwrap_or(header.every);
     let job = Job {
-        control: None,
+        controls: Vec::new(),
         options,
         saved: task.users_named(&options.save_users, &inputs)?,
         threads: threads_of(arguments.threads),

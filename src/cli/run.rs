@@ -45,7 +45,7 @@ pub(crate) fn run(
             "--replay-arrivals repeats a run in one process; start it without mpirun".to_owned(),
         ));
     }
-    if arguments.control.is_some() && crew.is_some() {
+    if !arguments.control.is_empty() && crew.is_some() {
         return Err(Error::Usage(
             "--control runs in one process; start it without mpirun".to_owned(),
         ));
@@ -59,7 +59,7 @@ pub(crate) fn run(
     };
     let model_file = options.model_file(arguments.overwrite)?;
     let inputs = task.inputs(crew.as_mut(), session.methods)?;
-    let control = Control::of(arguments, (&task, &inputs), session)?;
+    let controls = Control::all_of(arguments, (&task, &inputs), session)?;
     let [told, warnings] = inputs.remarks();
     told.iter().for_each(|text| session.note(text));
     task.warnings.extend(warnings);
@@ -90,7 +90,7 @@ pub(crate) fn run(
         options,
         saved: task.users_named(&options.save_users, &inputs)?,
         threads: threads_of(arguments.input.threads),
-        control,
+        controls,
         folder,
         model_file,
         command: reproducing(&arguments.input),

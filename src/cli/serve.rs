@@ -111,7 +111,7 @@ pub(crate) fn serve(arguments: ServeArgs, session: &Session) -> Result<Finished>
     log.iter_mut().for_each(|log| log.end(&outcome, session));
     let outcome = outcome?;
     let job = Job {
-        control: None,
+        controls: Vec::new(),
         options: &arguments.options,
         threads,
         folder: Some(folder),

@@ -224,8 +224,38 @@ fn a_control_stands_beside_the_result() {
     let workshop = Workshop::new();
     workshop.run(scenario.clone(), &few).unwrap();
     assert_eq!(workshop.run_json()["digest"], digest);
-    // A method that needs its server has none.
-    let words = Workshop::new().arguments(scenario.clone(), &["method=\"fcf\""]);
-    let error = words.and(&["--control", "none"]).carry_out().unwrap_err();
-    assert_refusal(&error, &["devices send gradients"]);
+}
+
+/// If this fails, a run is held against itself, or against something that says nothing of it.
+#[test]
+fn what_is_no_control_is_told() {
+    let scenario = repository("scenarios/quickstart.toml");
+    let of = |more: &[&str], controls: &[&str]| {
+        let workshop = Workshop::new();
+        let words = workshop.arguments(scenario.clone(), more);
+        let finished = words.and(controls).carry_out();
+        finished.map(|_| workshop.run_json())
+    };
+    for (method, because) in [
+        ("fcf", "devices send gradients"),
+        ("ials", "it runs at the server"),
+        ("popularity", "it trains nothing"),
+    ] {
+        let method = format!("method=\"{method}\"");
+        let error = of(&[&method], &["--control", "none"]).unwrap_err();
+        assert_refusal(&error, &["--control: the method", because]);
+    }
+    let few = [
+        "method=\"fedmf\"",
+        "training.rounds=2",
+        "dataset.generator.users=100",
+        "dataset.generator.items=200",
+    ];
+    let both = ["--control", "none", "--control", "mean"];
+    let run = of(&few, &both).unwrap();
+    assert!(run.pointer("/baselines/devices alone").is_some());
+    assert!(run.pointer("/baselines/plain mean").is_none());
+    let warnings = run["warnings"].to_string();
+    let same = "`fedmf` with a server that takes the plain mean is the same run";
+    assert!(warnings.contains(same), "{warnings}");
 }

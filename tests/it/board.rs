@@ -101,6 +101,12 @@ fn assert_told(result: Result<Finished>, code: u8, parts: &[&str]) {
 fn a_digest_that_moved_is_told_with_both() {
     let workshop = board();
     let path = workshop.path("board/one/results.json");
+    let none = "entry `one`: it has no results.json yet";
+    assert_told(
+        run(&workshop, "board/one", "none", &[]),
+        2,
+        &[none, "--write"],
+    );
     assert_told(run(&workshop, "board/one", "first", &["--write"]), 0, &[]);
     let noted = fs::read_to_string(&path).unwrap();
     let repeated = run(&workshop, "board/one", "second", &[]).unwrap();

@@ -52,7 +52,7 @@ pub use {
     overrides::{REPLACES_METHOD, REPLACES_SOURCE},
     policy::{Invitations, LateUpdates, Policy, UpdateRule, UpdatesNeeded},
     schema::{schema, unchecked_rules},
-    suggest::nearest,
+    suggest::{instead_of, nearest},
     traffic::{Traffic, TrafficBlock, TrafficOf, UploadUse},
     vocabulary::{MethodVocabulary, ParameterFault, Resolve, SizesOf},
     weights::{StepWeights, WeightTotals},

@@ -5,7 +5,7 @@ const MOST_LISTED: usize = 12;
 
 /// Returns the end of a message about an unknown name: the nearest known one, or the known ones if
 /// none is near. Of many, those that are most like it.
-pub(super) fn instead_of(unknown: &str, known: &[&str]) -> String {
+pub fn instead_of(unknown: &str, known: &[&str]) -> String {
     match nearest(unknown, known) {
         Some(name) => format!("; did you mean `{name}`?"),
         None if known.is_empty() => "; none is known here".to_owned(),

@@ -297,14 +297,14 @@ pub(crate) struct RunArgs {
     )]
     pub replay_arrivals: Option<PathBuf>,
     /// Run the scenario once more without what the method's server does, and put its accuracy beside the
-    /// result.
+    /// result; may be given twice.
     #[arg(
         long,
         value_enum,
         value_name = "CONTROL",
         conflicts_with = "replay_arrivals"
     )]
-    pub control: Option<ControlArg>,
+    pub control: Vec<ControlArg>,
     /// Treat keys without an effect as errors, not warnings.
     #[arg(long)]
     pub strict: bool,

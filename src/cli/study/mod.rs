@@ -30,6 +30,7 @@ use fedrecsim_report::study::file::{self, Changes, MissingData};
 use fedrecsim_report::study::search::SearchPlan;
 use fedrecsim_report::study::{Plan, Results, RunId, StudyRecord, against, explained, tables};
 use fedrecsim_report::words::counted;
+use fedrecsim_scenario::instead_of;
 use fedrecsim_scenario::{DatasetSpec, Scenario};
 use folder::ToDo;
 
@@ -189,7 +190,8 @@ impl<'a> OpenStudy<'a> {
         match self.arguments.arms.iter().find(is_unknown) {
             None => Ok(()),
             Some(text) => Err(Error::Usage(format!(
-                "--arms {text}: no arm has this in its name; --dry-run lists them"
+                "--arms {text}: no arm has this in its name{}",
+                instead_of(text, &names)
             ))),
         }
     }

@@ -159,20 +159,21 @@ fn of_track(track: &Track<'_>) -> Vec<Block> {
         blocks.push(Block::text("Devices alone that failed, and why:"));
         blocks.push(Block::List(failed));
     }
+    // Nobody has run on a network without a front.
+    let fronts = track.fronts().into_iter().filter(|(_, of)| !of.is_empty());
+    let fronts: Vec<_> = fronts.map(front).collect();
+    if fronts.is_empty() {
+        let none =
+            "Nothing that runs on devices is better than popularity here, which costs no byte.";
+        blocks.push(Block::text(none));
+        return blocks;
+    }
     blocks.extend([
         Block::text(
-            "Pareto fronts of what runs on devices, by ascending cost: no other entry is as good for less, or better for as \
-             much.",
+            "Pareto fronts of what runs on devices and is better than popularity, by ascending cost: no other entry is as good \
+             for less, or better for as much.",
         ),
-        // Nobody has run on a network without a front.
-        Block::List(
-            track
-                .fronts()
-                .into_iter()
-                .filter(|(_, of)| !of.is_empty())
-                .map(front)
-                .collect(),
-        ),
+        Block::List(fronts),
     ]);
     blocks
 }

@@ -11,10 +11,8 @@ use fedrecsim_core::metric::Metric;
 
 /// Returns the entries of a track against what they cost; `None` if none has been run on every network.
 pub(super) fn chart(track: &Track<'_>) -> Option<Chart> {
-    let on_devices = track.rows.iter().filter(|row| !row.entry.facts.at_server);
-    let mut series: Vec<Series> = on_devices
-        .filter_map(|row| point(row, track.name))
-        .collect();
+    let shown = track.worth_their_cost();
+    let mut series: Vec<Series> = shown.filter_map(|row| point(row, track.name)).collect();
     if series.is_empty() {
         return None;
     }
@@ -25,10 +23,11 @@ pub(super) fn chart(track: &Track<'_>) -> Option<Chart> {
         id: "front",
         metric: track.name.to_owned(),
         title: format!("{label} against what it costs, and the front"),
-        note: "What runs on devices, and has been run on every network. Of the dashed line, popularity, no byte is counted."
+        note: "What runs on devices, is better than popularity, and has been run on every network. Of the dashed line, \
+               popularity, no byte is counted."
             .to_owned(),
         description: format!(
-            "Points of the {label} of every entry against bytes per user and virtual times, with 95 % intervals, and a line \
+            "Points of the {label} of these entries against bytes per user and virtual times, with 95 % intervals, and a line \
              that joins those that no other one beats in both. The tables below have the figures."
         ),
         kind: Kind::Front(metrics::better(METRIC)),

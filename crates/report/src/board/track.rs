@@ -83,14 +83,20 @@ impl<'a> Track<'a> {
         values.find_map(|value| value.copied())
     }
 
+    /// Returns the entries whose ratings stay on devices and that are better than popularity, which
+    /// costs nothing.
+    pub(super) fn worth_their_cost(&self) -> impl Iterator<Item = &Row<'a>> {
+        let loss = |value| loss(metrics::better(METRIC), value);
+        let popularity = self.popularity();
+        let is_better = move |row: &Row<'_>| popularity.is_none_or(|of| loss(row.value) < loss(of));
+        let on_devices = self.rows.iter().filter(|row| !row.entry.facts.at_server);
+        on_devices.filter(move |row| is_better(row))
+    }
+
     /// Returns, for what it costs in bytes and on each network, the entries that no other one beats:
-    /// of those whose ratings stay on devices.
+    /// of those that are [worth it](Self::worth_their_cost).
     pub(super) fn fronts(&self) -> Vec<(&'static str, Vec<&Row<'a>>)> {
-        let rows: Vec<&Row<'_>> = self
-            .rows
-            .iter()
-            .filter(|row| !row.entry.facts.at_server)
-            .collect();
+        let rows: Vec<&Row<'_>> = self.worth_their_cost().collect();
         let front = |cost: &dyn Fn(&Row<'_>) -> Option<f64>| {
             let with = rows.iter().filter_map(|row| Some((*row, cost(row)?)));
             let with: Vec<(&Row<'_>, f64)> = with.collect();
