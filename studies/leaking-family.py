@@ -149,7 +149,7 @@ def compared(method, hr):
     beside = [(hr["popularity"], "popularity"), (hr[arm(method, "not-in-train", "none")], "nothing shared")]
     if method not in TAKES_THE_MEAN:
         beside.append((hr[arm(method, "not-in-train", "mean")], "a server that takes the mean"))
-    return beside
+    return [*beside, (hr["fedmf, negatives=not-in-train"], "FedMF")]
 
 
 def verdict(study, method, hr):
@@ -157,6 +157,9 @@ def verdict(study, method, hr):
     leak, alone, honest = (hr[arm(method, *of)] for of in (("unrated",), ("unrated", "none"), ("not-in-train",)))
     beside = ", ".join(study.against(honest, *other) for other in compared(method, hr))
     with_leak = f"{short(mean(leak))} with the leak, and {short(mean(alone))} on devices that share nothing"
+    taken = hr.get(arm(method, "unrated", "mean"))
+    if taken and method not in TAKES_THE_MEAN:
+        with_leak += f" ({short(mean(taken))} by a server that takes the mean)"
     return f"- **{study.methods[method]}**: {with_leak}. Without it {short(mean(honest))}: {beside}."
 
 
@@ -179,35 +182,35 @@ def joined(names):
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
 
 
-def table(study, hr, spent):
-    """Returns the lines of the table of a study."""
+def table(study, figure, spent):
+    """Returns the lines of the table of a figure of a study, with the bytes that were spent, if any are given."""
+    found = figures(study, figure)
 
     def cell(name):
-        return short(mean(hr[name])) if name in hr else "-"
+        return short(mean(found[name])) if name in found else "-"
 
-    def gigabytes(name):
-        return f"{mean(spent[name]) / 1e9:.1f} GB" if name in spent else "-"
+    def ending(name):
+        return [f"{mean(spent[name]) / 1e9:.1f} GB" if name in spent else "-"] if spent else []
 
-    columns = ["its protocol", "nothing shared", "symmetric", "on a device", "and nothing shared", "and the mean"]
-    columns.append("bytes to 95 % of its own best")
-    lines = [f"| HR@10 | {' | '.join(columns)} |", "|---|" + "---:|" * len(columns)]
-    pools = [("unrated",), ("unrated", "none"), ("symmetric",)]
-    pools += [("not-in-train",), ("not-in-train", "none"), ("not-in-train", "mean")]
-    for method in study.methods:
-        arms = [arm(method, *pool) for pool in pools]
-        cells = [cell(name) for name in arms[:-1]] + ["-" if method in TAKES_THE_MEAN else cell(arms[-1])]
-        lines.append(f"| {study.methods[method]} | {' | '.join(cells)} | {gigabytes(arm(method, 'not-in-train'))} |")
+    columns = [title for pool in ("its protocol", "symmetric", "on a device") for title in (pool, "none", "mean")]
+    columns += ["bytes to 95 % of its own best"] if spent else []
+    lines = [f"| {figure.upper()} | {' | '.join(columns)} |", "|---|" + "---:|" * len(columns)]
+    for method, name in study.methods.items():
+        servers = [server for server in SERVERS if server != "mean" or method not in TAKES_THE_MEAN]
+        cells = [cell(arm(method, pool, server)) if server in servers else "-" for pool in POOLS for server in SERVERS]
+        lines.append(f"| {name} | {' | '.join(cells + ending(arm(method, 'not-in-train')))} |")
     for name in ("fedmf, negatives=not-in-train", "popularity"):
         title = name.split(",")[0].replace("fedmf", "FedMF")
-        spending = gigabytes(name) if title == "FedMF" else "-"
-        lines.append(f"| {title} | - | - | - | {cell(name)} | - | - | {spending} |")
+        cells = ["-"] * 6 + [cell(name), "-", "-"]
+        lines.append(f"| {title} | {' | '.join(cells + ending(name if title == 'FedMF' else ''))} |")
     return lines
 
 
 def part(study):
     """Returns what the page says of a study, and the methods that are ahead of all that stands beside them."""
     hr, spent = figures(study, "hr@10"), figures(study, BYTES)
-    lines = [f"**{study.title}:**", "", *table(study, hr, spent), "", *textwrap.wrap(seeds_of(study, hr), 120), ""]
+    lines = [f"**{study.title}:**", "", *table(study, "hr@10", spent), "", *table(study, "ndcg@10", {}), ""]
+    lines += [*textwrap.wrap(seeds_of(study, hr), 120), ""]
     arms = {method: [arm(method, *of) for of in JUDGED] for method in study.methods}
     judged = [method for method in study.methods if all(name in hr for name in arms[method])]
     for method in judged:
