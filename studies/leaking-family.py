@@ -21,6 +21,7 @@ POOLS, SERVERS = ("unrated", "symmetric", "not-in-train"), ("its own", "none", "
 # What a verdict takes.
 JUDGED = [("unrated",), ("unrated", "none"), ("not-in-train",), ("not-in-train", "none"), ("not-in-train", "mean")]
 PLAIN_MEAN = "fedca, own_share=0, negatives=not-in-train, server=mean"
+GRAPHS = {"paper": "the graph of its paper", "random": "a random one"}
 BYTES = "bytes_to_95_percent_of_own_best"
 FIGURES, COLUMNS = ("hr@10", "ndcg@10", BYTES), ("arm", "seed", "figure", "value")
 
@@ -39,7 +40,7 @@ class Study:
 
     def has(self, arm):
         """Returns whether an arm is of a method of this study."""
-        return any(arm.startswith((f"method={method},", f"{method}, own_share")) for method in self.methods)
+        return any(arm.startswith((f"method={method},", f"{method}, ")) for method in self.methods)
 
     def lead(self, own, other):
         """Returns how far the figures of an arm are ahead of another's, or 0 if no difference is shown: none as large
@@ -219,9 +220,21 @@ def part(study):
         by_itself = "FedCA whose devices go on from the mean itself (`own_share = 0`)"
         plain = f"{by_itself}: {short(mean(hr[PLAIN_MEAN]))}." if PLAIN_MEAN in hr else f"{by_itself} was not run yet."
         lines += ["", plain]
+    lines += graphs(hr)
     told = not_run(study, hr)
     lines += ["", *textwrap.wrap(told, 120), ""] if told else [""]
     return lines, [method for method in judged if least_lead(study, method, hr) > 0]
+
+
+def graphs(hr):
+    """Says what GPFedRec has with other graphs, of the seeds that they were run with."""
+    told = []
+    for graph, title in GRAPHS.items():
+        pools = [f"gpfedrec, graph={graph}, negatives={pool}" for pool in ("unrated", "not-in-train")]
+        if all(pool in hr for pool in pools):
+            leak, honest = (hr[pool] for pool in pools)
+            told.append(f"with {title} {short(mean(leak))} with the leak and {short(mean(honest))} without it")
+    return ["", *wrapped(f"GPFedRec has {', and '.join(told)} (seed 1).")] if told else []
 
 
 def least_lead(study, method, hr):
