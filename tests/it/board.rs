@@ -54,6 +54,18 @@ fn add(workshop: &Workshop, name: &str, facts: &str, study: &str) {
     fs::write(folder.join("study.toml"), study).unwrap();
 }
 
+/// Adds the entry that says how all others are judged.
+fn add_popularity(workshop: &Workshop) {
+    let facts = format!("{FACTS}at_server = true\n");
+    let study = STUDY.replace("[\"lan\", \"alone\"]", "[\"lan\"]");
+    let study = study.replace(
+        "[settings.alone]\n\"training.aggregation\" = \"none\"\n",
+        "",
+    );
+    let study = study.replace("\"fedmf\"", "\"popularity\"");
+    add(workshop, "popularity", &facts, &study);
+}
+
 /// Runs an entry into a folder.
 fn run(workshop: &Workshop, entry: &str, out: &str, options: &[&str]) -> Result<Finished> {
     // Runs are threads of this process, since the program is not this one.
@@ -207,14 +219,7 @@ fn what_is_no_entry_is_refused_with_what_to_do() {
 #[test]
 fn an_entry_that_is_judged_otherwise_is_not_shown() {
     let workshop = board();
-    let facts = format!("{FACTS}at_server = true\n");
-    let study = STUDY.replace("[\"lan\", \"alone\"]", "[\"lan\"]");
-    let study = study.replace(
-        "[settings.alone]\n\"training.aggregation\" = \"none\"\n",
-        "",
-    );
-    let study = study.replace("\"fedmf\"", "\"popularity\"");
-    add(&workshop, "popularity", &facts, &study);
+    add_popularity(&workshop);
     for entry in ["one", "popularity"] {
         let entry = format!("board/{entry}");
         assert_told(
@@ -251,6 +256,31 @@ fn an_entry_that_is_judged_otherwise_is_not_shown() {
             Some(told) => assert_told(built, 2, &["entry `one`, arm `track=small, on=lan`", told]),
         }
         fs::write(&path, noted).unwrap();
+    }
+}
+
+/// If this fails, a method whose training diverges is taken for one that nobody has run.
+#[test]
+fn an_entry_that_failed_is_named_with_the_reason() {
+    let workshop = board();
+    let wild = "{ fedmf = { learning_rate_user = 1e9, learning_rate_items = 1e9 } }";
+    let study = STUDY.replace("\"fedmf\"", wild);
+    add(&workshop, "two", FACTS, &study);
+    add(&workshop, "three", FACTS, STUDY);
+    add_popularity(&workshop);
+    for entry in ["one", "two", "popularity"] {
+        let entry = format!("board/{entry}");
+        let noted = run(&workshop, &entry, &entry.replace('/', "-"), &["--write"]);
+        assert_told(noted, 0, &[]);
+    }
+    let [board, page] = ["board", "page"].map(|name| workshop.path(name));
+    assert_told(build(&board, &page), 0, &[]);
+    let page = fs::read_to_string(page.join("README.md")).unwrap();
+    for part in [
+        "Not run yet: three.",
+        "Entries that failed, and why:\n\n- **`two`:** stopped after round 0: training diverged",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
     }
 }
 

@@ -150,6 +150,12 @@ fn of_track(track: &Track<'_>) -> Vec<Block> {
         Block::text(text),
         Block::Board(Box::new(board(track))),
     ];
+    if !track.failed.is_empty() {
+        blocks.push(Block::text("Entries that failed, and why:"));
+        let failed = track.failed.iter();
+        let failed = failed.map(|(name, reason)| (format!("`{name}`"), (*reason).to_owned()));
+        blocks.push(Block::List(failed.collect()));
+    }
     let failed = track.rows.iter().filter_map(|row| {
         let reason = row.entry.arm(track.name, ALONE)?.failed.as_ref()?;
         Some((format!("`{}`", row.entry.name), reason.clone()))

@@ -46,8 +46,10 @@ pub(super) struct Track<'a> {
     pub name: &'a str,
     /// The entries that have a result.
     pub rows: Vec<Row<'a>>,
-    /// The entries that list it and have no result.
+    /// The entries that list it and have not been run.
     pub missing: Vec<&'a str>,
+    /// The entries whose runs failed, and why.
+    pub failed: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Track<'a> {
@@ -66,13 +68,21 @@ impl<'a> Track<'a> {
         let mut rows: Vec<Row<'_>> = entries.iter().enumerate().filter_map(row).collect();
         let loss = |row: &Row<'_>| loss(metrics::better(METRIC), row.value);
         rows.sort_by(|one, other| loss(one).total_cmp(&loss(other)));
-        let is_missing = |entry: &&Entry| {
+        let without_result = entries.iter().filter(|entry| {
             entry.tracks().contains(&name) && rows.iter().all(|row| row.entry.name != entry.name)
-        };
-        let missing = entries.iter().filter(is_missing);
+        });
+        let (mut missing, mut failed) = (Vec::new(), Vec::new());
+        for entry in without_result {
+            let arm = entry.arm(name, NETWORKS[0]);
+            match arm.and_then(|arm| arm.failed.as_deref()) {
+                Some(reason) => failed.push((entry.name.as_str(), reason)),
+                None => missing.push(entry.name.as_str()),
+            }
+        }
         Self {
             name,
-            missing: missing.map(|entry| entry.name.as_str()).collect(),
+            missing,
+            failed,
             rows,
         }
     }
