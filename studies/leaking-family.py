@@ -21,7 +21,7 @@ POOLS, SERVERS = ("unrated", "symmetric", "not-in-train"), ("its own", "none", "
 # What a verdict takes.
 JUDGED = [("unrated",), ("unrated", "none"), ("not-in-train",), ("not-in-train", "none"), ("not-in-train", "mean")]
 PLAIN_MEAN = "fedca, own_share=0, negatives=not-in-train, server=mean"
-GRAPHS = {"paper": "the graph of its paper", "random": "a random one"}
+GRAPHS = {"": "that of its code", "paper": "that of its paper", "random": "a random one"}
 BYTES = "bytes_to_95_percent_of_own_best"
 FIGURES, COLUMNS = ("hr@10", "ndcg@10", BYTES), ("arm", "seed", "figure", "value")
 
@@ -160,7 +160,8 @@ def verdict(study, method, hr):
     with_leak = f"{short(mean(leak))} with the leak, and {short(mean(alone))} on devices that share nothing"
     taken = hr.get(arm(method, "unrated", "mean"))
     if taken and method not in TAKES_THE_MEAN:
-        with_leak += f" ({short(mean(taken))} by a server that takes the mean)"
+        of = "" if taken.keys() >= leak.keys() else f"seed {joined([str(seed) for seed in taken])}: "
+        with_leak += f" ({of}{short(mean(taken))} by a server that takes the mean)"
     return f"- **{study.methods[method]}**: {with_leak}. Without it {short(mean(honest))}: {beside}."
 
 
@@ -227,14 +228,15 @@ def part(study):
 
 
 def graphs(hr):
-    """Says what GPFedRec has with other graphs, of the seeds that they were run with."""
+    """Says what GPFedRec has with other graphs, of the seed that they were run with, beside that of its code."""
     told = []
     for graph, title in GRAPHS.items():
-        pools = [f"gpfedrec, graph={graph}, negatives={pool}" for pool in ("unrated", "not-in-train")]
-        if all(pool in hr for pool in pools):
-            leak, honest = (hr[pool] for pool in pools)
-            told.append(f"with {title} {short(mean(leak))} with the leak and {short(mean(honest))} without it")
-    return ["", *wrapped(f"GPFedRec has {', and '.join(told)} (seed 1).")] if told else []
+        pools = ("unrated", "not-in-train")
+        arms = [f"gpfedrec, graph={graph}, negatives={pool}" if graph else arm("gpfedrec", pool) for pool in pools]
+        if all(name in hr for name in arms):
+            leak, honest = (short(mean({1: hr[name][1]})) for name in arms)
+            told.append(f"with {title} it has {leak} with the leak and {honest} without it")
+    return ["", *wrapped(f"GPFedRec's graph, seed 1: {', '.join(told)}.")] if len(told) > 1 else []
 
 
 def least_lead(study, method, hr):
