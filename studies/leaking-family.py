@@ -21,7 +21,7 @@ POOLS, SERVERS = ("unrated", "symmetric", "not-in-train"), ("its own", "none", "
 # What a verdict takes.
 JUDGED = [("unrated",), ("unrated", "none"), ("not-in-train",), ("not-in-train", "none"), ("not-in-train", "mean")]
 PLAIN_MEAN = "fedca, own_share=0, negatives=not-in-train, server=mean"
-GRAPHS = {"": "that of its code", "paper": "that of its paper", "random": "a random one"}
+GRAPHS = {"": "graph of its code", "paper": "graph of its paper", "random": "random graph"}
 BYTES = "bytes_to_95_percent_of_own_best"
 FIGURES, COLUMNS = ("hr@10", "ndcg@10", BYTES), ("arm", "seed", "figure", "value")
 
@@ -228,15 +228,15 @@ def part(study):
 
 
 def graphs(hr):
-    """Says what GPFedRec has with other graphs, of the seed that they were run with, beside that of its code."""
-    told = []
+    """Returns the table of what GPFedRec has with other graphs, of the one seed that all of them were run with."""
+    lines = ["", "| HR@10 of GPFedRec, seed 1 | its protocol | on a device |", "|---|---:|---:|"]
     for graph, title in GRAPHS.items():
         pools = ("unrated", "not-in-train")
         arms = [f"gpfedrec, graph={graph}, negatives={pool}" if graph else arm("gpfedrec", pool) for pool in pools]
-        if all(name in hr for name in arms):
-            leak, honest = (short(mean({1: hr[name][1]})) for name in arms)
-            told.append(f"with {title} it has {leak} with the leak and {honest} without it")
-    return ["", *wrapped(f"GPFedRec's graph, seed 1: {', '.join(told)}.")] if len(told) > 1 else []
+        if any(name not in hr for name in arms):
+            return []
+        lines.append(f"| {title} | {' | '.join(short(hr[name][1]) for name in arms)} |")
+    return lines
 
 
 def least_lead(study, method, hr):

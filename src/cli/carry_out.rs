@@ -90,10 +90,9 @@ pub(crate) fn carry_out(
     };
     let users = saved_users(&job.saved, &simulation)?;
     let mut outcome = simulation.finish_watched(&mut watch)?;
-    for beside in std::mem::take(&mut job.controls) {
-        if outcome.stopped_by.is_some() {
-            break;
-        }
+    let is_complete = outcome.stopped_by.is_none();
+    let controls = std::mem::take(&mut job.controls).into_iter();
+    for beside in controls.filter(|_| is_complete) {
         let warning = beside.stand_beside(&mut outcome, &scenario, &control)?;
         warning.iter().for_each(|text| session.warn(text));
         job.warnings.extend(warning);

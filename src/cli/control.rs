@@ -31,7 +31,7 @@ impl Control {
         session: &Session,
     ) -> Result<Vec<Self>> {
         let entry = find(session.methods, &task.scenario.method)?;
-        if let (Some(reason), false) = (entry.no_control(), arguments.control.is_empty()) {
+        if let (Some(reason), false) = (entry.without_controls, arguments.control.is_empty()) {
             return Err(Error::Usage(format!(
                 "--control: the method `{}` has none: {reason}",
                 entry.name

@@ -37,7 +37,7 @@ pub(crate) fn leak_test(input: &InputArgs, session: &Session) -> Result<Finished
     };
     let test = LeakTest::new(
         (&task.scenario, &inputs.world.dataset),
-        entry.no_control(),
+        entry.without_controls,
         &world_of,
         &control,
     )?;
@@ -48,10 +48,12 @@ pub(crate) fn leak_test(input: &InputArgs, session: &Session) -> Result<Finished
         .filter(|finding| finding.verdict == LeakVerdict::Leak)
         .count();
     let method = &task.scenario.method.name;
-    let is_tested = findings[0].verdict != LeakVerdict::NotTested;
+    let is_early = findings
+        .iter()
+        .any(|finding| finding.verdict == LeakVerdict::TooEarly);
     let sum = match leaks {
-        0 if is_tested => format!("{method}: no leak was found.\n"),
-        0 => format!("{method}: no verdict; it has to learn more first.\n"),
+        0 if is_early => format!("{method}: no verdict; it has to learn more first.\n"),
+        0 => format!("{method}: no leak was found.\n"),
         _ => format!("{method}: training knows what is held out, and its accuracy says nothing.\n"),
     };
     Ok(Finished {

@@ -115,6 +115,7 @@ pub(crate) const RANDOM: Entry = Entry {
     source: "the customary baseline",
     formula: &["s_ui = a hash of the seed, u and i, uniform in [0, 1)"],
     placement: Placement::Untrained,
+    without_controls: Some("it trains nothing"),
     draws_negatives: false,
     build: &|_, problem| Ok(Box::new(Baseline::Random(problem.streams.seed()))),
     ..Entry::BY_HAND

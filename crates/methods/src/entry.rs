@@ -124,15 +124,6 @@ impl Entry {
         }
     }
 
-    /// Returns why no control says anything of the method: devices that share nothing, or a server that
-    /// takes the mean. `None` if they do.
-    pub fn no_control(&self) -> Option<&'static str> {
-        match self.placement.trains() {
-            true => self.without_controls,
-            false => Some("it trains nothing"),
-        }
-    }
-
     /// Describes a method at the server by its declaration.
     pub const fn at_server<M: Central>() -> Self {
         Self::of::<AtServer<M>>()

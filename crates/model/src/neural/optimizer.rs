@@ -122,12 +122,15 @@ impl AdamParameters {
     }
 }
 
-/// The magnitude below which a moment counts as zero (2^-120), as it would soon be a denormal.
-const LEAST_MOMENT: f32 = power_of_two(-120);
-
-/// The magnitude below which a gradient counts as zero in the second moment (2^-57), where its square
-/// would be a denormal. The root of what is left out is too small to change epsilon, which is 1e-8.
-const LEAST_SQUARED: f32 = power_of_two(-57);
+/// Returns the magnitudes below which a moment, and a gradient that is squared, count as zero. Their
+/// products would be denormals. An epsilon of 1e-8 or more is the same number whether their root is added
+/// to it or not; beside a smaller one all of them count.
+fn least(epsilon: f64) -> (f32, f32) {
+    match epsilon >= 1e-8 {
+        true => (power_of_two(-120), power_of_two(-57)),
+        false => (0.0, 0.0),
+    }
+}
 
 per_instruction_set! {
     fn adam(
@@ -143,12 +146,13 @@ per_instruction_set! {
         let (beta1, beta2) = (settings.beta1 as f32, settings.beta2 as f32);
         let (rest1, rest2) = (1.0 - beta1, 1.0 - beta2);
         let (epsilon, weight_decay) = (settings.epsilon as f32, settings.weight_decay as f32);
+        let (least_moment, least_squared) = least(settings.epsilon);
         let moments = moments.first.iter_mut().zip(&mut moments.second);
         for ((parameter, gradient), (m, v)) in parameters.iter_mut().zip(gradient).zip(moments) {
             let gradient = gradient + weight_decay * *parameter;
-            let squared = without_tiny(gradient, LEAST_SQUARED);
-            *m = beta1 * without_tiny(*m, LEAST_MOMENT) + rest1 * gradient;
-            *v = beta2 * without_tiny(*v, LEAST_MOMENT) + rest2 * (squared * squared);
+            let felt = without_tiny(gradient, least_squared);
+            *m = beta1 * without_tiny(*m, least_moment) + rest1 * gradient;
+            *v = beta2 * without_tiny(*v, least_moment) + rest2 * (felt * felt);
             // The square root of single precision is correctly rounded everywhere.
             *parameter -= rate * *m / (v.sqrt() * root_scale + epsilon);
         }

@@ -248,12 +248,17 @@ fn adam_follows_the_published_equations() {
     }
 }
 
-/// If this fails, rows that a model is sure of take a hundred times as long, or step elsewhere.
+/// If this fails, rows that a model is sure of take many times as long, or step elsewhere.
 #[test]
 fn moments_are_no_denormals_and_steps_keep_their_bits() {
-    let settings = AdamSettings::with_rate(0.01);
-    let (b1, b2) = (settings.beta1 as f32, settings.beta2 as f32);
-    for gradient in [0.3, 1e-9, 1e-16, 1e-17, 1e-18, 1e-20, 1e-25, 1e-36] {
+    let gradients = [0.3, 1e-9, 1e-16, 1e-17, 1e-18, 1e-20, 1e-25, 1e-36];
+    let of_each = |epsilon| gradients.map(|gradient| (epsilon, gradient));
+    for (epsilon, gradient) in [1e-8, 1e-12].into_iter().flat_map(of_each) {
+        let settings = AdamSettings {
+            epsilon,
+            ..AdamSettings::with_rate(0.01)
+        };
+        let (b1, b2) = (settings.beta1 as f32, settings.beta2 as f32);
         let (mut parameter, mut expected) = ([0.5], 0.5);
         let (mut m, mut v) = (0.0f32, 0.0f32);
         let mut moments = AdamMoments::zeros(1);
@@ -266,11 +271,11 @@ fn moments_are_no_denormals_and_steps_keep_their_bits() {
             let correction = |beta: f64| 1.0 - fedrecsim_core::math::pow(beta, step as f64);
             let rate = (0.01 / correction(settings.beta1)) as f32;
             let root_scale = (1.0 / correction(settings.beta2).sqrt()) as f32;
-            expected -= rate * m / (v.sqrt() * root_scale + 1e-8);
+            expected -= rate * m / (v.sqrt() * root_scale + epsilon as f32);
             assert_eq!(parameter[0].to_bits(), f32::to_bits(expected), "{gradient}");
-            for moment in [moments.first[0], moments.second[0]] {
-                assert!(moment == 0.0 || moment.is_normal(), "{moment}");
-            }
+            let of_step = [moments.first[0], moments.second[0]];
+            let is_fast = of_step.iter().all(|of| *of == 0.0 || of.is_normal());
+            assert!(is_fast || epsilon < 1e-8, "{of_step:?}");
         }
     }
 }

@@ -165,7 +165,7 @@ fn of_track(track: &Track<'_>) -> Vec<Block> {
         blocks.push(Block::text("Devices alone that failed, and why:"));
         blocks.push(Block::List(failed));
     }
-    // Nobody has run on a network without a front.
+    // A network on which no entry was run has no front.
     let fronts = track.fronts().into_iter().filter(|(_, of)| !of.is_empty());
     let fronts: Vec<_> = fronts.map(front).collect();
     if fronts.is_empty() {

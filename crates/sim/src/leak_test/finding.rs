@@ -16,6 +16,8 @@ pub enum LeakVerdict {
     NoLeak,
     /// The method is not one that can be tested so.
     NotTested,
+    /// Training has not found yet what a leak could have given it.
+    TooEarly,
 }
 
 impl fmt::Display for LeakVerdict {
@@ -24,6 +26,7 @@ impl fmt::Display for LeakVerdict {
             Self::Leak => "LEAK",
             Self::NoLeak => "no leak",
             Self::NotTested => "not tested",
+            Self::TooEarly => "too early",
         })
     }
 }
@@ -77,8 +80,8 @@ impl Judged {
         value - other > STANDARD_ERRORS * math::sqrt(variance(value) + variance(other))
     }
 
-    /// Returns the largest difference to another run, on the same test items, that may be chance: that
-    /// many standard errors of the differences of users. It is infinite for fewer than two of them.
+    /// Returns the largest mean difference to another run, on the same test items, that may be chance:
+    /// so many standard errors of the users' differences. It is infinite for fewer than two users.
     fn chance_beside(&self, other: &Self) -> f64 {
         let pairs = self.by_user.iter().zip(&other.by_user);
         let differences = pairs.filter_map(|(own, other)| Some((*own)? - (*other)?));
@@ -124,7 +127,7 @@ pub(super) fn of_exchange(written: &Judged, exchanged: &Judged) -> LeakFinding {
              {:.3}; take more rounds",
             written.untrained()
         );
-        (LeakVerdict::NotTested, early)
+        (LeakVerdict::TooEarly, early)
     } else {
         let shown = match by_chance.is_finite() {
             true => format!(

@@ -26,20 +26,20 @@ pub struct LeakTest<'a> {
     scenario: Scenario,
     dataset: Arc<Dataset>,
     /// Why devices that share nothing say nothing of the method, if so.
-    no_control: Option<&'a str>,
+    without_controls: Option<&'a str>,
     world_of: &'a dyn Fn(Scenario, Arc<Dataset>) -> Result<World>,
     control: &'a RunControl,
 }
 
 impl<'a> LeakTest<'a> {
     /// Prepares the tests of a checked scenario on its data set. `world_of` puts the worlds of the runs
-    /// together, and `no_control` is what the method's entry says.
+    /// together, and `without_controls` is what the method's entry says.
     ///
     /// # Errors
     /// [`Error::Usage`] for a split that holds ratings out, which are predicted and not found.
     pub fn new(
         (scenario, dataset): (&Scenario, &Arc<Dataset>),
-        no_control: Option<&'a str>,
+        without_controls: Option<&'a str>,
         world_of: &'a dyn Fn(Scenario, Arc<Dataset>) -> Result<World>,
         control: &'a RunControl,
     ) -> Result<Self> {
@@ -60,7 +60,7 @@ impl<'a> LeakTest<'a> {
         Ok(Self {
             scenario,
             dataset: Arc::clone(dataset),
-            no_control,
+            without_controls,
             world_of,
             control,
         })
@@ -81,7 +81,7 @@ impl<'a> LeakTest<'a> {
             self.dataset.with_exchanged_knowledge(streams),
         )?;
         let planted = of(&self.scenario, self.dataset.with_planted_item(streams))?;
-        let alone = match self.no_control {
+        let alone = match self.without_controls {
             Some(reason) => Err(reason),
             None => Ok(of(&self.alone(), (*self.dataset).clone())?),
         };
