@@ -1,4 +1,4 @@
-//! Carries out `board`: repeats an entry, and makes the page of all of them.
+//! Carries out `board`: repeats entries, and makes the page of all of them.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -23,19 +23,42 @@ const README: &str = "README.md";
 /// The page for a browser.
 const INDEX: &str = "index.html";
 
+/// Repeats entries, one after the other. One that cannot be repeated, or has moved, stops no other.
+pub(crate) fn run(arguments: &BoardRunArgs, session: &Session) -> Finished {
+    let mut all = Finished::default();
+    let count = arguments.entries.len();
+    for (place, folder) in arguments.entries.iter().enumerate() {
+        if count > 1 {
+            session.note(&format!("{} of {count}: {}", place + 1, folder.display()));
+        }
+        let of = run_one(folder, arguments, session).unwrap_or_else(Finished::from);
+        all.output += &of.output;
+        all.is_in_files |= of.is_in_files;
+        all.warnings.extend(of.warnings);
+        all.errors.extend(of.errors);
+        if session.is_interrupted() {
+            break;
+        }
+    }
+    all
+}
+
 /// Repeats an entry.
 ///
 /// # Errors
 /// Those of an entry and of its study. A digest that has moved is told in [`Finished`].
-pub(crate) fn run(arguments: &BoardRunArgs, session: &Session) -> Result<Finished> {
-    let entry = Entry::read(&arguments.entry)?;
+fn run_one(folder: &Path, arguments: &BoardRunArgs, session: &Session) -> Result<Finished> {
+    let entry = Entry::read(folder)?;
     let outdated = entry.outdated();
     if !arguments.write && !outdated.is_empty() {
         return Err(Error::Usage(outdated.join("\n")));
     }
-    let out = arguments.out.clone();
-    let out = out.unwrap_or_else(|| Path::new("reports/board").join(&entry.name));
-    let Command::Study(of_study) = parsed(words(arguments, &out))? else {
+    let out = match &arguments.out {
+        Some(out) if arguments.entries.len() == 1 => out.clone(),
+        Some(out) => out.join(&entry.name),
+        None => Path::new("reports/board").join(&entry.name),
+    };
+    let Command::Study(of_study) = parsed(words(folder, arguments, &out))? else {
         return Err(Error::Usage("`study` is another command".to_owned()));
     };
     check_control(&entry, session.methods)?;
@@ -54,8 +77,8 @@ pub(crate) fn run(arguments: &BoardRunArgs, session: &Session) -> Result<Finishe
     if arguments.write {
         let text = entry.noted.and(here, &entry.study).render()?;
         let file = (Noted::FILE_NAME.to_owned(), text.into_bytes());
-        write_files(&arguments.entry, vec![file], true)?;
-        let path = arguments.entry.join(Noted::FILE_NAME);
+        write_files(folder, vec![file], true)?;
+        let path = folder.join(Noted::FILE_NAME);
         return Ok(Finished::in_files(format!(
             "written to {}\n",
             path.display()
@@ -122,8 +145,8 @@ fn held_against(entry: &Entry, here: &Noted) -> Finished {
 }
 
 /// Returns the command line of the study of an entry, after the name of the program.
-fn words(arguments: &BoardRunArgs, out: &Path) -> Vec<OsString> {
-    let study = arguments.entry.join(board::STUDY);
+fn words(folder: &Path, arguments: &BoardRunArgs, out: &Path) -> Vec<OsString> {
+    let study = folder.join(board::STUDY);
     let mut words: Vec<OsString> = vec!["study".into(), study.into(), "--out".into(), out.into()];
     let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
     for text in &arguments.arms {

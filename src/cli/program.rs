@@ -116,7 +116,7 @@ fn execute(
         Command::Study(arguments) => study(&arguments, session)?,
         Command::Search(arguments) => search(&arguments, session)?,
         Command::Compare(arguments) => reports::compare(&arguments, &vocabulary)?.into(),
-        Command::Board(BoardCommand::Run(arguments)) => board::run(&arguments, session)?,
+        Command::Board(BoardCommand::Run(arguments)) => board::run(&arguments, session),
         Command::Board(BoardCommand::Build(arguments)) => board::build(&arguments)?,
         Command::Html(arguments) => Finished::in_files(reports::html(&arguments, &vocabulary)?),
         Command::Events(arguments) => events::events(&arguments, session)?,

@@ -161,6 +161,34 @@ fn a_digest_that_moved_is_told_with_both() {
     assert_told(run(&workshop, "board/one", "seventh", &[]), 2, &told);
 }
 
+/// If this fails, an entry that cannot be repeated keeps others from it, or the runs of two get into
+/// one folder.
+#[test]
+fn entries_are_repeated_one_after_the_other() {
+    let workshop = board();
+    add_popularity(&workshop);
+    fs::create_dir(workshop.path("board/notes")).unwrap();
+    let all = |out: &str, options: &[&str]| {
+        let others = ["board/notes", "board/popularity"].map(|entry| workshop.path(entry));
+        let others = others.map(|path| path.display().to_string());
+        let words: Vec<&str> = others
+            .iter()
+            .map(String::as_str)
+            .chain(options.iter().copied())
+            .collect();
+        run(&workshop, "board/one", out, &words).unwrap()
+    };
+    let noted = all("first", &["--write"]);
+    assert_eq!(noted.output.matches("results.json").count(), 2);
+    assert!(workshop.path("first/popularity/study.json").exists());
+    let repeated = all("second", &[]);
+    assert_eq!(
+        repeated.output,
+        "entry `one`: 2 arms repeated, 2 of them as noted\nentry `popularity`: 1 arm repeated, 1 of them as noted\n"
+    );
+    assert_told(Ok(repeated), 2, &["notes is no entry of a board"]);
+}
+
 /// If this fails, what is no entry is run or shown, or its author is not told what to mend.
 #[test]
 fn what_is_no_entry_is_refused_with_what_to_do() {

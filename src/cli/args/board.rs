@@ -9,10 +9,10 @@ use super::values::threads;
 /// What to do with the board.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BoardCommand {
-    /// Repeat an entry, and hold its digests against those that are committed.
+    /// Repeat entries, and hold their digests against those that are committed.
     ///
-    /// Its study is run as `study` runs one, into reports/board/ENTRY; arms whose data set is not
-    /// here are left out. The exit code is 1 if a digest has moved.
+    /// The study of each is run as `study` runs one, into reports/board/ENTRY; arms whose data set is
+    /// not here are left out. The exit code is 1 if a digest has moved.
     Run(BoardRunArgs),
     /// Make the page of all entries, README.md and index.html, from their committed results.
     Build(BoardBuildArgs),
@@ -21,9 +21,9 @@ pub(crate) enum BoardCommand {
 /// Arguments of `board run`.
 #[derive(Debug, Args)]
 pub(crate) struct BoardRunArgs {
-    /// The folder of the entry.
-    #[arg(value_name = "ENTRY")]
-    pub entry: PathBuf,
+    /// The folders of the entries.
+    #[arg(value_name = "ENTRY", required = true)]
+    pub entries: Vec<PathBuf>,
     /// Repeat only the arms whose names contain this text, in which * stands for anything; may be
     /// given several times.
     #[arg(long, value_name = "TEXT")]
@@ -34,7 +34,8 @@ pub(crate) struct BoardRunArgs {
     /// Run nothing, and take the runs that are in their folder, such as those of a cluster.
     #[arg(long)]
     pub no_run: bool,
-    /// Folder for the runs [default: reports/board/ENTRY].
+    /// Folder for the runs; those of several entries have a folder in it each [default:
+    /// reports/board/ENTRY].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Folder with the data sets [default: $FEDRECSIM_DATA, then data, then ../shared/data].
